@@ -1,0 +1,29 @@
+"""The `headway` command. Heavy imports live inside the commands, so that `headway --help` stays quick."""
+
+import sys
+
+import typer
+
+from headway.core.errors import HeadwayError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="When, where and how distributed training jobs run on a shared GPU cluster.",
+)
+
+
+def main() -> None:
+    """Run the command line: bad input is one line on stderr and exit 1, never a traceback."""
+    try:
+        app()
+    except HeadwayError as error:
+        print(f"headway: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(141) from None

@@ -1,0 +1,1 @@
+"""How: collective schedules on networks of several dimensions."""

@@ -1,0 +1,22 @@
+"""Errors that a person can act on: every one says what is wrong, where, and what would be right."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class HeadwayError(Exception):
+    """An expected failure: one line for the user, never a traceback. The command line exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class BadInput(HeadwayError):
+    """Input that cannot be used: names the file, line and field where there is one, and the fix."""
+
+
+def unknown(kind: str, given: str, known: Iterable[str]) -> BadInput:
+    """An unknown name, with the closest one that exists: ``unknown("policy", "tiresis-l", [...])``."""
+    names = sorted(known)
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}?" if close else f"one of: {', '.join(names)}"
+    return BadInput(f"unknown {kind} {given!r}: {hint}")

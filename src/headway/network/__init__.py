@@ -1,0 +1,1 @@
+"""The fabric: links, routing, sharing, slices and certificates."""

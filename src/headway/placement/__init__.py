@@ -1,0 +1,1 @@
+"""Where: one file a placement, and the table of their names."""

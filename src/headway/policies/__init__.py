@@ -1,0 +1,1 @@
+"""When: one short file a policy, and the table of their names."""
