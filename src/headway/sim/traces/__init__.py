@@ -1,1 +1,5 @@
-"""Trace readers, one file a format."""
+"""Trace readers, one file a format; `load` picks by content."""
+
+from headway.sim.traces.load import load
+
+__all__ = ["load"]

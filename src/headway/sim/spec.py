@@ -1,0 +1,35 @@
+"""How workloads are named on the command line: `NAME?option=value&option=value`."""
+
+from collections.abc import Iterable, Mapping
+
+from headway.core.errors import BadInput, unknown
+
+
+def split(spec: str) -> tuple[str, dict[str, str]]:
+    """The name and its options: ``split("philly?jobs=9&seed=1")`` is ``("philly", {"jobs": "9", "seed": "1"})``."""
+    name, _, query = spec.partition("?")
+    options: dict[str, str] = {}
+    for part in query.split("&") if query else []:
+        key, equals, value = part.partition("=")
+        if not key or not equals or not value:
+            raise BadInput(f"{spec!r}: option {part!r} is not NAME=VALUE")
+        if key in options:
+            raise BadInput(f"{spec!r}: option {key!r} is given twice")
+        options[key] = value
+    return name, options
+
+
+def check(options: Mapping[str, str], known: Iterable[str], what: str) -> None:
+    """Refuse an option that `what` does not have, naming the closest one."""
+    names = tuple(known)
+    for key in options:
+        if key not in names:
+            raise unknown(f"option of {what}", key, names)
+
+
+def whole(options: Mapping[str, str], key: str, default: int, least: int) -> int:
+    """A whole-number option of at least `least`."""
+    text = options.get(key, str(default))
+    if not text.isascii() or not text.isdigit() or int(text) < least:
+        raise BadInput(f"{key}={text} must be a whole number of at least {least}")
+    return int(text)

@@ -1,0 +1,102 @@
+"""Workloads made up to published statistics: `synthetic:NAME?jobs=480&seed=1`.
+
+The same name, options and seed give the same jobs on every machine: all chance comes from NumPy's PCG64 generator, and
+times are rounded to milliseconds so that the last bit of a logarithm on another processor does not show.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.errors import unknown
+from headway.sim import spec as specs
+from headway.sim.workload import Workload, workload
+
+PREFIX = "synthetic:"
+OPTIONS = ("jobs", "seed", "gap", "load", "cluster")
+
+# Gu et al., NSDI'19, section 5.1 (testbed workload): GPUs of a job -> jobs out of 480.
+TIRESIAS_SIZES = {1: 240, 2: 40, 4: 80, 8: 90, 16: 25, 32: 5}
+# The ten models of its table of models, 48 jobs each.
+TIRESIAS_MODELS = (
+    "VGG19",
+    "VGG16",
+    "VGG11",
+    "AlexNet",
+    "ResNet152",
+    "ResNet101",
+    "ResNet50",
+    "Inception4",
+    "Inception3",
+    "GoogleNet",
+)
+# Shares of its four duration bins among all jobs: (small, short), (small, long), (large, short), (large, long).
+# Small is at most 4 GPUs, short under 800 s. The sizes above make 75 % of the jobs small and the bins 76 %: the long
+# shares are kept exact, because they carry the load, and the short bins take the rest (decision 0010).
+TIRESIAS_SMALL_GPUS = 4
+TIRESIAS_LONG_SHARE = {"small": 0.125, "large": 0.075}
+TIRESIAS_SHORT_S = (120.0, 800.0)
+TIRESIAS_LONG_S = (800.0, 7200.0)
+TIRESIAS_GAP_S = 30.0
+
+
+def synthetic(spec: str) -> Workload:
+    """The workload that `spec` names, with or without the prefix `synthetic:`."""
+    name, options = specs.split(spec.removeprefix(PREFIX))
+    if name not in MAKERS:
+        raise unknown("synthetic workload", name, MAKERS)
+    specs.check(options, OPTIONS, f"{PREFIX}{name}")
+    return MAKERS[name](options)
+
+
+def tiresias_480(options: Mapping[str, str]) -> Workload:
+    """The testbed mix of Tiresias; a number of jobs other than 480 scales every count."""
+    jobs = specs.whole(options, "jobs", 480, least=1)
+    rng = generator(options)
+    gpus = rng.permutation(spread(jobs, TIRESIAS_SIZES))
+    duration_s = np.empty(jobs)
+    for side, long_share in TIRESIAS_LONG_SHARE.items():
+        rows = np.flatnonzero((gpus <= TIRESIAS_SMALL_GPUS) == (side == "small"))
+        long = rng.permutation(len(rows)) < round(long_share * jobs)
+        for bounds, chosen in ((TIRESIAS_SHORT_S, rows[~long]), (TIRESIAS_LONG_S, rows[long])):
+            duration_s[chosen] = log_uniform(rng, bounds, len(chosen))
+    models = rng.permutation(spread(jobs, dict.fromkeys(TIRESIAS_MODELS, 1)))
+    submit_s = np.cumsum(rng.exponential(TIRESIAS_GAP_S, jobs))
+    return workload(
+        label("tiresias-480", options),
+        np.round(submit_s - submit_s[0], 3),
+        gpus,
+        duration_s,
+        model=models,
+        caveats=("made up: durations are log-uniform in the paper's four bins, the paper's own are not public",),
+    )
+
+
+def generator(options: Mapping[str, str]) -> np.random.Generator:
+    """The one source of chance of a workload."""
+    return np.random.Generator(np.random.PCG64(specs.whole(options, "seed", 0, least=0)))
+
+
+def label(name: str, options: Mapping[str, str]) -> str:
+    """The name of the workload with the options that made it."""
+    query = "&".join(f"{key}={value}" for key, value in options.items())
+    return f"{PREFIX}{name}{'?' if query else ''}{query}"
+
+
+def spread(jobs: int, weights: Mapping[int, int] | Mapping[str, int]) -> NDArray[np.generic]:
+    """`jobs` values in the proportions of `weights`: whole counts, the largest remainders rounded up."""
+    exact = np.array(list(weights.values()), np.float64) * jobs / sum(weights.values())
+    counts = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact, kind="stable")[: jobs - counts.sum()]] += 1
+    return np.repeat(np.array(list(weights)), counts)
+
+
+def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: int) -> NDArray[np.float64]:
+    """Times spread evenly in their logarithm between two bounds, to the millisecond and never at the upper one."""
+    low, high = bounds
+    times = np.exp(rng.uniform(np.log(low), np.log(high), count))
+    return np.clip(np.round(times, 3), low, high - 0.001)
+
+
+MAKERS: dict[str, Callable[[Mapping[str, str]], Workload]] = {"tiresias-480": tiresias_480}

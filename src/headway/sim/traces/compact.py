@@ -1,0 +1,163 @@
+"""CSV files with `submit_s`, `gpus` or `num_gpus`, and `duration_s`: Headway's own, and compact copies of public traces.
+
+The compact copies are told apart by the columns that only they have; each carries what biases a study of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.errors import unknown
+from headway.sim.traces.rows import Rows, finished
+from headway.sim.traces.source import Source
+from headway.sim.traces.table import Table
+from headway.sim.workload import Workload
+
+NO_QUEUEING = "it has no start times, so queueing in the real cluster cannot be compared"
+HOLDS_CAPS = "duration_capped_48h"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One compact file: the columns that tell it, where its columns are, and what biases it."""
+
+    name: str
+    tell: tuple[str, ...]
+    job_id: str = "job_id"
+    queue: str = ""
+    user: str = ""
+    model: str = ""
+    # A column that splits the file into traces of their own, picked by `?NAME=value`.
+    part: str = ""
+    caveats: tuple[str, ...] = ()
+
+
+KINDS = (
+    Kind(
+        "Philly, all 15 virtual clusters",
+        ("submit_time", "vc"),
+        queue="vc",
+        caveats=(
+            "a selection of 82,247 of 117,325 jobs: 93.2 % need one GPU, 82.4 % in the whole trace",
+            "it has no users, states or retries",
+            NO_QUEUEING,
+        ),
+    ),
+    Kind(
+        "Philly, four virtual clusters with models",
+        ("trace", "iteration_ms"),
+        model="model",
+        part="trace",
+        caveats=("models and batch sizes were assigned by the authors of the copy, they are not real", NO_QUEUEING),
+    ),
+    Kind(
+        "Helios, cluster Venus",
+        (HOLDS_CAPS, "vc", "user"),
+        queue="vc",
+        user="user",
+        caveats=("users, virtual clusters and states are known for 1,867 jobs only", NO_QUEUEING),
+    ),
+    Kind(
+        "Alibaba PAI 2020, tasks",
+        ("task_row", "task_role"),
+        job_id="task_row",
+        caveats=(
+            "a row is a task, not a job, and a random sample of 8.2 %: other tasks of the same job are usually missing",
+            "submit_s is the start of the task, so real queueing is already in the arrivals",
+            "parts of a GPU were rounded up to one GPU an instance",
+        ),
+    ),
+    Kind(
+        "AcmeTrace, cluster Kalos",
+        ("mem_per_pod_gb", "type"),
+        caveats=(
+            "319 of 19,907 GPU jobs: only completed ones of three types, no evaluation or debugging",
+            "durations probably contain the queueing time",
+        ),
+    ),
+    Kind(
+        "Rubick's language-model workload",
+        ("exec_plan", "is_sla"),
+        job_id="name",
+        model="model",
+        caveats=("made up by its authors: models and arrivals are not from a real cluster",),
+    ),
+    Kind("Headway", (), user="user", queue="queue", model="model"),
+)
+
+
+def recognises(source: Source, header: list[str]) -> bool:
+    """Whether the file says when jobs come and how long they run in Headway's words."""
+    return "submit_s" in header and "duration_s" in header
+
+
+def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+    """Read a compact CSV; `options` may pick a part of it."""
+    table = Table(source)
+    kind = next(kind for kind in KINDS if set(kind.tell) <= set(table.header))
+    size = "gpus" if "gpus" in table.header else "num_gpus"
+    numbers = ["submit_s", size, "duration_s"] + [HOLDS_CAPS] * (HOLDS_CAPS in table.header)
+    wanted = (kind.job_id, kind.user, kind.queue, kind.model, kind.part)
+    table.require("submit_s", size, "duration_s")
+    columns = table.read(numbers, texts=[name for name in wanted if name in table.header])
+    _refuse_negative(table, columns, ("submit_s", size, "duration_s"))
+    _refuse_fractions(table, size, columns[size])
+    count = len(columns[size])
+    rows = Rows(
+        source.name,
+        lambda row: f"line {table.line(row)}",
+        columns[kind.job_id] if kind.job_id in columns else np.arange(count).astype(np.str_),
+        columns["submit_s"],
+        columns[size],
+        columns["duration_s"],
+        columns.get(kind.user),
+        columns.get(kind.queue),
+        columns.get(kind.model),
+        kind.caveats + _caps(columns),
+    )
+    if kind.part:
+        _pick(rows, columns[kind.part], kind.part, options)
+    return finished(rows, strict=strict, from_zero=False)
+
+
+def _pick(rows: Rows, parts: NDArray[np.str_], name: str, options: Mapping[str, str]) -> None:
+    """Keep one part of the file, or all of them side by side with ids that tell them apart."""
+    known = sorted(set(parts.tolist()))
+    chosen = options.get(name)
+    if chosen is None:
+        rows.job_id = np.array(
+            [f"{part}-{job}" for part, job in zip(parts.tolist(), rows.job_id.tolist(), strict=True)]
+        )
+        rows.queue = parts
+        rows.caveats += (
+            f"{len(known)} traces side by side, each from its own first job; pick one with ?{name}={known[0]}",
+        )
+        return
+    if chosen not in known:
+        raise unknown(f"{name} in {rows.name}", chosen, known)
+    mask = parts == chosen
+    where, lines = rows.where, np.flatnonzero(mask)
+    rows.where = lambda row: where(int(lines[row]))
+    for column in ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model"):
+        values = getattr(rows, column)
+        setattr(rows, column, None if values is None else values[mask])
+
+
+def _caps(columns: Mapping[str, NDArray[np.float64]]) -> tuple[str, ...]:
+    capped = int((columns[HOLDS_CAPS] == 1).sum()) if HOLDS_CAPS in columns else 0
+    return (f"{capped:,} durations are cut at 48 h: long jobs look shorter than they were",) if capped else ()
+
+
+def _refuse_negative(table: Table, columns: Mapping[str, NDArray[np.float64]], names: tuple[str, ...]) -> None:
+    for name in names:
+        if (columns[name] < 0).any():
+            row = int(np.argmax(columns[name] < 0))
+            raise table.bad(row, name, float(columns[name][row]), "is negative: it must be 0 or more")
+
+
+def _refuse_fractions(table: Table, name: str, gpus: NDArray[np.float64]) -> None:
+    wrong = np.flatnonzero((gpus % 1 != 0) & ~np.isnan(gpus) | (gpus > 2**31 - 1))
+    if len(wrong):
+        raise table.bad(int(wrong[0]), name, float(gpus[wrong[0]]), "is not a whole number of GPUs")

@@ -1,0 +1,89 @@
+"""From the columns of a trace to a workload: what is refused, what is left out and counted."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.errors import BadInput
+from headway.sim.workload import Workload, workload
+
+MOST_GPUS = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Rows:
+    """The jobs of a file before checks. `where(row)` gives the words for a row in messages: "line 12"."""
+
+    name: str
+    where: Callable[[int], str]
+    job_id: NDArray[np.str_]
+    submit_s: NDArray[np.float64]
+    gpus: NDArray[np.float64]
+    duration_s: NDArray[np.float64]
+    user: NDArray[np.str_] | None = None
+    queue: NDArray[np.str_] | None = None
+    model: NDArray[np.str_] | None = None
+    caveats: tuple[str, ...] = ()
+    # Further reasons to leave rows out, each with its mask: {"status Failed": mask}.
+    left_out: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+
+def finished(rows: Rows, *, strict: bool, from_zero: bool) -> Workload:
+    """Check the rows, leave out and count what cannot run (`strict`: refuse it), and build the workload.
+
+    `from_zero` moves the first submission to 0, for formats that give dates.
+    """
+    _refuse_duplicates(rows)
+    keep, skipped = _kept(rows, strict)
+    if not keep.any():
+        reasons = ", ".join(f"{count:,} with {reason}" for reason, count in skipped.items())
+        raise BadInput(f"{rows.name}: no job is left to run ({reasons})")
+    submit_s = rows.submit_s[keep]
+
+    def chosen(column: NDArray[Any] | None) -> NDArray[Any] | None:
+        return None if column is None else column[keep]
+
+    return workload(
+        rows.name,
+        submit_s - submit_s.min() if from_zero else submit_s,
+        rows.gpus[keep].astype(np.int32),
+        rows.duration_s[keep],
+        job_id=rows.job_id[keep],
+        user=chosen(rows.user),
+        queue=chosen(rows.queue),
+        model=chosen(rows.model),
+        caveats=rows.caveats,
+        skipped=skipped,
+    )
+
+
+def _kept(rows: Rows, strict: bool) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    reasons = dict(rows.left_out)
+    reasons["no submit time"] = np.isnan(rows.submit_s)
+    reasons["no GPUs"] = ~(rows.gpus > 0)
+    reasons["no duration"] = ~(rows.duration_s > 0)
+    keep = np.ones(len(rows.submit_s), np.bool_)
+    skipped: dict[str, int] = {}
+    for reason, mask in reasons.items():
+        out = mask & keep
+        if strict and out.any():
+            row = int(np.argmax(out))
+            raise BadInput(f"{rows.name}, {rows.where(row)}: job {rows.job_id[row]} has {reason} (strict reading)")
+        if out.any():
+            skipped[reason] = int(out.sum())
+        keep &= ~out
+    return keep, skipped
+
+
+def _refuse_duplicates(rows: Rows) -> None:
+    ids = rows.job_id.tolist()
+    if len(set(ids)) == len(ids):
+        return
+    first: dict[str, int] = {}
+    for row, job in enumerate(ids):
+        if job in first:
+            raise BadInput(f"{rows.name}: job {job!r} is there twice: {rows.where(first[job])} and {rows.where(row)}")
+        first[job] = row

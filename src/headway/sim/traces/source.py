@@ -1,0 +1,84 @@
+"""The text of a trace file: unpacked (gzip and Zstandard by their first bytes, not their name) and decoded."""
+
+import gzip
+import io
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.core.errors import BadInput
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A trace file that has been read: `name` is the path as the person wrote it, for messages."""
+
+    name: str
+    path: Path
+    text: str
+
+    @property
+    def first_line(self) -> str:
+        """The first line without its end."""
+        return self.text[: self.text.find("\n") + 1 or None].rstrip("\r\n")
+
+
+def read(name: str) -> Source:
+    """Read, unpack and decode the file at `name`."""
+    path = Path(name)
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise BadInput(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise BadInput(f"{name} is a folder: give the path of a trace file") from None
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read: {error.strerror}") from None
+    text = _decoded(name, _unpacked(name, raw))
+    if not text.strip():
+        raise BadInput(f"{name}: the trace is empty: it needs at least one job")
+    return Source(name, path, text)
+
+
+def _unpacked(name: str, raw: bytes) -> bytes:
+    if raw.startswith(GZIP_MAGIC):
+        try:
+            return gzip.decompress(raw)
+        except EOFError:
+            raise BadInput(f"{name}: the gzip file is cut short: copy or download it again") from None
+        except (OSError, zlib.error) as error:
+            raise BadInput(f"{name}: the gzip file is damaged ({error}): copy or download it again") from None
+    if raw.startswith(ZSTD_MAGIC):
+        return _unpacked_zstd(name, raw)
+    return raw
+
+
+def _unpacked_zstd(name: str, raw: bytes) -> bytes:
+    try:
+        import zstandard
+    except ImportError:
+        raise BadInput(f"{name}: reading Zstandard needs the package zstandard: pip install zstandard") from None
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(raw), read_across_frames=True) as stream:
+            return bytes(stream.read())
+    except zstandard.ZstdError as error:
+        raise BadInput(f"{name}: the zst file is cut short or damaged ({error}): copy or download it again") from None
+
+
+def _decoded(name: str, raw: bytes) -> str:
+    """UTF-8 (a byte-order mark is dropped), or UTF-16 with its mark; anything else names the first bad line."""
+    encoding = "utf-16" if raw.startswith(UTF16_MARKS) else "utf-8-sig"
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = error.start - raw.rfind(b"\n", 0, error.start)
+        byte = raw[error.start]
+        raise BadInput(
+            f"{name}, line {line}: byte 0x{byte:02x} at position {column} is not {encoding.removesuffix('-sig')}: "
+            "save the file in one encoding, UTF-8"
+        ) from None

@@ -1,0 +1,130 @@
+"""A delimited file as columns: read in blocks, converted a column at a time; an error names file, line and column."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.errors import BadInput
+from headway.sim.traces.source import Source
+
+BLOCK_ROWS = 65_536
+# Ways to write "no value" in the published traces.
+ABSENT = frozenset({"", "None", "none", "null", "NULL", "nan", "NaN", "NaT"})
+
+
+class Table:
+    """The header of a delimited file, and its columns on demand; `header` is given for files that have none."""
+
+    def __init__(self, source: Source, header: Sequence[str] | None = None) -> None:
+        self.source = source
+        self.headless = header is not None
+        self.header = list(header) if header is not None else [name.strip() for name in next(self._csv(), [])]
+
+    def _csv(self) -> Any:
+        return csv.reader(io.StringIO(self.source.text, newline=""))
+
+    def _rows(self) -> Iterator[list[str]]:
+        """The data rows, without blank lines."""
+        reader = self._csv()
+        if not self.headless:
+            next(reader, None)
+        return (row for row in reader if row)
+
+    def line(self, row: int) -> int:
+        """The line of a data row; found by reading again, since only errors ask."""
+        reader = self._csv()
+        if not self.headless:
+            next(reader, None)
+        for seen, _ in enumerate(row for row in reader if row):
+            if seen == row:
+                break
+        return int(reader.line_num)
+
+    def require(self, *names: str) -> None:
+        """Refuse a file without one of these columns."""
+        missing = [name for name in names if name not in self.header]
+        if missing:
+            raise BadInput(
+                f"{self.source.name}: no column {' or '.join(repr(name) for name in missing)}; "
+                f"the columns are {', '.join(self.header)}"
+            )
+
+    def bad(self, row: int, column: str, value: object, wanted: str) -> BadInput:
+        """The error for one value of one row."""
+        return BadInput(f"{self.source.name}, line {self.line(row)}, column {column!r}: {value!r} {wanted}")
+
+    def read(
+        self, numbers: Iterable[str] = (), times: Iterable[str] = (), texts: Iterable[str] = ()
+    ) -> dict[str, NDArray[Any]]:
+        """These columns as arrays: numbers and times in seconds (absent is NaN), and texts."""
+        kinds = (
+            dict.fromkeys(numbers, self._number) | dict.fromkeys(times, self._time) | dict.fromkeys(texts, self._text)
+        )
+        self.require(*kinds)
+        places = {name: self.header.index(name) for name in kinds}
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in kinds}
+        rows, done = self._rows(), 0
+        while block := self._block(rows, done):
+            columns = list(zip(*block, strict=True))
+            for name, convert in kinds.items():
+                parts[name].append(convert(columns[places[name]], name, done))
+            done += len(block)
+        if not done:
+            raise BadInput(f"{self.source.name}: the trace is empty: it has a header but no jobs")
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def _block(self, rows: Iterator[list[str]], done: int) -> list[list[str]]:
+        try:
+            block = list(islice(rows, BLOCK_ROWS))
+        except csv.Error as error:
+            raise BadInput(f"{self.source.name}: not a CSV file after line {self.line(done)}: {error}") from None
+        width = len(self.header)
+        if any(len(row) != width for row in block):
+            row, found = next((done + index, len(row)) for index, row in enumerate(block) if len(row) != width)
+            raise BadInput(f"{self.source.name}, line {self.line(row)}: {found} values for {width} columns")
+        return block
+
+    def _number(self, values: Sequence[str], name: str, done: int) -> NDArray[np.float64]:
+        try:
+            numbers = np.array(values, np.float64)
+        except ValueError:
+            numbers = self._slow(values, name, done, float, "is not a number")
+        if not np.isfinite(numbers).all():
+            for row in np.flatnonzero(~np.isfinite(numbers)).tolist():
+                if values[row].strip() not in ABSENT:
+                    raise self.bad(done + row, name, values[row], "is not a finite number")
+        return numbers
+
+    def _time(self, values: Sequence[str], name: str, done: int) -> NDArray[np.float64]:
+        """Dates and times such as `2017-10-07 01:04:03` as seconds since 1970; a trailing time zone is left out."""
+
+        def stamp(text: str) -> float:
+            return float(np.datetime64(text[:19], "s").astype(np.int64))
+
+        try:
+            return np.array(values, "U19").astype("datetime64[s]").astype(np.int64).astype(np.float64)
+        except ValueError:
+            return self._slow(values, name, done, stamp, "is not a time such as 2017-10-07 01:04:03")
+
+    def _slow(
+        self, values: Sequence[str], name: str, done: int, convert: Callable[[str], float], wanted: str
+    ) -> NDArray[np.float64]:
+        """A column one value at a time: the absent ones become NaN, the first bad one is named."""
+        numbers = np.full(len(values), np.nan)
+        for index, value in enumerate(values):
+            text = value.strip()
+            if text in ABSENT:
+                continue
+            try:
+                numbers[index] = convert(text)
+            except ValueError:
+                raise self.bad(done + index, name, value, wanted) from None
+        return numbers
+
+    def _text(self, values: Sequence[str], name: str, done: int) -> NDArray[np.str_]:
+        return np.array(values, np.str_)
