@@ -1,15 +1,15 @@
-"""CSV files with `submit_s`, `gpus` or `num_gpus`, and `duration_s`: Headway's own, and compact copies of public traces.
+"""CSV files with `submit_s`, `gpus` or `num_gpus`, and `duration_s`: Headway's own, and compact copies.
 
 The compact copies are told apart by the columns that only they have; each carries what biases a study of it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.errors import unknown
 from headway.sim.traces.rows import Rows, finished
 from headway.sim.traces.source import Source
 from headway.sim.traces.table import Table
@@ -17,6 +17,11 @@ from headway.sim.workload import Workload
 
 NO_QUEUEING = "it has no start times, so queueing in the real cluster cannot be compared"
 HOLDS_CAPS = "duration_capped_48h"
+SIDE_BY_SIDE = "several traces side by side, each from its own first job; pick one with ?trace=1"
+
+NAME = "CSV of Headway"
+COLUMNS = ("submit_s", "gpus", "duration_s")
+OPTIONS = ("trace",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class Kind:
     queue: str = ""
     user: str = ""
     model: str = ""
-    # A column that splits the file into traces of their own, picked by `?NAME=value`.
+    # A column that splits the file into traces of their own: it takes the place of the queue.
     part: str = ""
     caveats: tuple[str, ...] = ()
 
@@ -89,8 +94,8 @@ KINDS = (
 
 
 def recognises(source: Source, header: list[str]) -> bool:
-    """Whether the file says when jobs come and how long they run in Headway's words."""
-    return "submit_s" in header and "duration_s" in header
+    """By its columns; `num_gpus` may stand for `gpus`."""
+    return set(COLUMNS) <= {*header, *(("gpus",) if "num_gpus" in header else ())}
 
 
 def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
@@ -100,64 +105,34 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     size = "gpus" if "gpus" in table.header else "num_gpus"
     numbers = ["submit_s", size, "duration_s"] + [HOLDS_CAPS] * (HOLDS_CAPS in table.header)
     wanted = (kind.job_id, kind.user, kind.queue, kind.model, kind.part)
-    table.require("submit_s", size, "duration_s")
     columns = table.read(numbers, texts=[name for name in wanted if name in table.header])
-    _refuse_negative(table, columns, ("submit_s", size, "duration_s"))
-    _refuse_fractions(table, size, columns[size])
-    count = len(columns[size])
+    table.refuse_negative(columns, "submit_s", size, "duration_s")
+    table.refuse_fractions(columns, size)
+    parts = columns.get(kind.part)
     rows = Rows(
         source.name,
-        lambda row: f"line {table.line(row)}",
-        columns[kind.job_id] if kind.job_id in columns else np.arange(count).astype(np.str_),
+        table.where,
+        _ids(columns, kind, len(columns[size])),
         columns["submit_s"],
         columns[size],
         columns["duration_s"],
         columns.get(kind.user),
-        columns.get(kind.queue),
+        columns.get(kind.queue) if parts is None else parts,
         columns.get(kind.model),
-        kind.caveats + _caps(columns),
+        kind.caveats + _caps(columns) + (() if parts is None or kind.part in options else (SIDE_BY_SIDE,)),
     )
-    if kind.part:
-        _pick(rows, columns[kind.part], kind.part, options)
     return finished(rows, strict=strict, from_zero=False)
 
 
-def _pick(rows: Rows, parts: NDArray[np.str_], name: str, options: Mapping[str, str]) -> None:
-    """Keep one part of the file, or all of them side by side with ids that tell them apart."""
-    known = sorted(set(parts.tolist()))
-    chosen = options.get(name)
-    if chosen is None:
-        rows.job_id = np.array(
-            [f"{part}-{job}" for part, job in zip(parts.tolist(), rows.job_id.tolist(), strict=True)]
-        )
-        rows.queue = parts
-        rows.caveats += (
-            f"{len(known)} traces side by side, each from its own first job; pick one with ?{name}={known[0]}",
-        )
-        return
-    if chosen not in known:
-        raise unknown(f"{name} in {rows.name}", chosen, known)
-    mask = parts == chosen
-    where, lines = rows.where, np.flatnonzero(mask)
-    rows.where = lambda row: where(int(lines[row]))
-    for column in ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model"):
-        values = getattr(rows, column)
-        setattr(rows, column, None if values is None else values[mask])
+def _ids(columns: Mapping[str, NDArray[Any]], kind: Kind, count: int) -> NDArray[np.str_]:
+    """The ids of the file, or row numbers; the ids of several traces in one file say which."""
+    ids = columns[kind.job_id] if kind.job_id in columns else np.arange(count).astype(np.str_)
+    if kind.part not in columns:
+        return ids
+    pairs = zip(columns[kind.part].tolist(), ids.tolist(), strict=True)
+    return np.array([f"{part}-{job}" for part, job in pairs])
 
 
 def _caps(columns: Mapping[str, NDArray[np.float64]]) -> tuple[str, ...]:
     capped = int((columns[HOLDS_CAPS] == 1).sum()) if HOLDS_CAPS in columns else 0
     return (f"{capped:,} durations are cut at 48 h: long jobs look shorter than they were",) if capped else ()
-
-
-def _refuse_negative(table: Table, columns: Mapping[str, NDArray[np.float64]], names: tuple[str, ...]) -> None:
-    for name in names:
-        if (columns[name] < 0).any():
-            row = int(np.argmax(columns[name] < 0))
-            raise table.bad(row, name, float(columns[name][row]), "is negative: it must be 0 or more")
-
-
-def _refuse_fractions(table: Table, name: str, gpus: NDArray[np.float64]) -> None:
-    wrong = np.flatnonzero((gpus % 1 != 0) & ~np.isnan(gpus) | (gpus > 2**31 - 1))
-    if len(wrong):
-        raise table.bad(int(wrong[0]), name, float(gpus[wrong[0]]), "is not a whole number of GPUs")

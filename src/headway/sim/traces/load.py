@@ -1,38 +1,92 @@
 """Any workload by its name: a file in one of the known formats, recognised by content, or `synthetic:NAME?...`."""
 
+import csv
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from headway.core.errors import BadInput
+import numpy as np
+
+from headway.core.errors import BadInput, unknown
 from headway.sim import spec as specs
 from headway.sim.synthetic import PREFIX, synthetic
-from headway.sim.traces import compact
+from headway.sim.traces import acme, compact, gavel, helios, openb, pai2020, philly, swf, tiresias
 from headway.sim.traces.source import Source, read
 from headway.sim.workload import Workload
 
 
 class Reader(Protocol):
-    """One format: a module with these two functions."""
+    """One format: a module with these names."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - a constant of the module
+        """The format in messages."""
+
+    @property
+    def COLUMNS(self) -> tuple[str, ...]:  # noqa: N802
+        """Columns that a file must have (none: it is not a CSV file with a header)."""
+
+    @property
+    def OPTIONS(self) -> tuple[str, ...]:  # noqa: N802
+        """Options it knows besides `vc`."""
 
     def recognises(self, source: Source, header: list[str]) -> bool:
-        """Whether the file is in this format."""
+        """Whether the file is in this format; `header` is its first line between commas."""
 
     def read(self, source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
-        """Read it."""
+        """The jobs of the file."""
 
 
-READERS: tuple[Reader, ...] = (compact,)
+# The first that recognises a file reads it: the special before the general.
+READERS: tuple[Reader, ...] = (philly, swf, gavel, helios, acme, pai2020, openb, tiresias, compact)
+# Options that pick one of the queues of a trace.
+PICKS = ("vc", "trace")
 
 
 def load(spec: str, *, strict: bool = False) -> Workload:
-    """The workload that `spec` names; `strict` refuses rows that are otherwise left out and counted."""
+    """The workload that `spec` names; `strict` refuses rows that are otherwise left out and counted.
+
+    A file may be followed by options: `trace.csv?vc=NAME` takes the jobs of one virtual cluster.
+    """
     if spec.startswith(PREFIX):
         return synthetic(spec)
     name, options = (spec, {}) if Path(spec).exists() else specs.split(spec)
     source = read(name)
-    header = [column.strip() for column in source.first_line.split(",")]
-    for reader in READERS:
-        if reader.recognises(source, header):
-            return reader.read(source, options, strict=strict)
-    raise BadInput(f"{name}: no known format")
+    header = [column.strip() for column in next(csv.reader([source.first_line]), [])]
+    reader = next((reader for reader in READERS if reader.recognises(source, header)), None)
+    if reader is None:
+        raise _unrecognised(source, header)
+    specs.check(options, ("vc", *reader.OPTIONS), reader.NAME)
+    jobs = reader.read(source, options, strict=strict)
+    for key in PICKS:
+        if key in options:
+            jobs = _only(jobs, key, options[key])
+    return replace(jobs, name=spec)
+
+
+def _only(jobs: Workload, key: str, queue: str) -> Workload:
+    mask = jobs.queue == queue
+    if not mask.any():
+        raise unknown(f"{key} in {jobs.name}", queue, set(np.unique(jobs.queue).tolist()) - {""})
+    return jobs.take(mask)
+
+
+def _unrecognised(source: Source, header: list[str]) -> BadInput:
+    """Name the missing column of the format that comes closest, or all formats."""
+    columns = set(header) | ({"gpus"} if "num_gpus" in header else set())
+
+    def shared(reader: Reader) -> float:
+        return len(columns & set(reader.COLUMNS)) / max(1, len(reader.COLUMNS))
+
+    closest = max(READERS, key=shared)
+    if shared(closest) == 0:
+        known = ", ".join(reader.NAME for reader in READERS)
+        return BadInput(
+            f"{source.name}: in no known format ({known}); a CSV needs the columns {', '.join(compact.COLUMNS)}, "
+            f"the first line is {source.first_line[:60]!r}"
+        )
+    missing = ", ".join(repr(name) for name in closest.COLUMNS if name not in columns)
+    return BadInput(
+        f"{source.name}, line 1: as a {closest.NAME} it lacks the column {missing}; its columns are {', '.join(header)}"
+    )

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from headway.core.errors import BadInput
 from headway.sim.workload import Workload, workload
 
-MOST_GPUS = 2**31 - 1
-
 
 @dataclass(slots=True)
 class Rows:

@@ -1,8 +1,9 @@
 """A delimited file as columns: read in blocks, converted a column at a time; an error names file, line and column."""
 
+import contextlib
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -13,37 +14,55 @@ from headway.core.errors import BadInput
 from headway.sim.traces.source import Source
 
 BLOCK_ROWS = 65_536
+COMMENT = ";"
 # Ways to write "no value" in the published traces.
 ABSENT = frozenset({"", "None", "none", "null", "NULL", "nan", "NaN", "NaT"})
+# GPUs of a job are 32-bit numbers in the job table.
+MOST_GPUS = 2**31 - 1
+
+
+def _plain(value: float) -> float | int:
+    """A number as a person would write it: -1, not -1.0."""
+    return int(value) if value % 1 == 0 else float(value)
 
 
 class Table:
     """The header of a delimited file, and its columns on demand; `header` is given for files that have none."""
 
-    def __init__(self, source: Source, header: Sequence[str] | None = None) -> None:
+    def __init__(self, source: Source, header: Sequence[str] | None = None, delimiter: str = ",") -> None:
         self.source = source
+        self.delimiter = delimiter
         self.headless = header is not None
         self.header = list(header) if header is not None else [name.strip() for name in next(self._csv(), [])]
 
     def _csv(self) -> Any:
-        return csv.reader(io.StringIO(self.source.text, newline=""))
+        lines = io.StringIO(self.source.text, newline="")
+        if self.delimiter == ",":
+            return csv.reader(lines)
+        # Only comma-separated files quote; a run of blanks counts as one.
+        return csv.reader(
+            lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE, skipinitialspace=self.delimiter == " "
+        )
 
-    def _rows(self) -> Iterator[list[str]]:
-        """The data rows, without blank lines."""
-        reader = self._csv()
+    def _rows(self, reader: Any) -> Iterator[list[str]]:
+        """The data rows, without the header, blank lines and comments (of the Standard Workload Format)."""
         if not self.headless:
             next(reader, None)
-        return (row for row in reader if row)
+        if self.delimiter != " ":
+            return (row for row in reader if row)
+        bare = (row[:-1] if row and row[-1] == "" else row for row in reader)
+        return (row for row in bare if row and not row[0].startswith(COMMENT))
 
     def line(self, row: int) -> int:
         """The line of a data row; found by reading again, since only errors ask."""
         reader = self._csv()
-        if not self.headless:
-            next(reader, None)
-        for seen, _ in enumerate(row for row in reader if row):
-            if seen == row:
-                break
+        with contextlib.suppress(csv.Error):
+            next(islice(self._rows(reader), row, None), None)
         return int(reader.line_num)
+
+    def where(self, row: int) -> str:
+        """The place of a data row in messages."""
+        return f"line {self.line(row)}"
 
     def require(self, *names: str) -> None:
         """Refuse a file without one of these columns."""
@@ -58,6 +77,20 @@ class Table:
         """The error for one value of one row."""
         return BadInput(f"{self.source.name}, line {self.line(row)}, column {column!r}: {value!r} {wanted}")
 
+    def refuse_negative(self, columns: Mapping[str, NDArray[Any]], *names: str) -> None:
+        """Refuse a value below zero in one of these columns."""
+        for name in names:
+            if (columns[name] < 0).any():
+                row = int(np.argmax(columns[name] < 0))
+                raise self.bad(row, name, _plain(columns[name][row]), "is negative: it must be 0 or more")
+
+    def refuse_fractions(self, columns: Mapping[str, NDArray[Any]], name: str) -> None:
+        """Refuse a part of a GPU, or more GPUs than a job can have."""
+        values = np.nan_to_num(columns[name])
+        wrong = np.flatnonzero((values % 1 != 0) | (values > MOST_GPUS))
+        if len(wrong):
+            raise self.bad(int(wrong[0]), name, _plain(values[wrong[0]]), "is not a whole number of GPUs")
+
     def read(
         self, numbers: Iterable[str] = (), times: Iterable[str] = (), texts: Iterable[str] = ()
     ) -> dict[str, NDArray[Any]]:
@@ -68,7 +101,7 @@ class Table:
         self.require(*kinds)
         places = {name: self.header.index(name) for name in kinds}
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in kinds}
-        rows, done = self._rows(), 0
+        rows, done = self._rows(self._csv()), 0
         while block := self._block(rows, done):
             columns = list(zip(*block, strict=True))
             for name, convert in kinds.items():
