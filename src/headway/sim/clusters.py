@@ -20,6 +20,12 @@ PRESETS: dict[str, tuple[tuple[int, int], ...]] = {
     "philly": ((321, 2), (231, 8)),
     # Hu et al., SC'21, table 1: 133 nodes of 8 GPUs (by day the published node lists vary from 968 to 1,264 GPUs).
     "venus": ((133, 8),),
+    # The same table: the four clusters of Helios, 133 + 143 + 262 + 264 nodes of 8 GPUs.
+    "helios": ((802, 8),),
+    # Weng et al., NSDI'22: pai_machine_spec lists 1,295 machines with 2 GPUs (P100, T4) and 519 with 8 (6,742 GPUs).
+    "pai2020": ((1295, 2), (519, 8)),
+    # Weng et al., ATC'23: openb_node_list_gpu_node lists 1,213 machines (6,212 GPUs).
+    "openb": ((24, 1), (518, 2), (54, 4), (617, 8)),
     # Hu et al., NSDI'24: Kalos, 302 nodes of 8 A100 GPUs.
     "kalos": ((302, 8),),
     # The cluster sizes of the vClos evaluation, as nodes of 8 GPUs.

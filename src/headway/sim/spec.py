@@ -1,5 +1,6 @@
 """How workloads are named on the command line: `NAME?option=value&option=value`."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 from headway.core.errors import BadInput, unknown
@@ -25,6 +26,17 @@ def check(options: Mapping[str, str], known: Iterable[str], what: str) -> None:
     for key in options:
         if key not in names:
             raise unknown(f"option of {what}", key, names)
+
+
+def number(options: Mapping[str, str], key: str) -> float:
+    """A number above 0."""
+    try:
+        value = float(options[key])
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise BadInput(f"{key}={options[key]} must be a number above 0")
+    return value
 
 
 def whole(options: Mapping[str, str], key: str, default: int, least: int) -> int:

@@ -5,12 +5,18 @@ times are rounded to milliseconds so that the last bit of a logarithm on another
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.errors import unknown
+from headway.core.errors import BadInput, unknown
+from headway.core.units import seconds
+from headway.sim import fitted
 from headway.sim import spec as specs
+from headway.sim.clusters import cluster
+from headway.sim.shaping import with_load
 from headway.sim.workload import Workload, workload
 
 PREFIX = "synthetic:"
@@ -47,7 +53,15 @@ def synthetic(spec: str) -> Workload:
     if name not in MAKERS:
         raise unknown("synthetic workload", name, MAKERS)
     specs.check(options, OPTIONS, f"{PREFIX}{name}")
-    return MAKERS[name](options)
+    make, default_cluster = MAKERS[name]
+    jobs = replace(make(options), name=PREFIX + spec.removeprefix(PREFIX))
+    if "load" not in options:
+        if "cluster" in options:
+            raise BadInput(f"{jobs.name}: cluster= says what load= refers to: give both or neither")
+        return jobs
+    if "gap" in options:
+        raise BadInput(f"{jobs.name}: load= and gap= both fix the arrivals: give one of them")
+    return with_load(jobs, cluster(options.get("cluster", default_cluster)), specs.number(options, "load"))
 
 
 def tiresias_480(options: Mapping[str, str]) -> Workload:
@@ -62,9 +76,9 @@ def tiresias_480(options: Mapping[str, str]) -> Workload:
         for bounds, chosen in ((TIRESIAS_SHORT_S, rows[~long]), (TIRESIAS_LONG_S, rows[long])):
             duration_s[chosen] = log_uniform(rng, bounds, len(chosen))
     models = rng.permutation(spread(jobs, dict.fromkeys(TIRESIAS_MODELS, 1)))
-    submit_s = np.cumsum(rng.exponential(TIRESIAS_GAP_S, jobs))
+    submit_s = np.cumsum(rng.exponential(gap_s(options, TIRESIAS_GAP_S), jobs))
     return workload(
-        label("tiresias-480", options),
+        "tiresias-480",
         np.round(submit_s - submit_s[0], 3),
         gpus,
         duration_s,
@@ -73,15 +87,34 @@ def tiresias_480(options: Mapping[str, str]) -> Workload:
     )
 
 
+def from_published(published: fitted.Published, options: Mapping[str, str]) -> Workload:
+    """Jobs drawn from the published statistics of a cluster."""
+    jobs = specs.whole(options, "jobs", published.jobs, least=1)
+    rng = generator(options)
+    gpus = fitted.sizes(published, jobs, rng)
+    duration_s = fitted.durations(published, gpus, rng)
+    return workload(
+        published.cluster,
+        fitted.arrivals(published, gap_s(options, published.gap_s), jobs, rng),
+        gpus,
+        duration_s,
+        caveats=(
+            "made up: sizes, durations and hours follow published statistics; bursts, users and weekdays are not in it",
+        ),
+    )
+
+
+def gap_s(options: Mapping[str, str], default_s: float) -> float:
+    """The mean time between submissions."""
+    gap = seconds(options["gap"]) if "gap" in options else default_s
+    if gap <= 0:
+        raise BadInput(f"gap={options['gap']} must be above 0")
+    return gap
+
+
 def generator(options: Mapping[str, str]) -> np.random.Generator:
     """The one source of chance of a workload."""
     return np.random.Generator(np.random.PCG64(specs.whole(options, "seed", 0, least=0)))
-
-
-def label(name: str, options: Mapping[str, str]) -> str:
-    """The name of the workload with the options that made it."""
-    query = "&".join(f"{key}={value}" for key, value in options.items())
-    return f"{PREFIX}{name}{'?' if query else ''}{query}"
 
 
 def spread(jobs: int, weights: Mapping[int, int] | Mapping[str, int]) -> NDArray[np.generic]:
@@ -99,4 +132,9 @@ def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: in
     return np.clip(np.round(times, 3), low, high - 0.001)
 
 
-MAKERS: dict[str, Callable[[Mapping[str, str]], Workload]] = {"tiresias-480": tiresias_480}
+# Every name with its maker and the cluster that `load=` refers to unless `cluster=` names another.
+MAKERS: dict[str, tuple[Callable[[Mapping[str, str]], Workload], str]] = {
+    "tiresias-480": (tiresias_480, "tiresias-testbed"),
+    "philly": (partial(from_published, fitted.PHILLY), fitted.PHILLY.cluster),
+    "helios": (partial(from_published, fitted.HELIOS), fitted.HELIOS.cluster),
+}

@@ -1,8 +1,8 @@
 """Gavel's traces (Narayanan et al., OSDI'20): `.trace` files, and the compact CSV of its Philly traces.
 
 They give training steps instead of durations. In the Philly traces, steps over Philly's duration is one rate for each
-job type whatever its GPUs, from a table older than the published one: `PHILLY_STEPS_PER_S` are these rates, recovered by
-matching the jobs with Philly's own durations (decision 0012). Other traces need the table that made them.
+job type whatever its GPUs, from a table older than the published one. `PHILLY_STEPS_PER_S` are these rates, recovered
+by matching the jobs with Philly's own durations (decision 0012). Other traces need the table that made them.
 """
 
 import json
