@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from headway.cli import trace
 from headway.core.errors import HeadwayError
 
 app = typer.Typer(
@@ -13,6 +14,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="When, where and how distributed training jobs run on a shared GPU cluster.",
 )
+trace.register(app)
 
 
 def main() -> None:

@@ -85,7 +85,8 @@ def sizes(published: Published, jobs: int, rng: np.random.Generator) -> NDArray[
     """GPUs of each job, drawn from the published shares."""
     edges = np.cumsum(list(published.sizes.values()))
     drawn = rng.random(jobs) * edges[-1]
-    return np.array(list(published.sizes), np.int32)[np.searchsorted(edges, drawn, side="right")]
+    gpus: NDArray[np.int32] = np.array(list(published.sizes), np.int32)[np.searchsorted(edges, drawn, side="right")]
+    return gpus
 
 
 def durations(published: Published, gpus: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -99,14 +100,15 @@ def durations(published: Published, gpus: NDArray[np.int32], rng: np.random.Gene
         rank += share * ndtr(normal - shift)
     points_s = np.exp2(np.arange(len(published.durations_pct)))
     pct = np.array([*published.durations_pct, 100.0])
-    seconds = np.exp2(np.interp(rank * 100, pct, np.log2([*points_s, max(published.longest_s, points_s[-1])])))
-    return np.maximum(np.round(seconds, 3), 1.0)
+    exponent = np.interp(rank * 100, pct, np.log2([*points_s, max(published.longest_s, points_s[-1])]))
+    lasts: NDArray[np.float64] = np.maximum(np.round(np.exp2(exponent), 3), 1.0)
+    return lasts
 
 
 def _group_shares(published: Published) -> NDArray[np.float64]:
     shares = np.zeros(len(published.shifts))
     np.add.at(shares, np.searchsorted(GROUP_LIMITS, list(published.sizes)), list(published.sizes.values()))
-    return shares / shares.sum()
+    return shares / sum(published.sizes.values())
 
 
 def arrivals(published: Published, gap_s: float, jobs: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -116,4 +118,5 @@ def arrivals(published: Published, gap_s: float, jobs: int, rng: np.random.Gener
     edges = np.concatenate([[0.0], np.cumsum(published.hours_pct)])
     hour = np.interp(even - day, edges / edges[-1], np.arange(25.0))
     times = (day + hour / 24) * DAY_S
-    return np.round(times - times[0], 3)
+    from_zero: NDArray[np.float64] = np.round(times - times[0], 3)
+    return from_zero

@@ -6,10 +6,13 @@ Each leaves a sentence in the caveats, so that a result says what was done to it
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.core.cluster import Cluster
 from headway.core.errors import BadInput
 from headway.sim.workload import Workload
+
+MICROSECOND_S = 1e-6
 
 
 def work_gpu_s(jobs: Workload) -> float:
@@ -41,7 +44,7 @@ def window(jobs: Workload, start_s: float, end_s: float) -> Workload:
     chosen = jobs.take(np.arange(low, high))
     until = f"{end_s:g} s" if np.isfinite(end_s) else "its end"
     return _noted(
-        replace(chosen, submit_s=chosen.submit_s - start_s),
+        replace(chosen, submit_s=_tidy(chosen.submit_s - start_s)),
         f"a window from {start_s:g} s to {until}: jobs already running at its start are left out",
     )
 
@@ -59,7 +62,8 @@ def sample(jobs: Workload, count: int, seed: int) -> Workload:
 def scale_time(jobs: Workload, factor: float) -> Workload:
     """All times multiplied: submissions and durations; the load stays as it is."""
     _check_positive(factor, "time scale")
-    scaled = replace(jobs, submit_s=jobs.submit_s * factor, duration_s=jobs.duration_s * factor)
+    duration_s = np.maximum(_tidy(jobs.duration_s * factor), MICROSECOND_S)
+    scaled = replace(jobs, submit_s=_tidy(jobs.submit_s * factor), duration_s=duration_s)
     return _noted(scaled, f"all times were multiplied by {factor:g}")
 
 
@@ -70,8 +74,13 @@ def with_load(jobs: Workload, cluster: Cluster, load: float) -> Workload:
         raise BadInput(f"{jobs.name}: all jobs are submitted at the same time: gaps cannot be scaled to a load")
     start = jobs.submit_s[0]
     factor = offered_load(jobs, cluster.total) / load
-    scaled = replace(jobs, submit_s=start + (jobs.submit_s - start) * factor)
+    scaled = replace(jobs, submit_s=_tidy(start + (jobs.submit_s - start) * factor))
     return _noted(scaled, f"gaps between submissions were multiplied by {factor:.4g} for a load of {load:g}")
+
+
+def _tidy(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Times to the microsecond, so that files and journals stay readable and alike on every machine."""
+    return np.round(times_s, 6)
 
 
 def _check_positive(value: float, what: str) -> None:
