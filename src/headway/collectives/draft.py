@@ -1,0 +1,103 @@
+"""A draft is a plan in arrays with the times it would take: cheap enough to make a hundred and keep one."""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.collectives.cost import Collective
+from headway.collectives.operations import Operations, operations, queue_keys, slots
+from headway.collectives.plan import Plan, plan_from_arrays
+from headway.collectives.simulate import Timeline, lists_of, run_lists, run_queues, timeline
+from headway.collectives.topology import Topology
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Chunks, orders and lists as arrays, and when everything runs. `maker` and `intra` say how it was made."""
+
+    maker: str
+    intra: str
+    topology: Topology
+    collective: Collective
+    chunk_bytes: Ints
+    rs: Ints
+    ag: Ints
+    listed: Ints
+    begins: Ints
+    ops: Operations
+    start_ps: Ints
+    finish_ps: Ints
+
+    @property
+    def end_ps(self) -> int:
+        """When the last operation ends."""
+        return int(self.finish_ps.max())
+
+    def plan(self) -> Plan:
+        """The value that is shown, written and executed."""
+        return plan_from_arrays(self.collective, self.chunk_bytes, self.rs, self.ag, self.listed, self.begins)
+
+    def timeline(self) -> Timeline:
+        """When every phase of every chunk runs."""
+        return timeline(self.ops, self.start_ps, self.finish_ps)
+
+
+def draft_by_queues(
+    topology: Topology,
+    collective: Collective,
+    chunk_bytes: Ints,
+    rs: Ints,
+    intra: str,
+    in_flight: int,
+    maker: str,
+    fused: int = -1,
+) -> Draft:
+    """Let queues decide inside each dimension, and write down what they did as lists.
+
+    `fused` names the place in a chunk's chain whose phase goes to the front of its queue: the baseline's all-gather on
+    the last dimension follows its reduce-scatter at once.
+    """
+    ag = np.ascontiguousarray(rs[:, ::-1])
+    ops = operations(topology, collective, chunk_bytes, rs, ag)
+    rank, bid = queue_keys(intra, ops)
+    if fused >= 0:
+        rank, bid = rank.copy(), bid.copy()
+        rank[fused :: ops.phases] = bid[fused :: ops.phases] = -1
+    start, finish, sequence = run_queues(ops, rank, bid, slots(topology, in_flight))
+    listed, begins = lists_of(ops, sequence, len(topology.dimensions))
+    return Draft(maker, intra, topology, collective, chunk_bytes, rs, ag, listed, begins, ops, start, finish)
+
+
+def draft_mirrored(
+    topology: Topology, collective: Collective, chunk_bytes: Ints, rs: Ints, rule: str, in_flight: int, maker: str
+) -> Draft:
+    """Schedule the reduce-scatter, and run the all-gather as its mirror image in time.
+
+    A reduce-scatter starts with large phases on every dimension and ends with tiny ones, so if large phases go first no
+    dimension idles before the very end. Its mirror starts with the tiny ones and ends with all dimensions together.
+    What bandwidth is lost, is lost in the middle, where phases are short.
+    """
+    dims = len(topology.dimensions)
+    ag = np.ascontiguousarray(rs[:, ::-1])
+    half = operations(topology, Collective.REDUCE_SCATTER, chunk_bytes, rs, ag)
+    rank = np.zeros_like(half.dim) if rule == "fifo" else -half.larger_bytes
+    _, _, sequence = run_queues(half, rank, rank, slots(topology, in_flight))
+    listed, begins = lists_of(half, sequence, dims)
+    ops = half
+    if collective is not Collective.REDUCE_SCATTER:
+        ops = operations(topology, collective, chunk_bytes, rs, ag)
+        chunk, place = listed // dims, listed % dims
+        first = chunk * ops.phases + place
+        mirror = (chunk + 1) * ops.phases - 1 - place
+        pieces = []
+        for begin, end in itertools.pairwise(begins):
+            pieces += [first[begin:end]] if collective is Collective.ALL_REDUCE else []
+            pieces.append(mirror[begin:end][::-1])
+        listed = np.concatenate(pieces)
+        begins = begins * (ops.phases // dims)
+    start, finish = run_lists(ops, listed, begins, slots(topology, in_flight))
+    return Draft(maker, "mirrored", topology, collective, chunk_bytes, rs, ag, listed, begins, ops, start, finish)

@@ -1,0 +1,161 @@
+"""The exact bandwidth limit of any mix of per-chunk orders, and how to share the data among orders to reach it.
+
+An order sends a fixed number of bytes on each dimension. Over all orders, the vectors of bytes are the corners of a
+base polytope: what a set A of dimensions carries is at most f(A) = 1 - prod over A of 1/P (A goes first) and at least
+g(A) = prod outside A of 1/P - prod of all 1/P (A goes last), per byte of the collective. So no mix is faster than
+
+    T* = max over non-empty A of 2 S g(A) / sum over A of BW        (S bytes, all-reduce; half of it for one half)
+
+and the mix that spreads the load most evenly reaches it. The set that attains the maximum is under-provisioned: it must
+go last, and no order helps it further. What is left, the other dimensions among themselves, is the same problem again;
+so the dimensions fall into blocks that run in a fixed sequence, balanced inside. This goes beyond Themis, which is
+greedy.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.collectives.cost import Collective
+from headway.collectives.topology import Topology
+
+Floats = NDArray[np.float64]
+
+# Shares are computed in double precision; the smallest meaningful one is 1/P, about 1e-6 for a million NPUs.
+TOLERANCE = 1e-12
+BITS_PER_BYTE = 8
+BPS_PER_GBPS = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Dimensions that are balanced among themselves; `level` is their time per byte of data, in s (half an all-
+    reduce)."""
+
+    dims: tuple[int, ...]
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The two limits for one collective: `ideal_s` if all bandwidth could be used, `limit_s` the exact one."""
+
+    ideal_s: float
+    limit_s: float
+    blocks: tuple[Block, ...]
+
+    @property
+    def binding(self) -> tuple[int, ...]:
+        """The dimensions that set the limit: all of them when the network is balanced."""
+        return max(self.blocks, key=lambda block: block.level).dims
+
+
+def bytes_per_s(topology: Topology) -> Floats:
+    """The bandwidth of one NPU on every dimension."""
+    return np.array(topology.bandwidths_gbps) * BPS_PER_GBPS / BITS_PER_BYTE
+
+
+def sets(dims: int) -> NDArray[np.bool_]:
+    """All non-empty sets of `dims` dimensions, one a row."""
+    numbers = np.arange(1, 1 << dims)
+    return (numbers[:, None] >> np.arange(dims)) & 1 > 0
+
+
+def first_bytes(sizes: Floats, members: NDArray[np.bool_]) -> Floats:
+    """f(A): the bytes that each set carries when it goes first."""
+    product: Floats = np.where(members, 1 / sizes, 1.0).prod(axis=1)
+    return 1 - product
+
+
+def blocks(topology: Topology) -> tuple[Block, ...]:
+    """The dimensions in blocks, in the sequence in which data must visit them; the last block is the most loaded."""
+    sizes, bandwidth = np.array(topology.sizes, np.float64), bytes_per_s(topology)
+    left = np.arange(len(sizes))
+    found: list[Block] = []
+    while len(left):
+        members = sets(len(left))
+        least = first_bytes(sizes[left], members[-1:]) - first_bytes(sizes[left], ~members)
+        level = least / (members * bandwidth[left]).sum(axis=1)
+        # Of equally loaded sets the union is as loaded: take the largest, so that a balanced network is one block.
+        tied = level >= level.max() * (1 - TOLERANCE)
+        worst = members[tied][members[tied].sum(axis=1).argmax()]
+        found.append(Block(tuple(int(dim) for dim in left[worst]), float(level.max())))
+        left = left[~worst]
+    return tuple(reversed(found))
+
+
+def limit(topology: Topology, collective: Collective, size_bytes: int) -> Limit:
+    """Both limits, latency left out. An all-to-all sends S (P_k - 1) / P_k on each dimension whatever the order."""
+    bandwidth = bytes_per_s(topology)
+    if collective is Collective.ALL_TO_ALL:
+        sent = 1 - 1 / np.array(topology.sizes)
+        each = tuple(Block((dim,), float(level)) for dim, level in enumerate(sent / bandwidth))
+        worst = max(block.level for block in each)
+        return Limit(size_bytes * worst, size_bytes * worst, each)
+    passes = 2 if collective is Collective.ALL_REDUCE else 1
+    found = blocks(topology)
+    ideal = passes * size_bytes * (1 - 1 / topology.npus) / float(bandwidth.sum())
+    return Limit(ideal, passes * size_bytes * found[-1].level, found)
+
+
+def balanced_loads(topology: Topology) -> Floats:
+    """Bytes per byte of data that each dimension carries (half an all-reduce) under the most even mix of orders."""
+    loads = np.zeros(len(topology.dimensions))
+    bandwidth = bytes_per_s(topology)
+    for block in blocks(topology):
+        dims = list(block.dims)
+        loads[dims] = block.level * bandwidth[dims]
+    return loads
+
+
+def best_split_gbps(topology: Topology, budget_gbps: float) -> Floats:
+    """The split of a budget of bandwidth that reaches the ideal and stays nearest to the present one, in proportion.
+
+    Any split inside the base polytope reaches the ideal time of that budget; the most even mix's loads are the nearest.
+    """
+    loads = balanced_loads(topology)
+    split: Floats = budget_gbps * loads / loads.sum()
+    return split
+
+
+def balancing_gbps(topology: Topology) -> Floats:
+    """The smallest bandwidths, none below the present, with which every dimension is as little loaded as the least
+    is."""
+    loads, bandwidth = balanced_loads(topology), np.array(topology.bandwidths_gbps)
+    raised: Floats = loads / (loads / bandwidth).min()
+    return raised
+
+
+def limit_by_lp(topology: Topology) -> tuple[float, dict[tuple[int, ...], float]]:
+    """The same limit from a linear programme over all orders: time per byte (half an all-reduce), and a share per
+    order.
+
+    Grows with D!: it is here to check `blocks` and to be read, not to plan with.
+    """
+    from scipy.optimize import linprog
+
+    orders = list(itertools.permutations(range(len(topology.dimensions))))
+    loads = np.stack([order_loads(topology.sizes, order) for order in orders], axis=1)
+    seconds = loads / bytes_per_s(topology)[:, None]
+    scale = seconds.max()
+    bound = linprog(
+        np.append(np.zeros(len(orders)), 1.0),
+        A_ub=np.hstack([seconds / scale, -np.ones((len(seconds), 1))]),
+        b_ub=np.zeros(len(seconds)),
+        A_eq=np.append(np.ones(len(orders)), 0.0)[None, :],
+        b_eq=[1.0],
+    )
+    found = np.asarray(bound.x)
+    shares = {order: float(share) for order, share in zip(orders, found, strict=False) if share > TOLERANCE}
+    return float(found[-1] * scale), shares
+
+
+def order_loads(sizes: tuple[int, ...], order: tuple[int, ...]) -> Floats:
+    """Bytes that each dimension carries per byte of data when a reduce-scatter visits them in this order."""
+    loads, data = np.zeros(len(sizes)), 1.0
+    for dim in order:
+        loads[dim] = data * (1 - 1 / sizes[dim])
+        data /= sizes[dim]
+    return loads

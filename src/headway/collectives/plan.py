@@ -1,0 +1,146 @@
+"""A plan: how a collective is cut, which order each chunk takes, and the list of operations of every dimension.
+
+Plans are values: two ranks that plan from the same inputs hold equal plans. A dimension works through its list from the
+front and nothing overtakes. The lists are taken from a simulated run, so all of them agree with one sequence in time
+that respects every chunk's order: whichever operation is next in that sequence can always proceed. No interleaving of
+the ranks or of the dimensions can deadlock (Themis, section 4.4, asks for the same and pre-simulates for it).
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headway.collectives.cost import Collective
+from headway.core.errors import BadInput
+
+Ints = NDArray[np.int64]
+Step = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of the collective and the dimensions that it visits: reduce-scatter, all-gather, or all-to-all orders."""
+
+    bytes: int
+    rs: tuple[int, ...] = ()
+    ag: tuple[int, ...] = ()
+    a2a: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Chunks and, per dimension, the steps (chunk, "rs" | "ag" | "a2a") in the order in which they are started."""
+
+    collective: Collective
+    chunks: tuple[Chunk, ...]
+    lists: tuple[tuple[Step, ...], ...]
+
+    def orders(self) -> tuple[Ints, Ints, Ints]:
+        """Bytes, shrinking (or all-to-all) orders and growing orders, as arrays."""
+        count, dims = len(self.chunks), len(self.lists)
+        data = np.array([chunk.bytes for chunk in self.chunks], np.int64)
+        rs = np.array([chunk.rs or chunk.a2a for chunk in self.chunks], np.int64).reshape(count, -1)
+        ag = np.array([chunk.ag for chunk in self.chunks], np.int64).reshape(count, -1)
+        empty = np.empty((count, dims), np.int64)
+        return data, rs if rs.size else empty, ag if ag.size else empty
+
+    def listed(self) -> tuple[Ints, Ints]:
+        """The lists as operation numbers (chunk x phases + phase), one after the other, and where each begins."""
+        places = [
+            {(kind, dim): place for place, (kind, dim) in enumerate(phases(self.collective, chunk))}
+            for chunk in self.chunks
+        ]
+        width = len(places[0])
+        flat = [
+            chunk * width + places[chunk][kind, dim] for dim, steps in enumerate(self.lists) for chunk, kind in steps
+        ]
+        begins = np.cumsum([0, *(len(steps) for steps in self.lists)])
+        return np.array(flat, np.int64), begins.astype(np.int64)
+
+
+def phases(collective: Collective, chunk: Chunk) -> list[tuple[str, int]]:
+    """What a chunk does, in time."""
+    if collective is Collective.ALL_TO_ALL:
+        return [("a2a", dim) for dim in chunk.a2a]
+    return [("rs", dim) for dim in chunk.rs] + [("ag", dim) for dim in chunk.ag]
+
+
+def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, ag: Ints, listed: Ints, begins: Ints) -> Plan:
+    """The value for arrays that a scheduler made."""
+    shrinks = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
+    grows = collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER)
+    whole = collective is Collective.ALL_TO_ALL
+    forward, back = [tuple(order) for order in rs.tolist()], [tuple(order) for order in ag.tolist()]
+    chunks = tuple(
+        Chunk(data, forward[i] if shrinks else (), back[i] if grows else (), forward[i] if whole else ())
+        for i, data in enumerate(chunk_bytes.tolist())
+    )
+    kinds = [kind for kind, _ in phases(collective, chunks[0])]
+    steps = [(op // len(kinds), kinds[op % len(kinds)]) for op in listed.tolist()]
+    lists = tuple(tuple(steps[begin:end]) for begin, end in zip(begins.tolist(), begins.tolist()[1:], strict=False))
+    return Plan(collective, chunks, lists)
+
+
+def plan_to_json(plan: Plan) -> str:
+    """The file that the runtime executes (`--plan`): dimensions and chunks are counted from 0."""
+    chunks: list[dict[str, Any]] = []
+    for chunk in plan.chunks:
+        row: dict[str, Any] = {"bytes": chunk.bytes, "rs": list(chunk.rs), "ag": list(chunk.ag)}
+        chunks.append(row | {"a2a": list(chunk.a2a)} if chunk.a2a else row)
+    return json.dumps({"chunks": chunks, "lists": plan.lists}) + "\n"
+
+
+class _ChunkRow(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    bytes: int = Field(gt=0)
+    rs: list[int]
+    ag: list[int]
+    a2a: list[int] = []
+
+
+class _PlanFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    chunks: list[_ChunkRow] = Field(min_length=1)
+    lists: list[list[tuple[int, str]]] = Field(min_length=1)
+
+
+def plan_from_json(text: str, where: str = "plan") -> Plan:
+    """Read a plan back; every operation must be there exactly once, and every order must visit all dimensions."""
+    try:
+        rows = _PlanFile.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise BadInput(f"{where}: field {field or 'chunks'}: {first['msg']}") from None
+    chunks = tuple(Chunk(row.bytes, tuple(row.rs), tuple(row.ag), tuple(row.a2a)) for row in rows.chunks)
+    plan = Plan(_collective_of(chunks[0]), chunks, tuple(tuple(steps) for steps in rows.lists))
+    _check(plan, where)
+    return plan
+
+
+def _collective_of(chunk: Chunk) -> Collective:
+    if chunk.a2a:
+        return Collective.ALL_TO_ALL
+    if chunk.rs and chunk.ag:
+        return Collective.ALL_REDUCE
+    return Collective.REDUCE_SCATTER if chunk.rs else Collective.ALL_GATHER
+
+
+def _check(plan: Plan, where: str) -> None:
+    dims = list(range(len(plan.lists)))
+    wanted: list[list[Step]] = [[] for _ in dims]
+    for number, chunk in enumerate(plan.chunks):
+        if _collective_of(chunk) is not plan.collective:
+            raise BadInput(f"{where}: chunk {number} is not of the same collective as chunk 0 ({plan.collective})")
+        for order in filter(None, (chunk.rs, chunk.ag, chunk.a2a)):
+            if sorted(order) != dims:
+                raise BadInput(f"{where}: chunk {number}: an order must visit each of the {len(dims)} dimensions once")
+        for kind, dim in phases(plan.collective, chunk):
+            wanted[dim].append((number, kind))
+    for dim in dims:
+        if sorted(plan.lists[dim]) != sorted(wanted[dim]):
+            raise BadInput(f"{where}: lists.{dim}: it must hold every operation of dimension {dim} exactly once")
