@@ -10,7 +10,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from headway.sim.describe import Description, Histogram
 
-BAR_WIDTH = 24
+BAR_WIDTH = 20
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -86,7 +86,7 @@ def _histogram(title: str, histogram: "Histogram") -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(f"\n{title}", justify="right", no_wrap=True, min_width=len(title))
     for what in ("jobs", "GPU time"):
-        table.add_column(f"\n{what}", justify="right")
+        table.add_column(f"\n{what}", justify="right", no_wrap=True, min_width=len(what))
         table.add_column("", width=BAR_WIDTH)
     jobs, work = sum(histogram.jobs), sum(histogram.work_gpu_s)
     for name, count, held in zip(histogram.bins, histogram.jobs, histogram.work_gpu_s, strict=True):

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 # Points of a line; more cannot be told apart on a screen.
 POINTS = 600
+# One colour an idea, in all four plots (of Okabe and Ito's palette, which colour-blind people can tell apart).
+COLOURS = {"jobs": "#0072B2", "GPU time": "#E69F00", "demand": "#009E73", "cluster": "#CC79A7"}
 DAY_S = 86_400.0
 
 
@@ -47,8 +49,9 @@ def _sizes(figure: Any, go: Any, gpus: NDArray[np.int32], duration_s: NDArray[np
     names = ["1", "2", *(f"{low + 1}-{high}" for low, high in itertools.pairwise(powers[1:]))]
     for label, weights in (("jobs", None), ("GPU time", gpus * duration_s)):
         held = np.bincount(place, weights, len(powers))
-        figure.add_trace(go.Bar(x=names, y=100 * held / held.sum(), name=f"share of {label}"), row=1, col=1)
-    figure.update_xaxes(title_text="GPUs", type="category", row=1, col=1)
+        bars = go.Bar(x=names, y=100 * held / held.sum(), name=f"share of {label}", marker_color=COLOURS[label])
+        figure.add_trace(bars, row=1, col=1)
+    figure.update_xaxes(title_text="GPUs", type="category", tickangle=-45, row=1, col=1)
     figure.update_yaxes(title_text="percent", row=1, col=1)
 
 
@@ -57,8 +60,10 @@ def _durations(figure: Any, go: Any, gpus: NDArray[np.int32], duration_s: NDArra
     for label, weights in (("jobs", np.ones(len(gpus))), ("GPU time", gpus * duration_s)):
         share = 100 * np.cumsum(weights[order]) / weights.sum()
         rows = np.unique(np.searchsorted(share, np.linspace(0, 100, POINTS)).clip(0, len(gpus) - 1))
-        line = go.Scatter(x=duration_s[order][rows], y=share[rows], name=f"CDF of {label}", line={"shape": "hv"})
-        figure.add_trace(line, row=1, col=2)
+        line = {"shape": "hv", "color": COLOURS[label]}
+        figure.add_trace(
+            go.Scatter(x=duration_s[order][rows], y=share[rows], showlegend=False, line=line), row=1, col=2
+        )
     figure.update_xaxes(title_text="duration (s)", type="log", exponentformat="power", row=1, col=2)
     figure.update_yaxes(title_text="percent at most this long", row=1, col=2)
 
@@ -67,7 +72,8 @@ def _arrivals(figure: Any, go: Any, submit_s: NDArray[np.float64]) -> None:
     unit_s, unit = (DAY_S, "day") if submit_s[-1] - submit_s[0] > 4 * DAY_S else (3600.0, "hour")
     edges = np.arange(np.floor(submit_s[0] / unit_s), np.floor(submit_s[-1] / unit_s) + 2)
     counts = np.histogram(submit_s / unit_s, edges)[0]
-    figure.add_trace(go.Bar(x=edges[:-1] + 0.5, y=counts, name="submissions", showlegend=False), row=2, col=1)
+    bars = go.Bar(x=edges[:-1] + 0.5, y=counts, showlegend=False, marker_color=COLOURS["jobs"])
+    figure.add_trace(bars, row=2, col=1)
     figure.update_xaxes(title_text=f"time ({unit}s)", row=2, col=1)
     figure.update_yaxes(title_text=f"jobs a {unit}", row=2, col=1)
 
@@ -78,11 +84,12 @@ def _demand(
     unit_s, unit = (DAY_S, "days") if times_s[-1] - times_s[0] > 4 * DAY_S else (3600.0, "hours")
     grid = np.linspace(times_s[0], times_s[-1], POINTS)
     held = wanted[np.searchsorted(times_s, grid, side="right") - 1]
-    figure.add_trace(go.Scatter(x=grid / unit_s, y=held, name="GPUs wanted", line={"shape": "hv"}), row=2, col=2)
+    line = {"shape": "hv", "color": COLOURS["demand"]}
+    figure.add_trace(go.Scatter(x=grid / unit_s, y=held, name="GPUs wanted", line=line), row=2, col=2)
     if cluster_gpus is not None:
-        ends = go.Scatter(
-            x=grid[[0, -1]] / unit_s, y=[cluster_gpus] * 2, name="GPUs of the cluster", line={"dash": "dash"}
-        )
-        figure.add_trace(ends, row=2, col=2)
+        line = {"dash": "dash", "color": COLOURS["cluster"]}
+        ends = grid[[0, -1]] / unit_s
+        limit = go.Scatter(x=ends, y=[cluster_gpus] * 2, mode="lines", name="GPUs of the cluster", line=line)
+        figure.add_trace(limit, row=2, col=2)
     figure.update_xaxes(title_text=f"time ({unit})", row=2, col=2)
     figure.update_yaxes(title_text="GPUs", rangemode="tozero", row=2, col=2)

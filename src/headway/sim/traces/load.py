@@ -1,16 +1,17 @@
 """Any workload by its name: a file in one of the known formats, recognised by content, or `synthetic:NAME?...`."""
 
+import contextlib
 import csv
+import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from headway.core.errors import BadInput, unknown
 from headway.sim import spec as specs
-from headway.sim.synthetic import PREFIX, synthetic
+from headway.sim.synthetic import MAKERS, PREFIX, synthetic
 from headway.sim.traces import acme, compact, gavel, helios, openb, pai2020, philly, swf, tiresias
 from headway.sim.traces.source import Source, read
 from headway.sim.workload import Workload
@@ -51,9 +52,11 @@ def load(spec: str, *, strict: bool = False) -> Workload:
     """
     if spec.startswith(PREFIX):
         return synthetic(spec)
-    name, options = (spec, {}) if Path(spec).exists() else specs.split(spec)
+    name, options = (spec, {}) if os.path.exists(spec) else specs.split(spec)
+    if name in MAKERS and not os.path.exists(name):
+        raise BadInput(f"{name}: no such file; did you mean {PREFIX}{name}?")
     source = read(name)
-    header = [column.strip() for column in next(csv.reader([source.first_line]), [])]
+    header = _header(source)
     reader = next((reader for reader in READERS if reader.recognises(source, header)), None)
     if reader is None:
         raise _unrecognised(source, header)
@@ -63,6 +66,12 @@ def load(spec: str, *, strict: bool = False) -> Workload:
         if key in options:
             jobs = _only(jobs, key, options[key])
     return replace(jobs, name=spec)
+
+
+def _header(source: Source) -> list[str]:
+    with contextlib.suppress(csv.Error):
+        return [column.strip() for column in next(csv.reader([source.first_line]), [])]
+    return []
 
 
 def _only(jobs: Workload, key: str, queue: str) -> Workload:

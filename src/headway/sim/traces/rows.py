@@ -1,7 +1,7 @@
 """From the columns of a trace to a workload: what is refused, what is left out and counted."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,6 @@ class Rows:
     queue: NDArray[np.str_] | None = None
     model: NDArray[np.str_] | None = None
     caveats: tuple[str, ...] = ()
-    # Further reasons to leave rows out, each with its mask: {"status Failed": mask}.
-    left_out: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
 
 def finished(rows: Rows, *, strict: bool, from_zero: bool) -> Workload:
@@ -59,10 +57,11 @@ def finished(rows: Rows, *, strict: bool, from_zero: bool) -> Workload:
 
 
 def _kept(rows: Rows, strict: bool) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    reasons = dict(rows.left_out)
-    reasons["no submit time"] = np.isnan(rows.submit_s)
-    reasons["no GPUs"] = ~(rows.gpus > 0)
-    reasons["no duration"] = ~(rows.duration_s > 0)
+    reasons = {
+        "no submit time": np.isnan(rows.submit_s),
+        "no GPUs": ~(rows.gpus > 0),
+        "no duration": ~(rows.duration_s > 0),
+    }
     keep = np.ones(len(rows.submit_s), np.bool_)
     skipped: dict[str, int] = {}
     for reason, mask in reasons.items():

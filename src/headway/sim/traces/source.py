@@ -10,6 +10,8 @@ from headway.core.errors import BadInput
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+ZIP_MAGIC = b"PK\x03\x04"
+TAR_MARK_AT = 257
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -33,15 +35,22 @@ def read(name: str) -> Source:
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise BadInput(f"{name}: no such file") from None
+        raise BadInput(f"{name}: no such file; a trace is a file or synthetic:NAME") from None
     except IsADirectoryError:
         raise BadInput(f"{name} is a folder: give the path of a trace file") from None
     except OSError as error:
         raise BadInput(f"{name}: cannot be read: {error.strerror}") from None
-    text = _decoded(name, _unpacked(name, raw))
+    unpacked = _unpacked(name, raw)
+    _refuse_archive(name, unpacked)
+    text = _decoded(name, unpacked)
     if not text.strip():
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
     return Source(name, path, text)
+
+
+def _refuse_archive(name: str, raw: bytes) -> None:
+    if raw[TAR_MARK_AT:].startswith(b"ustar") or raw.startswith(ZIP_MAGIC):
+        raise BadInput(f"{name}: an archive of files, not a trace: unpack it and give the file inside")
 
 
 def _unpacked(name: str, raw: bytes) -> bytes:
