@@ -1,11 +1,12 @@
 """Sets of links as bits of one 64-bit word: counting, and taking some."""
 
 import numpy as np
+
 from headway.core.jit import jit
 
 
 @jit
-def popcount(word: np.uint64) -> int:
+def popcount(word: np.uint64) -> np.int64:
     """How many bits are set (the usual halving sums; LLVM recognises them as one instruction)."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))

@@ -40,7 +40,11 @@ def _solve(
 ) -> NDArray[np.float64] | None:
     """The best 0/1 vector, or None if there is none."""
     answer = milp(
-        cost, integrality=np.ones(cost.size), bounds=Bounds(0, upper), constraints=rows, options={"time_limit": limit_s}
+        cost,
+        integrality=np.ones(cost.size, np.int64),
+        bounds=Bounds(0, upper),
+        constraints=rows,
+        options={"time_limit": limit_s},
     )
     if answer.status == 2:
         return None
@@ -103,3 +107,66 @@ def solve_padded(
 def _choice(found: NDArray[np.float64], total: int, cost: NDArray[np.int64]) -> Choice:
     leaves = np.nonzero(found[:total])[0]
     return Choice(tuple(map(int, leaves)), tuple(map(int, np.nonzero(found[total:])[0])), int(cost[leaves].sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class PodChoice:
+    """A slice across pods: leaves pod by pod, aggregation switches, and the cores of each of them."""
+
+    leaves: tuple[int, ...]
+    aggregations: tuple[int, ...]
+    cores: tuple[tuple[int, ...], ...]
+
+
+def solve_pods(
+    masks: NDArray[np.uint64],
+    core_free: NDArray[np.bool_],
+    leaf_free: NDArray[np.int64],
+    leaf_pod: NDArray[np.int64],
+    shape: tuple[int, int, int],
+    limit_s: float = TIME_LIMIT_S,
+) -> PodChoice | None:
+    """Three tiers: q pods x l leaves x n ranks, n aggregation switches, l cores of each, every link between them free.
+
+    `core_free[pod, aggregation, core]`. Variables: pods, leaves, aggregation switches, cores of each of these.
+    """
+    pods_wanted, leaves_each, width = shape
+    pods, uplinks, cores = core_free.shape
+    at_leaf, at_agg = pods, pods + masks.size
+    at_core = at_agg + uplinks
+    size = at_core + uplinks * cores
+    rows: list[tuple[dict[int, float], float, float]] = [
+        (dict.fromkeys(range(pods), 1.0), pods_wanted, pods_wanted),
+        ({at_agg + agg: 1.0 for agg in range(uplinks)}, width, width),
+    ]
+    for pod in range(pods):
+        inside = {at_leaf + int(leaf): 1.0 for leaf in np.nonzero(leaf_pod == pod)[0]}
+        rows.append((inside | {pod: -float(leaves_each)}, 0.0, 0.0))
+    for agg in range(uplinks):
+        of_agg = {at_core + agg * cores + core: 1.0 for core in range(cores)}
+        rows.append((of_agg | {at_agg + agg: -float(leaves_each)}, 0.0, 0.0))
+    for leaf, mask in enumerate(masks):
+        rows += [({at_leaf + leaf: 1.0, at_agg + a: 1.0}, 0.0, 1.0) for a in range(uplinks) if not int(mask) >> a & 1]
+    for pod, agg, core in np.argwhere(~core_free):
+        rows.append(({int(pod): 1.0, at_core + int(agg) * cores + int(core): 1.0}, 0.0, 1.0))
+    matrix = coo_array(
+        (
+            [value for row, _, _ in rows for value in row.values()],
+            ([i for i, (row, _, _) in enumerate(rows) for _ in row], [key for row, _, _ in rows for key in row]),
+        ),
+        shape=(len(rows), size),
+    )
+    bounds = LinearConstraint(matrix, [low for _, low, _ in rows], [high for _, _, high in rows])
+    cost, upper = np.zeros(size), np.ones(size)
+    cost[at_leaf:at_agg] = leaf_free
+    upper[at_leaf:at_agg] = leaf_free >= width
+    found = _solve(cost, upper, [bounds], limit_s)
+    if found is None:
+        return None
+    aggs = [agg for agg in range(uplinks) if found[at_agg + agg]]
+    of_agg = found[at_core:].reshape(uplinks, cores)
+    return PodChoice(
+        tuple(leaf for leaf in range(masks.size) if found[at_leaf + leaf]),
+        tuple(aggs),
+        tuple(tuple(map(int, np.nonzero(of_agg[agg])[0])) for agg in aggs),
+    )

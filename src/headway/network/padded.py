@@ -9,8 +9,8 @@ needs only the rest is the tightest that has it.
 """
 
 import numpy as np
-from headway.core.jit import jit
 
+from headway.core.jit import jit
 from headway.network.search import cheapest_common
 from headway.network.slices import (
     NO_ROOM,

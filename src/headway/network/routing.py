@@ -71,11 +71,13 @@ def mix(value: np.uint64) -> np.uint64:
 @jit
 def flow_hash(seed: int, job: int, source: int, target: int) -> np.uint64:
     """The hash of one flow."""
-    return mix(mix(mix(mix(np.uint64(seed)) ^ np.uint64(job)) ^ np.uint64(source)) ^ np.uint64(target))
+    word: np.uint64 = mix(mix(mix(np.uint64(seed)) ^ np.uint64(job)) ^ np.uint64(source))
+    mixed: np.uint64 = mix(word ^ np.uint64(target))
+    return mixed
 
 
 @jit
-def modulo(word: np.uint64, size: int) -> int:
+def modulo(word: np.uint64, size: int) -> np.int64:
     """A hash as an index below `size`."""
     return np.int64(word % np.uint64(size))
 

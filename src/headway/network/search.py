@@ -16,8 +16,8 @@ Adversarial link matrices can make this exponential: `budget` bounds the nodes, 
 """
 
 import numpy as np
-from headway.core.jit import jit
 
+from headway.core.jit import jit
 from headway.network.bits import common_to_at_least, popcount
 
 DEEPEST = 66  # every step down removes at least one of 64 spines

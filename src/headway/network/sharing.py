@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.jit import jit
-from headway.network.routing import LINKS_PER_FLOW, Wiring, route_step
+from headway.network.routing import LINKS_PER_FLOW, route_step
 
 ONE_FLOW = 65536
 

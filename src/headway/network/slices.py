@@ -10,8 +10,8 @@ static routing clean (see `certificate`).
 """
 
 import numpy as np
-from headway.core.jit import jit
 
+from headway.core.jit import jit
 from headway.network.search import cheapest_common
 
 NO_ROOM = 0

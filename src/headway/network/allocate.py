@@ -1,0 +1,279 @@
+"""One allocation on a fabric outside the engine: from the certificates already issued to the next certificate.
+
+`fabric allocate` and the tests use this; the manager and the simulator call the same kernels on their own ledger.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.errors import BadInput
+from headway.network.certificate import Certificate
+from headway.network.fabric import Fabric
+from headway.network.issue import issue_leaf_spine, issue_ocs, issue_pods
+from headway.network.milp import OutOfTime, PodChoice, solve_equal, solve_pods
+from headway.network.padded import find_padded
+from headway.network.slices import (
+    NO_ROOM,
+    NODE_BUDGET,
+    UNDECIDED,
+    UNPROVEN,
+    can_ever_fit,
+    find_slice,
+    free_per_leaf,
+    leaf_starts,
+    possible_sizes,
+    scarcest,
+    take_in_leaf,
+)
+from headway.network.traffic import Pattern, choose_pattern, clean_patterns, why_undefined
+
+METHODS = ("vclos", "vclos-padded", "ocs-vclos")
+
+
+@dataclass(slots=True)
+class Occupancy:
+    """What of a fabric is still free."""
+
+    fabric: Fabric
+    gpu_free: NDArray[np.bool_]
+    masks: NDArray[np.uint64]  # free uplinks per leaf (rail fabrics: per segment, equal on all its rails)
+    core_free: NDArray[np.bool_]  # three tiers: pod, aggregation, core
+    partner: NDArray[np.int64]  # OCS: see `colouring`
+    owner: NDArray[np.int64]
+
+    def free_per_server(self) -> NDArray[np.int64]:
+        """Free GPUs of every server."""
+        return np.asarray(self.gpu_free.reshape(self.fabric.servers, -1).sum(axis=1), np.int64)
+
+
+def empty(fabric: Fabric) -> Occupancy:
+    """A fabric nobody uses yet."""
+    vertices = fabric.leaves + fabric.spines * fabric.ocs.spine_fibres if fabric.ocs else 0
+    circuits = np.full((vertices, fabric.uplinks), -1, np.int64)
+    return Occupancy(
+        fabric=fabric,
+        gpu_free=np.ones(fabric.gpus, np.bool_),
+        masks=fabric.free_masks(),
+        core_free=np.ones((fabric.pods, fabric.uplinks, fabric.cores_per_group), np.bool_),
+        partner=circuits,
+        owner=circuits.copy(),
+    )
+
+
+def occupied_by(fabric: Fabric, certificates: list[Certificate]) -> Occupancy:
+    """What the certificates leave free. They must be of this fabric and hold nothing twice (`verify` says which)."""
+    state = empty(fabric)
+    cables = {fabric.cable_name(cable): cable for cable in range(fabric.cables)}
+    base = fabric.leaves * fabric.uplinks
+    for number, held in enumerate(certificates):
+        if held.fabric != fabric:
+            raise BadInput(f"certificate {number + 1} is of fabric {held.fabric.name}, not of {fabric.name}")
+        if not state.gpu_free[list(held.rank_order)].all():
+            raise BadInput(
+                f"certificate {number + 1} holds GPUs that an earlier one holds: run `fabric verify` on them"
+            )
+        state.gpu_free[list(held.rank_order)] = False
+        for link in held.links:
+            cable = cables[link]
+            if cable >= base:
+                switch, core = divmod(cable - base, fabric.cores_per_group)
+                state.core_free[switch // fabric.uplinks, switch % fabric.uplinks, core] = False
+                continue
+            leaf, uplink = divmod(cable, fabric.uplinks)
+            group = leaf // fabric.gpus_per_server if fabric.kind == "rail" else leaf
+            state.masks[group] &= np.uint64(~(1 << uplink) & (2**64 - 1))
+        for one in held.circuits:
+            sub = fabric.leaves + one.spine * fabric.ocs.spine_fibres + one.fibre if fabric.ocs else -1
+            far = one.other_leaf if one.other_leaf >= 0 else sub
+            state.partner[one.leaf, one.ocs], state.partner[far, one.ocs] = far, one.leaf
+            state.owner[one.leaf, one.ocs] = state.owner[far, one.ocs] = number
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A certificate, or why there is none; and the circuits of others that had to move, by their owner's number."""
+
+    certificate: Certificate | None
+    reason: str = ""
+    undecided: bool = False
+    moved: tuple[tuple[int, ...], ...] = ()
+
+
+def allocate(state: Occupancy, gpus: int, method: str, pattern: Pattern | None = None) -> Answer:
+    """A slice for a job of `gpus` GPUs that runs `pattern` (chosen with the slice when None)."""
+    fabric = state.fabric
+    _check(fabric, gpus, method, pattern)
+    chosen = pattern or choose_pattern(gpus)
+    if int(state.gpu_free.sum()) < gpus:
+        return Answer(None, f"{gpus} GPUs asked, {int(state.gpu_free.sum())} free")
+    if method == "ocs-vclos":
+        return _ocs(state, gpus, chosen)
+    if fabric.kind == "rail":
+        return _rail(state, gpus, method, chosen)
+    if fabric.kind == "three-tier":
+        return _three_tier(state, gpus, method, chosen)
+    return _two_tier(state, gpus, method, chosen)
+
+
+def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> None:
+    """Refuse what no state of the fabric could give."""
+    if method not in METHODS:
+        raise BadInput(f"method {method!r}: one of {', '.join(METHODS)}")
+    if (method == "ocs-vclos") != (fabric.ocs is not None):
+        right = "ocs-vclos" if fabric.ocs else "vclos or vclos-padded"
+        raise BadInput(f"fabric {fabric.name} {'has' if fabric.ocs else 'has no'} OCS layer: use {right}, not {method}")
+    if not 1 <= gpus <= fabric.gpus:
+        raise BadInput(f"{gpus} GPUs asked: fabric {fabric.name} has {fabric.gpus}")
+    reason = why_undefined(pattern, gpus) if pattern else ""
+    if reason:
+        raise BadInput(reason)
+    unit = fabric.gpus_per_server if fabric.kind == "rail" and gpus > fabric.gpus_per_server else 1
+    if gpus % unit:
+        raise BadInput(f"{gpus} GPUs can never be isolated on rails: whole servers of {unit} only, so {gpus // unit * unit} "
+                       f"or {(gpus // unit + 1) * unit}")  # fmt: skip
+    per_leaf = fabric.gpus_per_leaf
+    if method == "vclos" and not can_ever_fit(fabric.groups, per_leaf, fabric.uplinks, gpus // unit):
+        below, above = possible_sizes(fabric.groups, per_leaf, fabric.uplinks, gpus // unit)
+        near = " or ".join(str(size * unit) for size in (below, above) if size)
+        raise BadInput(
+            f"{gpus} GPUs can never be isolated by vclos on {fabric.name}: no m <= {fabric.groups} leaves and n <= "
+            f"{min(per_leaf, fabric.uplinks)} with m*n = {gpus // unit}; the nearest sizes that fit are {near}"
+        )
+
+
+def _search(
+    method: str, free: NDArray[np.int64], leaf: NDArray[np.int64], masks: NDArray[np.uint64], gpus: int, block: int
+) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+    """The compiled search, then the MILP where the node budget left it undecided: status, width and the slice."""
+    nodes, counts = np.empty(free.size, np.int64), np.empty(free.size, np.int64)
+    taken = np.zeros(masks.size, np.uint64)
+    find = find_padded if method == "vclos-padded" else find_slice
+    status, entries, width, _ = find(free, leaf, masks, gpus, block, NODE_BUDGET, nodes, counts, taken)
+    if status in (UNDECIDED, UNPROVEN) and method == "vclos":
+        starts, leaf_free = leaf_starts(leaf, masks.size), free_per_leaf(free, leaf, masks.size)
+        try:
+            solved = solve_equal(masks, leaf_free, 64, width, gpus // width)
+        except OutOfTime:
+            return status, width, nodes[:entries], counts[:entries], taken
+        if solved is None:
+            return UNDECIDED, 0, nodes[:0], counts[:0], taken
+        common = ~np.uint64(0)
+        at = 0
+        for one in solved.leaves:
+            common &= masks[one]
+            at = take_in_leaf(free, starts[one], starts[one + 1], width, nodes, counts, at)
+        taken[:] = 0
+        taken[list(solved.leaves)] = scarcest(masks, common, width)
+        return 1, width, nodes[:at], counts[:at], taken
+    return status, width, nodes[:entries], counts[:entries], taken
+
+
+def _refusal(status: int, gpus: int, what: str) -> Answer:
+    """Why the search gave nothing."""
+    if status == NO_ROOM:
+        return Answer(
+            None, f"no {what} for {gpus} GPUs is free now: enough GPUs, but not on leaves that share free links"
+        )
+    return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes", undecided=True)
+
+
+def _two_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
+    fabric = state.fabric
+    found = _search(method, state.free_per_server(), fabric.server_leaf, state.masks, gpus, pattern.group)
+    status, width, nodes, counts, taken = found
+    if not nodes.size:
+        return _refusal(status, gpus, "slice")
+    return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, taken, width, pattern))
+
+
+def _rail(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
+    """Rails: within one server, or whole servers; solve for one rail, the same links on all of them."""
+    fabric, free = state.fabric, state.free_per_server()
+    if gpus <= fabric.gpus_per_server:
+        fitting = np.nonzero(free >= gpus)[0]
+        if not fitting.size:
+            return Answer(None, f"no server has {gpus} GPUs free")
+        best = fitting[np.argmin(free[fitting])]
+        nodes, counts = np.array([best]), np.array([gpus])
+        none = np.zeros(fabric.groups, np.uint64)
+        return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, none, 0, pattern))
+    whole = np.asarray(free == fabric.gpus_per_server, np.int64)
+    units = gpus // fabric.gpus_per_server
+    status, width, nodes, counts, taken = _search(method, whole, fabric.server_leaf, state.masks, units, 0)
+    if not nodes.size:
+        return _refusal(status, gpus, "slice of whole servers")
+    counts = counts * fabric.gpus_per_server
+    return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, taken, width, pattern))
+
+
+def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
+    """Three tiers: within the tightest pod as on two tiers; across pods by the MILP, equal pods, leaves and ranks."""
+    fabric, free = state.fabric, state.free_per_server()
+    pod_of_leaf = np.asarray(fabric.leaf_pod)
+    leaf_free = free_per_leaf(free, fabric.server_leaf, fabric.leaves)
+    room = np.bincount(pod_of_leaf, weights=leaf_free)
+    best: tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]] | None = None
+    for pod in np.argsort(room, kind="stable"):
+        inside = np.where(pod_of_leaf[fabric.server_leaf] == pod, free, 0)
+        _, width, nodes, counts, taken = _search(method, inside, fabric.server_leaf, state.masks, gpus, pattern.group)
+        # One leaf (width 0) beats several; of several, the most ranks a leaf.
+        if nodes.size and (best is None or (best[0] > 0 and (width == 0 or width > best[0]))):
+            best = width, nodes, counts, taken
+    if best:
+        width, nodes, counts, taken = best
+        return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, taken, width, pattern))
+    try:
+        choice, width = _across_pods(state, leaf_free, pod_of_leaf, gpus, pattern)
+    except OutOfTime as error:
+        return Answer(None, f"undecided: {error}", undecided=True)
+    if choice is None:
+        return _refusal(NO_ROOM, gpus, "slice within or across pods")
+    return Answer(issue_pods(fabric, state.gpu_free, choice, width, pattern))
+
+
+def _across_pods(
+    state: Occupancy, leaf_free: NDArray[np.int64], pod_of_leaf: NDArray[np.int64], gpus: int, pattern: Pattern
+) -> tuple[PodChoice | None, int]:
+    """The first feasible shape q pods x l leaves x n ranks, n then l descending, that keeps the pattern clean."""
+    fabric = state.fabric
+    for width in range(min(gpus, fabric.uplinks, int(leaf_free.max())), 0, -1):
+        promised = clean_patterns(gpus, width, pattern.group)
+        if gpus % width or (pattern.group and pattern not in promised):
+            continue
+        for leaves in range(min(gpus // width, fabric.cores_per_group), 0, -1):
+            pods, rest = divmod(gpus // width, leaves)
+            if rest or not 2 <= pods <= fabric.pods:
+                continue
+            shape = (pods, leaves, width)
+            choice = solve_pods(state.masks, state.core_free, leaf_free, pod_of_leaf, shape)
+            if choice:
+                return choice, width
+    return None, 0
+
+
+def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
+    from headway.network.circuits import BLOCKED, find_circuits
+
+    fabric, free = state.fabric, state.free_per_server()
+    assert fabric.ocs
+    nodes, counts = np.empty(fabric.servers, np.int64), np.empty(fabric.servers, np.int64)
+    moves = np.empty((fabric.leaves * fabric.uplinks, 4), np.int64)
+    partner, owner = state.partner.copy(), state.owner.copy()
+    job = int(owner.max(initial=-1)) + 1
+    case, entries, width, moved = find_circuits(
+        free, fabric.server_leaf, partner, owner, fabric.ocs.spine_fibres, fabric.leaves, gpus, pattern.group, job,
+        nodes, counts, moves,
+    )  # fmt: skip
+    if case == BLOCKED:
+        return Answer(
+            None, f"ports for {gpus} GPUs are free, but leaves joined directly close an odd cycle of circuits"
+        )
+    if case == NO_ROOM:
+        return Answer(None, f"no spine ports for {gpus} GPUs are free now")
+    certificate = issue_ocs(
+        fabric, state.gpu_free, partner, owner, job, nodes[:entries], counts[:entries], case, width, pattern
+    )
+    return Answer(certificate, moved=tuple(tuple(map(int, row)) for row in moves[:moved]))
