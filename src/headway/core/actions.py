@@ -1,0 +1,95 @@
+"""Actions and the places they are about: GPUs by node, links by leaf. Promises are kept in the same form."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import typeof
+from numpy.typing import NDArray
+
+from headway.core.jit import jit
+
+ROWS, SEATS, LINKS = 0, 1, 2  # positions in Actions.count
+
+# A row's places are the entries from its own seat_at and link_at up to those of the row after it.
+ROW = np.dtype([("kind", "i4"), ("job", "i4"), ("seat_at", "i4"), ("link_at", "i4")])
+SEATS_OF = np.dtype([("node", "i4"), ("gpus", "i4")])
+LINKS_OF = np.dtype([("mask", "u8"), ("leaf", "i8")])
+
+
+class Actions(NamedTuple):
+    """Rows with their places. Resize has one entry with the new size; Pack has one with the partner as `node`."""
+
+    rows: NDArray[Any]
+    seats: NDArray[Any]
+    links: NDArray[Any]
+    count: NDArray[np.int64]
+
+
+def actions(rows: int, seats: int, links: int) -> Actions:
+    """Room for so many rows, GPU entries and link entries."""
+    return Actions(np.zeros(rows + 1, ROW), np.zeros(seats, SEATS_OF), np.zeros(links, LINKS_OF), np.zeros(3, np.int64))
+
+
+ACTIONS_TYPE = typeof(actions(1, 1, 1))
+
+
+@jit
+def clear(out: Actions) -> None:
+    out.count[:] = 0
+    out.rows[0].seat_at = 0
+    out.rows[0].link_at = 0
+
+
+@jit
+def add_seat(out: Actions, node: int, gpus: int) -> None:
+    """Add GPUs to the row being written."""
+    k = out.count[SEATS]
+    out.seats[k].node = node
+    out.seats[k].gpus = gpus
+    out.count[SEATS] = k + 1
+
+
+@jit
+def add_link(out: Actions, leaf: int, mask: Any) -> None:
+    """Add links to the row being written."""
+    k = out.count[LINKS]
+    out.links[k].leaf = leaf
+    out.links[k].mask = mask
+    out.count[LINKS] = k + 1
+
+
+@jit
+def forget(out: Actions) -> None:
+    """Drop what was added to the row being written."""
+    row = out.rows[out.count[ROWS]]
+    out.count[SEATS] = row.seat_at
+    out.count[LINKS] = row.link_at
+
+
+@jit
+def close_row(out: Actions, kind: int, j: int) -> None:
+    """End the row being written."""
+    k = out.count[ROWS]
+    out.rows[k].kind = kind
+    out.rows[k].job = j
+    out.rows[k + 1].seat_at = out.count[SEATS]
+    out.rows[k + 1].link_at = out.count[LINKS]
+    out.count[ROWS] = k + 1
+
+
+@jit
+def copy_row(given: Actions, row: int, out: Actions) -> bool:
+    """Copy a row to another list; False where that one is full."""
+    a, b = given.rows[row], given.rows[row + 1]
+    if (
+        out.count[ROWS] + 1 >= len(out.rows)
+        or out.count[SEATS] + b.seat_at - a.seat_at > len(out.seats)
+        or out.count[LINKS] + b.link_at - a.link_at > len(out.links)
+    ):
+        return False
+    for k in range(a.seat_at, b.seat_at):
+        add_seat(out, given.seats[k].node, given.seats[k].gpus)
+    for k in range(a.link_at, b.link_at):
+        add_link(out, given.links[k].leaf, given.links[k].mask)
+    close_row(out, a.kind, a.job)
+    return True

@@ -1,0 +1,249 @@
+"""decide: target, then diff. Who should run now, where, and who has to make room.
+
+Jobs are seated in order over a scratch ledger. One that runs keeps its GPUs unless a job before it took them; one that waits takes what is
+free now, else what is being freed, else what later jobs hold. One that finds no place gives its turn to the next. Nobody is stopped
+for a job that was not placed in the same decision; only what fits now is started. Deciding reads the state and writes `out`.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from headway.core.actions import ACTIONS_TYPE, ROWS, SEATS, Actions, add_seat, clear, close_row, forget
+from headway.core.events import PACK, RESERVE, RESIZE, START, STOP
+from headway.core.history import refresh
+from headway.core.jit import jit
+from headway.core.jobs import RUNNING
+from headway.core.ledger import nodes_held
+from headway.core.options import KEY_TYPE, OPTIONS_TYPE, Options
+from headway.core.order import add_waiting, before, drop_waiting, list_waiting, next_waiting, rank
+from headway.core.record import class_of, set_key
+from headway.core.rooms import (
+    NOW,
+    SOON,
+    TARGET,
+    close_class,
+    holds,
+    keep,
+    make_offer,
+    open_classes,
+    open_rooms,
+    withdraw,
+)
+from headway.core.state import EVICTED, OPEN, PLACE_TYPE, RUN, SPARE, STATE_TYPE, STOPPING_JOBS, WAIT, State
+from headway.core.timers import next_timer
+
+
+@jit
+def rekey_running(state: State, options: Options, key: Any, now: float) -> None:
+    """New keys for the jobs with GPUs, then an insertion sort of a list that is almost sorted."""
+    for i in range(state.count[RUN]):
+        j = state.run[i]
+        set_key(state.jobs[j], now, options, key)
+        k = i
+        while k > 0 and before(state.jobs, j, state.run[k - 1]):
+            state.run[k] = state.run[k - 1]
+            k -= 1
+        state.run[k] = j
+
+
+@jit
+def rekey_waiting(state: State, options: Options, key: Any, now: float) -> None:
+    """New keys for all waiting jobs: the trees are emptied and filled again."""
+    ids = list_waiting(state)
+    for j in ids:
+        drop_waiting(state, class_of(state.jobs[j], options), j)
+    for j in ids:
+        set_key(state.jobs[j], now, options, key)
+        add_waiting(state, class_of(state.jobs[j], options), j)
+
+
+@jit
+def _place(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, within: int) -> bool:
+    """Place job j within a room: True when its places are in the row being written."""
+    make_offer(state, within)
+    return place(state.nodes, state.leaves, state.fewest, state.jobs[j], j, options, seed, out)  # type: ignore[no-any-return]
+
+
+@jit
+def _gather(state: State, options: Options, place: Any, seed: int, out: Actions, j: int) -> None:
+    """Move a job that sits on more nodes than it must, if there is room for it on fewer (Gandiva's migration)."""
+    job = state.jobs[j]
+    sits_on = nodes_held(state, job)
+    if job.state != RUNNING or job.partner >= 0 or sits_on == state.fewest[job.gpus]:
+        return
+    if not _place(state, options, place, seed, out, j, NOW):
+        return
+    if out.count[SEATS] - out.rows[out.count[ROWS]].seat_at >= sits_on:
+        forget(out)
+        return
+    close_row(out, RESERVE, j)
+    withdraw(state, out, out.count[ROWS] - 1, NOW)
+    add_seat(out, -1, job.gpus)
+    close_row(out, RESIZE, j)
+
+
+@jit
+def _pack(state: State, out: Actions, job: Any, j: int) -> bool:
+    """Join a job that keeps as many GPUs, runs alone on them, and has not proved a bad partner."""
+    for i in range(state.count[RUN]):
+        p = state.run[i]
+        other = state.jobs[p]
+        if (
+            other.kept
+            and other.state == RUNNING
+            and other.partner < 0
+            and other.gpus == job.gpus
+            and not state.bad_pairs[job.model, other.model]
+        ):
+            other.kept = 0  # a pair is enough
+            add_seat(out, p, job.gpus)
+            close_row(out, PACK, j)
+            return True
+    return False
+
+
+@jit
+def _promised(state: State, j: int) -> int:
+    """The row of the job's promise if it can still be kept, or -1."""
+    row = state.jobs[j].promise
+    if row < 0 or row >= state.promises.count[ROWS] or state.promises.rows[row].job != j:
+        return -1
+    return row if holds(state, state.promises, row) else -1
+
+
+@jit
+def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, lesser: bool) -> bool:
+    """Find a place for a waiting job; `lesser` jobs may have to make room. Writes its action, if any."""
+    job = state.jobs[j]
+    fits = job.gpus <= state.count[SPARE]
+    if fits and _place(state, options, place, seed, out, j, NOW):
+        close_row(out, START, j)
+        withdraw(state, out, out.count[ROWS] - 1, NOW)
+        return True
+    if options.packs and _pack(state, out, job, j):
+        return True
+    if not fits:
+        return False
+    row = _promised(state, j)
+    if row >= 0:
+        withdraw(state, state.promises, row, SOON)
+        return True
+    if state.count[STOPPING_JOBS] > 0 and _place(state, options, place, seed, out, j, SOON):
+        close_row(out, RESERVE, j)
+        withdraw(state, out, out.count[ROWS] - 1, SOON)
+        return True
+    if (lesser or state.count[EVICTED]) and _place(state, options, place, seed, out, j, TARGET):
+        close_row(out, RESERVE, j)
+        withdraw(state, out, out.count[ROWS] - 1, TARGET)
+        state.count[EVICTED] = 1
+        return True
+    return False
+
+
+@jit
+def _next_head(state: State) -> int:
+    """Which open class has the first waiting job, or -1."""
+    best = -1
+    for i in range(state.count[OPEN]):
+        if best < 0 or before(state.jobs, state.classes[i].head, state.classes[best].head):
+            best = i
+    return best
+
+
+@jit
+def _advance(state: State, options: Options, i: int, seated: bool) -> None:
+    """After the head of class i had its turn: the next of its class, or none if it found no place."""
+    if not seated and options.blocks:
+        state.count[OPEN] = 0
+        return
+    following = -1
+    if seated or not options.by_class or options.packs:
+        following = next_waiting(state, state.classes[i].id, state.classes[i].head)
+    if following < 0:
+        close_class(state, i)
+    else:
+        state.classes[i].head = following
+    if not options.packs:
+        # Classes are sorted by GPUs: the last ones stop fitting first.
+        while state.count[OPEN] > 0 and state.classes[state.count[OPEN] - 1].id >> 1 > state.count[SPARE]:
+            state.count[OPEN] -= 1
+
+
+@jit
+def _seat_all(state: State, options: Options, place: Any, seed: int, out: Actions) -> None:
+    """Walk the running and the waiting together, in order."""
+    open_classes(state)
+    n, whole_walk = state.count[RUN], options.packs or options.migrates
+    if whole_walk:
+        r = 0
+        for i in range(n):
+            state.jobs[state.run[i]].kept = 0
+    else:
+        r = rank(state, state.classes[_next_head(state)].head)  # those before everyone who waits stay
+    open_rooms(state, r, whole_walk)
+    while True:
+        i = _next_head(state)
+        if i < 0 and not state.count[EVICTED] and not options.migrates:
+            break
+        if r < n and (i < 0 or before(state.jobs, state.run[r], state.classes[i].head)):
+            j = state.run[r]
+            r += 1
+            if keep(state, state.jobs[j]):
+                state.jobs[j].kept = 1
+                if options.migrates:
+                    _gather(state, options, place, seed, out, j)
+            else:
+                close_row(out, STOP, j)
+                state.count[EVICTED] = 1
+        elif i >= 0:
+            seated = _seat_waiting(state, options, place, seed, out, state.classes[i].head, r < n)
+            _advance(state, options, i, seated)
+        else:
+            break
+
+
+@jit
+def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
+    """Stop the later of two packed jobs that together made less headway than one alone, after a fair trial."""
+    for i in range(state.count[RUN]):
+        j = state.run[i]
+        job = state.jobs[j]
+        if job.partner < 0 or job.state != RUNNING or now < job.started + options.quantum:
+            continue
+        other = state.jobs[job.partner]
+        later = job.started > other.started or (job.started == other.started and j > job.partner)
+        if later and other.state == RUNNING and job.rate + other.rate <= 1.0:
+            close_row(out, STOP, j)
+
+
+@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, types.int64, types.float64, ACTIONS_TYPE))
+def decide(state: State, options: Options, key: Any, place: Any, seed: int, now: float, out: Actions) -> None:
+    """What to do now: the rows of `out`."""
+    clear(out)
+    if options.packs:
+        _part_bad_pairs(state, options, now, out)
+        if out.count[ROWS] > 0:
+            return  # their GPUs are shared: see who is left first
+    if state.count[WAIT] == 0 and not options.migrates:
+        return
+    if options.learns and options.history.count[1]:
+        refresh(options.history, options.plotted)
+        rekey_waiting(state, options, key, now)
+    if options.moving:
+        rekey_running(state, options, key, now)
+    if state.count[WAIT] > 0 or state.count[RUN] > 0:
+        _seat_all(state, options, place, seed, out)
+
+
+@jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))
+def wake_at(state: State, options: Options, now: float) -> float:
+    """When to decide again though nothing happens: a timer rings, or the quantum ends while someone waits."""
+    at = next_timer(state)
+    if options.quantum < np.inf and state.count[WAIT] > 0:
+        turn = (np.floor(now / options.quantum) + 1) * options.quantum
+        if turn <= now:
+            turn += options.quantum
+        at = min(at, turn)
+    return at

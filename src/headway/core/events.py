@@ -1,0 +1,55 @@
+"""Events (facts, past participles) and actions (verbs): the kinds of a journal row.
+
+The order of the numbers is the order in which simultaneous facts are recorded: what frees GPUs first, arrivals last.
+"""
+
+from typing import Final
+
+# Facts.
+ENDED: Final = 0
+STOPPED: Final = 1
+STARTED: Final = 2
+CROSSED: Final = 3  # a job's key changed by itself: a threshold, a promotion, the end of its minimum run time
+SUBMITTED: Final = 4
+# Actions.
+STOP: Final = 5
+RESIZE: Final = 6
+RESERVE: Final = 7  # stops were asked for on behalf of a waiting job: these GPUs are for it
+START: Final = 8
+PACK: Final = 9  # start on the second slot of the GPUs that another job holds
+
+NAMES: Final = (
+    "Ended",
+    "Stopped",
+    "Started",
+    "Crossed",
+    "Submitted",
+    "Stop",
+    "Resize",
+    "Reserve",
+    "Start",
+    "Pack",
+)
+
+# Why a job waits (the closed list of `explain`), in the order of the receipt's columns.
+REASONS: Final = (
+    "",
+    "impossible",
+    "held",
+    "dependency",
+    "array_limit",
+    "quota",
+    "gpus",
+    "fragmentation",
+    "isolation",
+    "preempted",
+    "stopping",
+    "node_down",
+    "retry_backoff",
+)
+NOT_WAITING: Final = 0
+WAIT_GPUS: Final = REASONS.index("gpus")
+WAIT_FRAGMENTATION: Final = REASONS.index("fragmentation")
+WAIT_ISOLATION: Final = REASONS.index("isolation")
+WAIT_PREEMPTED: Final = REASONS.index("preempted")
+WAIT_STOPPING: Final = REASONS.index("stopping")

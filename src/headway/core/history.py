@@ -1,0 +1,95 @@
+"""The Gittins index of a job from the GPU-seconds of jobs that ended (Tiresias, section 3.2).
+
+With samples S_1 <= ... <= S_N and a job that has attained a (m samples at most a), serving it D = S_i - a more gives
+G = (i - m) / (sum of the samples between, less a each, + (N - i) * D). Write reach_i = S_1 + ... + S_i + (N - i) * S_i: then G is
+the slope from the point (S_1 + ... + S_m + (N - m) * a, m) to the point (reach_i, i). The best D is the tangent to the upper hull of
+the points ahead, so one pass from the right prepares every query.
+
+The slides plot another curve: (N - i + 1) in place of (N - i), and the whole times the number of samples ahead.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.jit import jit
+from headway.core.options import History, history
+
+FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-gittins.md)
+
+
+@jit
+def add_sample(past: History, gpu_s: float) -> None:
+    """Insert the service of a job that ended, if this history grows."""
+    if past.count[2] == 0:
+        return
+    n = past.count[0]
+    i = np.searchsorted(past.samples[:n], gpu_s)
+    for k in range(n, i, -1):
+        past.samples[k] = past.samples[k - 1]
+    past.samples[i] = gpu_s
+    past.count[0] = n + 1
+    past.count[1] = 1
+
+
+@jit
+def refresh(past: History, plotted: bool) -> None:
+    """Rebuild sums and hull after samples were added."""
+    n = past.count[0]
+    past.count[1] = 0
+    past.curve[0].sum = 0.0
+    for i in range(1, n + 1):
+        past.curve[i].sum = past.curve[i - 1].sum + past.samples[i - 1]
+        past.curve[i].reach = past.curve[i].sum + (n - i + plotted) * past.samples[i - 1]
+    if n > 0:
+        past.curve[n].hull = 0
+    for i in range(n - 1, 0, -1):
+        past.curve[i].hull = _tangent(past, past.curve[i].reach, i)
+
+
+@jit
+def _tangent(past: History, x: float, y: int) -> int:
+    """The corner after y that is seen from (x, y) at the steepest slope."""
+    c = y + 1
+    while past.curve[c].hull > 0:
+        h = past.curve[c].hull
+        if (c - y) * (past.curve[h].reach - x) > (h - y) * (past.curve[c].reach - x):
+            break
+        c = h
+    return c
+
+
+@jit
+def known(past: History) -> bool:
+    """Whether there is enough to go by."""
+    return past.count[0] >= FEWEST_SAMPLES or past.count[2] == 0  # type: ignore[no-any-return]
+
+
+@jit
+def gittins(past: History, a: float, plotted: bool) -> float:
+    """The index at attained service a; 0 where nothing is known of jobs that large."""
+    n = past.count[0]
+    m = np.searchsorted(past.samples[:n], a, side="right")
+    if m == n or not known(past):
+        return 0.0
+    x = past.curve[m].sum + (n - m + plotted) * a
+    c = _tangent(past, x, m)
+    index = (c - m) / (past.curve[c].reach - x)
+    return index * (n - m) if plotted else index  # type: ignore[no-any-return]
+
+
+@jit
+def gittins_within(past: History, a: float, horizon: float) -> float:
+    """The index for one fixed service quantum, as the discretised policy uses it (its queue's upper bound)."""
+    n = past.count[0]
+    m = np.searchsorted(past.samples[:n], a, side="right")
+    if m == n or not known(past):
+        return 0.0
+    e = np.searchsorted(past.samples[:n], a + horizon, side="right")
+    return (e - m) / (past.curve[e].sum - past.curve[m].sum - (e - m) * a + (n - e) * horizon)  # type: ignore[no-any-return]
+
+
+def index_of(samples: NDArray[np.float64], attained: float, plotted: bool = False) -> float:
+    """The Gittins index for given samples: what a notebook or a test asks for."""
+    past = history(np.asarray(samples, np.float64))
+    refresh(past, plotted)
+    return float(gittins(past, attained, plotted))

@@ -1,0 +1,135 @@
+"""The one ledger: who holds which GPUs and links. A job's holdings are taken together and given back together.
+
+A GPU offers slots: one, or two where a policy packs jobs. "Held twice" means a seat (a slot of a GPU) held twice. Links are bits: a leaf's
+word has a bit for each spine, set while the link between them is free. Isolation is reserving links.
+"""
+
+from typing import Any
+
+from headway.core.jit import jit
+from headway.core.state import FREE, SPARE_LINK, STOPPING_JOBS, State
+
+
+@jit
+def gpu_count(state: State) -> int:
+    last = state.nodes[len(state.nodes) - 1]
+    return last.base + last.gpus  # type: ignore[no-any-return]
+
+
+@jit
+def take_gpus(state: State, job: Any, j: int, node: int, count: int) -> None:
+    """Give job j the `count` lowest-numbered whole free GPUs of a node."""
+    home = state.nodes[node]
+    for gpu in range(home.base, home.base + home.gpus):
+        if count == 0:
+            break
+        if _empty(state, gpu):
+            _sit(state, job, j, gpu)
+            home.free -= 1
+            state.count[FREE] -= 1
+            count -= 1
+    assert count == 0
+
+
+@jit
+def join_gpus(state: State, job: Any, j: int, partner: Any) -> None:
+    """Put job j on the second slot of every GPU that `partner` holds."""
+    gpus, seat = gpu_count(state), partner.seat
+    while seat >= 0:
+        other = seat + gpus if seat < gpus else seat - gpus
+        assert state.seats[other].holder < 0
+        _sit(state, job, j, other)
+        seat = state.seats[seat].next
+
+
+@jit
+def _sit(state: State, job: Any, j: int, seat: int) -> None:
+    state.seats[seat].holder = j
+    state.seats[seat].next = job.seat
+    job.seat = seat
+
+
+@jit
+def _empty(state: State, gpu: int) -> bool:
+    if len(state.seats) == gpu_count(state):
+        return state.seats[gpu].holder < 0  # type: ignore[no-any-return]
+    return state.seats[gpu].holder < 0 and state.seats[gpu + gpu_count(state)].holder < 0  # type: ignore[no-any-return]
+
+
+@jit
+def give_gpus(state: State, job: Any) -> None:
+    """Free all seats of a job; a GPU is free when all its slots are."""
+    gpus, seat = gpu_count(state), job.seat
+    while seat >= 0:
+        row = state.seats[seat]
+        row.holder = -1
+        if _empty(state, seat % gpus):
+            state.nodes[row.node].free += 1
+            state.count[FREE] += 1
+        seat = row.next
+    job.seat = -1
+
+
+@jit
+def take_links(state: State, job: Any, leaf: int, mask: Any) -> None:
+    """Reserve links of a leaf for the job; each must be free."""
+    assert state.leaves[leaf].free & mask == mask
+    state.leaves[leaf].free ^= mask
+    entry = state.count[SPARE_LINK]
+    row = state.held_links[entry]
+    state.count[SPARE_LINK] = row.next
+    row.leaf = leaf
+    row.mask = mask
+    row.next = job.link
+    job.link = entry
+
+
+@jit
+def give_links(state: State, job: Any) -> None:
+    entry = job.link
+    while entry >= 0:
+        row = state.held_links[entry]
+        following = row.next
+        state.leaves[row.leaf].free |= row.mask
+        row.next = state.count[SPARE_LINK]
+        state.count[SPARE_LINK] = entry
+        entry = following
+    job.link = -1
+
+
+@jit
+def begin_stopping(state: State, job: Any) -> None:
+    """Count what the job holds among what is free soon; GPUs that it shares with another job are not."""
+    state.count[STOPPING_JOBS] += 1
+    job.freeing = job.partner < 0
+    _count_stopping(state, job, 1)
+
+
+@jit
+def end_stopping(state: State, job: Any) -> None:
+    state.count[STOPPING_JOBS] -= 1
+    _count_stopping(state, job, -1)
+    job.freeing = 0
+
+
+@jit
+def _count_stopping(state: State, job: Any, sign: int) -> None:
+    seat = job.seat if job.freeing else -1
+    while seat >= 0:
+        state.nodes[state.seats[seat].node].stopping += sign
+        seat = state.seats[seat].next
+    entry = job.link
+    while entry >= 0:
+        state.leaves[state.held_links[entry].leaf].stopping ^= state.held_links[entry].mask
+        entry = state.held_links[entry].next
+
+
+@jit
+def nodes_held(state: State, job: Any) -> int:
+    """On how many nodes the job sits. Seats of a node follow each other in the chain."""
+    n, last, seat = 0, -1, job.seat
+    while seat >= 0:
+        if state.seats[seat].node != last:
+            n, last = n + 1, state.seats[seat].node
+        seat = state.seats[seat].next
+    return n

@@ -1,0 +1,186 @@
+"""Who comes first: a sorted list of the jobs that hold GPUs, and a search tree a class of waiting jobs.
+
+A class is (GPUs, wants few nodes or not): when one job of a class finds no place, no other of its class does, so a deep queue costs a
+step a class and not a step a job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).
+Everything here is an index: it can be rebuilt from the job table.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.jit import jit
+from headway.core.state import CLASSES, RUN, WAIT, State
+
+
+@jit
+def before(jobs: Any, a: int, b: int) -> bool:
+    """Whether a comes before b: by key, then by number, which is the order of submission."""
+    x, y = jobs[a], jobs[b]
+    if x.k1 != y.k1:
+        return x.k1 < y.k1  # type: ignore[no-any-return]
+    if x.k2 != y.k2:
+        return x.k2 < y.k2  # type: ignore[no-any-return]
+    return a < b
+
+
+# ---- the jobs that hold GPUs: a sorted list, as long as the cluster is large
+
+
+@jit
+def rank(state: State, j: int) -> int:
+    """How many jobs with GPUs come before j."""
+    low, high = 0, state.count[RUN]
+    while low < high:
+        middle = (low + high) >> 1
+        if before(state.jobs, state.run[middle], j):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@jit
+def add_running(state: State, j: int) -> None:
+    k = rank(state, j)
+    for i in range(state.count[RUN], k, -1):
+        state.run[i] = state.run[i - 1]
+    state.run[k] = j
+    state.count[RUN] += 1
+
+
+@jit
+def drop_running(state: State, j: int) -> None:
+    k = rank(state, j)
+    assert state.run[k] == j
+    state.count[RUN] -= 1
+    for i in range(k, state.count[RUN]):
+        state.run[i] = state.run[i + 1]
+
+
+# ---- waiting jobs: a treap a class
+
+
+@jit
+def priority(j: int) -> int:
+    """A fixed pseudo-random number a job (the finaliser of splitmix64), so that trees stay balanced."""
+    x = np.uint64(j) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64((x ^ (x >> np.uint64(31))) >> np.uint64(1))  # type: ignore[return-value]
+
+
+@jit
+def _hang(state: State, c: int, parent: int, low: bool, j: int) -> None:
+    """Make j a child of `parent`, or the root of class c."""
+    if parent < 0:
+        state.classes[c].root = j
+    elif low:
+        state.jobs[parent].low = j
+    else:
+        state.jobs[parent].high = j
+
+
+@jit
+def add_waiting(state: State, c: int, j: int) -> None:
+    """Descend to where j's priority puts it, then split what is below around j."""
+    if state.classes[c].root < 0:
+        _open_class(state, c)
+    parent, low, node = -1, False, state.classes[c].root
+    while node >= 0 and priority(node) >= priority(j):
+        parent, low = node, before(state.jobs, j, node)
+        node = state.jobs[node].low if low else state.jobs[node].high
+    state.jobs[j].low = -1
+    state.jobs[j].high = -1
+    lesser, greater = -1, -1
+    while node >= 0:
+        if before(state.jobs, node, j):
+            _hang(state, c, j if lesser < 0 else lesser, lesser < 0, node)
+            lesser, node = node, state.jobs[node].high
+        else:
+            _hang(state, c, j if greater < 0 else greater, greater >= 0, node)
+            greater, node = node, state.jobs[node].low
+    if lesser >= 0:
+        state.jobs[lesser].high = -1
+    if greater >= 0:
+        state.jobs[greater].low = -1
+    _hang(state, c, parent, low, j)
+    state.count[WAIT] += 1
+
+
+@jit
+def drop_waiting(state: State, c: int, j: int) -> None:
+    """Find j, then merge its two subtrees into its place."""
+    parent, low, node = -1, False, state.classes[c].root
+    while node != j:
+        assert node >= 0
+        parent, low = node, before(state.jobs, j, node)
+        node = state.jobs[node].low if low else state.jobs[node].high
+    a, b = state.jobs[j].low, state.jobs[j].high
+    while a >= 0 and b >= 0:
+        if priority(a) >= priority(b):
+            _hang(state, c, parent, low, a)
+            parent, low, a = a, False, state.jobs[a].high
+        else:
+            _hang(state, c, parent, low, b)
+            parent, low, b = b, True, state.jobs[b].low
+    _hang(state, c, parent, low, a if a >= 0 else b)
+    state.count[WAIT] -= 1
+    if state.classes[c].root < 0:
+        _close_class(state, c)
+
+
+@jit
+def first_waiting(state: State, c: int) -> int:
+    """The first job of class c."""
+    node = state.classes[c].root
+    while state.jobs[node].low >= 0:
+        node = state.jobs[node].low
+    return node
+
+
+@jit
+def next_waiting(state: State, c: int, j: int) -> int:
+    """The job of class c that follows j, or -1."""
+    found, node = -1, state.classes[c].root
+    while node >= 0:
+        if before(state.jobs, j, node):
+            found, node = node, state.jobs[node].low
+        else:
+            node = state.jobs[node].high
+    return found
+
+
+@jit
+def _open_class(state: State, c: int) -> None:
+    k = state.count[CLASSES]
+    while k > 0 and state.classes[k - 1].open > c:
+        state.classes[k].open = state.classes[k - 1].open
+        k -= 1
+    state.classes[k].open = c
+    state.count[CLASSES] += 1
+
+
+@jit
+def _close_class(state: State, c: int) -> None:
+    k = 0
+    while state.classes[k].open != c:
+        k += 1
+    state.count[CLASSES] -= 1
+    for i in range(k, state.count[CLASSES]):
+        state.classes[i].open = state.classes[i + 1].open
+
+
+@jit
+def list_waiting(state: State) -> NDArray[np.int64]:
+    """All waiting jobs, class by class, in order."""
+    ids = np.empty(state.count[WAIT], np.int64)
+    n = 0
+    for i in range(state.count[CLASSES]):
+        j = first_waiting(state, state.classes[i].open)
+        while j >= 0:
+            ids[n] = j
+            n += 1
+            j = next_waiting(state, state.classes[i].open, j)
+    return ids

@@ -1,0 +1,171 @@
+"""record: the only mutator. One fact or one performed action about one job, and everything that follows from it."""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from headway.core.actions import ACTIONS_TYPE, ROWS, Actions, clear, copy_row
+from headway.core.events import CROSSED, ENDED, PACK, RESERVE, RESIZE, START, STARTED, STOP, STOPPED, SUBMITTED
+from headway.core.history import add_sample
+from headway.core.jit import jit
+from headway.core.jobs import COMPLETED, PENDING, RUNNING, STARTING, STOPPING, settle
+from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_links, join_gpus, take_gpus, take_links
+from headway.core.levels import cross, crossing
+from headway.core.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
+from headway.core.order import add_running, add_waiting, drop_running, drop_waiting
+from headway.core.state import STATE_TYPE, STOPPING_JOBS, State
+from headway.core.timers import set_timer
+
+
+@jit
+def class_of(job: Any, options: Options) -> int:
+    """Jobs of one class find a place together or not at all: so many GPUs, and whether few nodes matter."""
+    return 2 * job.gpus + (job.skew > options.pack_limit)  # type: ignore[no-any-return]
+
+
+@jit
+def pinned(job: Any, now: float, options: Options) -> bool:
+    """Whether a job with GPUs must keep them."""
+    return (  # type: ignore[no-any-return]
+        job.state == STARTING or not options.preempts or not job.preemptible or now < job.started + options.min_runtime
+    )
+
+
+@jit
+def set_key(job: Any, now: float, options: Options, key: Any) -> None:
+    """How the job sorts now; those that keep their GPUs come first."""
+    job.k1, job.k2 = key(job, now, options)
+    if job.state != PENDING and pinned(job, now, options):
+        job.k1 = -np.inf
+
+
+@jit
+def _leave(state: State, options: Options, job: Any, j: int) -> None:
+    """Take the job out of the list of its state."""
+    if job.state == RUNNING or job.state == STARTING:
+        drop_running(state, j)
+    elif job.state == PENDING:
+        drop_waiting(state, class_of(job, options), j)
+
+
+@jit
+def _enter(state: State, options: Options, key: Any, change: Any, job: Any, j: int, now: float) -> None:
+    """Put the job into the list of its state, with its key and its timer."""
+    if job.state == RUNNING or job.state == STARTING:
+        set_key(job, now, options, key)
+        add_running(state, j)
+    elif job.state == PENDING:
+        set_key(job, now, options, key)
+        add_waiting(state, class_of(job, options), j)
+    else:
+        set_timer(state, j, np.inf)
+        return
+    at = change(job, now, options)
+    # Policies with a quantum look at the minimum run time at their own moments.
+    free_at = job.started + options.min_runtime
+    if job.state == RUNNING and options.preempts and free_at > now and options.quantum == np.inf:
+        at = min(at, free_at)
+    set_timer(state, j, at)
+
+
+@jit
+def _part(state: State, job: Any) -> None:
+    """Give everything back; a partner on the same GPUs stays alone."""
+    give_gpus(state, job)
+    give_links(state, job)
+    if job.partner >= 0:
+        state.jobs[job.partner].partner = -1
+        job.partner = -1
+
+
+@jit
+def _start(state: State, job: Any, j: int, now: float, given: Actions, row: int) -> None:
+    here, after = given.rows[row], given.rows[row + 1]
+    if here.kind == PACK:
+        job.partner = given.seats[here.seat_at].node
+        state.jobs[job.partner].partner = j
+        join_gpus(state, job, j, state.jobs[job.partner])
+    else:
+        for k in range(here.seat_at, after.seat_at):
+            take_gpus(state, job, j, given.seats[k].node, given.seats[k].gpus)
+        for k in range(here.link_at, after.link_at):
+            take_links(state, job, given.links[k].leaf, given.links[k].mask)
+    job.state = STARTING
+    job.attempt += 1
+    job.first = min(job.first, now)
+    job.promise = -1
+
+
+@jit
+def _stop(state: State, job: Any, resizing: bool) -> None:
+    if job.partner >= 0:
+        other = state.jobs[job.partner]
+        if job.rate + other.rate <= 1.0:  # both made less headway together than one alone
+            state.bad_pairs[job.model, other.model] = 1
+            state.bad_pairs[other.model, job.model] = 1
+    begin_stopping(state, job)
+    job.state = STOPPING
+    job.resizing = resizing
+    if resizing:
+        job.resizes += 1
+    else:
+        job.preemptions += 1
+
+
+@jit(
+    types.void(
+        STATE_TYPE,
+        OPTIONS_TYPE,
+        KEY_TYPE,
+        CHANGE_TYPE,
+        types.int64,
+        types.int64,
+        types.float64,
+        ACTIONS_TYPE,
+        types.int64,
+    )
+)
+def record(
+    state: State, options: Options, key: Any, change: Any, kind: int, j: int, now: float, given: Actions, row: int
+) -> None:
+    """Record one fact, or one action performed, about job j. Actions read their places from `given` at `row`."""
+    job = state.jobs[j]
+    crossed = kind == CROSSED and crossing(job, now, options) <= now
+    _leave(state, options, job, j)
+    settle(job, now)
+    if kind == SUBMITTED:
+        job.state = PENDING
+        job.queued = now
+    elif kind == START or kind == PACK:
+        _start(state, job, j, now, given, row)
+    elif kind == STARTED:
+        job.state = RUNNING
+        job.started = now
+    elif kind == STOP:
+        _stop(state, job, False)
+    elif kind == RESIZE:
+        if job.state != PENDING:
+            _stop(state, job, True)
+        job.gpus = given.seats[given.rows[row].seat_at].gpus
+    elif kind == RESERVE:
+        # Without room left for it, the job simply has no promise.
+        job.promise = state.promises.count[ROWS] - 1 if copy_row(given, row, state.promises) else -1
+    elif kind == STOPPED or kind == ENDED:
+        if job.state == STOPPING:
+            end_stopping(state, job)
+        _part(state, job)
+        if kind == ENDED:
+            job.state = COMPLETED
+            job.end = now
+            add_sample(options.history, job.total)
+        else:
+            job.state = PENDING
+            if not job.resizing:
+                job.queued = now
+            job.resizing = 0
+        if state.count[STOPPING_JOBS] == 0:
+            clear(state.promises)  # nothing is being freed any more: they are moot
+    elif crossed:
+        cross(job, options)
+    _enter(state, options, key, change, job, j, now)

@@ -1,0 +1,94 @@
+"""Timers: when a job's key changes by itself. A heap of (time, job); an entry holds while it is the job's `change_at`."""
+
+from typing import Any
+
+import numpy as np
+
+from headway.core.jit import jit
+from headway.core.state import TIMERS, State
+
+
+@jit
+def push(heap: Any, n: int, at: float, what: int) -> None:
+    """Add (at, what) to a heap of n entries; equal times by what."""
+    i = n
+    while i > 0:
+        up = (i - 1) >> 1
+        if heap[up].at < at or (heap[up].at == at and heap[up].what <= what):
+            break
+        heap[i] = heap[up]
+        i = up
+    heap[i].at = at
+    heap[i].what = what
+
+
+@jit
+def pop(heap: Any, n: int) -> None:
+    """Remove the first of n entries."""
+    n -= 1
+    at, what, i = heap[n].at, heap[n].what, 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and (
+            heap[child + 1].at < heap[child].at
+            or (heap[child + 1].at == heap[child].at and heap[child + 1].what < heap[child].what)
+        ):
+            child += 1
+        if at < heap[child].at or (at == heap[child].at and what <= heap[child].what):
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i].at = at
+    heap[i].what = what
+
+
+@jit
+def set_timer(state: State, j: int, at: float) -> None:
+    """Make `at` the job's one valid timer; infinity clears it."""
+    if state.jobs[j].change_at == at:
+        return
+    state.jobs[j].change_at = at
+    if at == np.inf:
+        return
+    if state.count[TIMERS] == len(state.timers):
+        _compact(state)
+    push(state.timers, state.count[TIMERS], at, j)
+    state.count[TIMERS] += 1
+
+
+@jit
+def _compact(state: State) -> None:
+    """Drop the entries that no longer hold."""
+    n, state.count[TIMERS] = state.count[TIMERS], 0
+    for i in range(n):
+        at, j = state.timers[i].at, state.timers[i].what
+        if state.jobs[j].change_at == at:
+            push(state.timers, state.count[TIMERS], at, j)
+            state.count[TIMERS] += 1
+    assert state.count[TIMERS] < len(state.timers)
+
+
+@jit
+def next_timer(state: State) -> float:
+    """When the next valid timer rings; drops those before it that no longer hold."""
+    while state.count[TIMERS] > 0:
+        at = state.timers[0].at
+        if state.jobs[state.timers[0].what].change_at == at:
+            return at  # type: ignore[no-any-return]
+        pop(state.timers, state.count[TIMERS])
+        state.count[TIMERS] -= 1
+    return np.inf
+
+
+@jit
+def due(state: State, now: float) -> int:
+    """Take the next job whose timer has rung, or -1."""
+    if next_timer(state) > now:
+        return -1
+    j = state.timers[0].what
+    state.jobs[j].change_at = np.inf
+    pop(state.timers, state.count[TIMERS])
+    state.count[TIMERS] -= 1
+    return j  # type: ignore[no-any-return]
