@@ -75,7 +75,7 @@ def _arrivals(figure: Any, go: Any, submit_s: NDArray[np.float64]) -> None:
     bars = go.Bar(x=edges[:-1] + 0.5, y=counts, showlegend=False, marker_color=COLOURS["jobs"])
     figure.add_trace(bars, row=2, col=1)
     figure.update_xaxes(title_text=f"time ({unit}s)", row=2, col=1)
-    figure.update_yaxes(title_text=f"jobs a {unit}", row=2, col=1)
+    figure.update_yaxes(title_text=f"jobs per {unit}", row=2, col=1)
 
 
 def _demand(

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
-
 from headway.core.errors import BadInput, unknown
 from headway.sim import spec as specs
 from headway.sim.synthetic import MAKERS, PREFIX, synthetic
@@ -77,7 +75,7 @@ def _header(source: Source) -> list[str]:
 def _only(jobs: Workload, key: str, queue: str) -> Workload:
     mask = jobs.queue == queue
     if not mask.any():
-        raise unknown(f"{key} in {jobs.name}", queue, set(np.unique(jobs.queue).tolist()) - {""})
+        raise BadInput(f"{jobs.name}: {unknown(key, queue, set(jobs.queue.tolist()) - {''})}")
     return jobs.take(mask)
 
 

@@ -1,7 +1,6 @@
 """The text of a trace file: unpacked (gzip and Zstandard by their first bytes, not their name) and decoded."""
 
 import gzip
-import io
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,11 +70,18 @@ def _unpacked_zstd(name: str, raw: bytes) -> bytes:
         import zstandard
     except ImportError:
         raise BadInput(f"{name}: reading Zstandard needs the package zstandard: pip install zstandard") from None
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(raw), read_across_frames=True) as stream:
-            return bytes(stream.read())
-    except zstandard.ZstdError as error:
-        raise BadInput(f"{name}: the zst file is cut short or damaged ({error}): copy or download it again") from None
+    parts = []
+    while raw:
+        # One frame at a time: only its end says that nothing is missing.
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            parts.append(frame.decompress(raw))
+        except zstandard.ZstdError as error:
+            raise BadInput(f"{name}: the zst file is damaged ({error}): copy or download it again") from None
+        if not frame.eof:
+            raise BadInput(f"{name}: the zst file is cut short: copy or download it again")
+        raw = frame.unused_data
+    return b"".join(parts)
 
 
 def _decoded(name: str, raw: bytes) -> str:

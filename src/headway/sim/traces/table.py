@@ -141,9 +141,10 @@ class Table:
             return float(np.datetime64(text[:19], "s").astype(np.int64))
 
         try:
-            return np.array(values, "U19").astype("datetime64[s]").astype(np.int64).astype(np.float64)
+            stamps = np.array(values, "U19").astype("datetime64[s]")
         except ValueError:
             return self._slow(values, name, done, stamp, "is not a time such as 2017-10-07 01:04:03")
+        return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64))
 
     def _slow(
         self, values: Sequence[str], name: str, done: int, convert: Callable[[str], float], wanted: str

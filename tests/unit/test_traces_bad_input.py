@@ -1,0 +1,247 @@
+"""Bad traces: one line that names the file, the line and the column, and what would be right."""
+
+import gzip
+import json
+
+import pytest
+import zstandard
+
+from headway.core.errors import BadInput
+from headway.sim.traces import load
+
+HEADER = "job_id,submit_s,gpus,duration_s\n"
+GOOD = HEADER + "a,0,1,10\nb,5,2,20\n"
+
+
+def refusal(path: object, **options: bool) -> str:
+    with pytest.raises(BadInput) as raised:
+        load(str(path), **options)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("a,0,1,10\nb,x,2,20\n", "line 3, column 'submit_s': 'x' is not a number"),
+        ("a,0,1,10\n\nb,5,two,20\n", "line 4, column 'gpus': 'two' is not a number"),
+        ("a,0,1,1e400\n", "line 2, column 'duration_s': '1e400' is not a finite number"),
+        ("a,0,1,inf\n", "line 2, column 'duration_s': 'inf' is not a finite number"),
+        ("a,0,1,10\nb,-5,2,20\n", "line 3, column 'submit_s': -5 is negative"),
+        ("a,0,-1,10\n", "line 2, column 'gpus': -1 is negative"),
+        ("a,0,1,-0.5\n", "line 2, column 'duration_s': -0.5 is negative"),
+        ("a,0,1.5,10\n", "line 2, column 'gpus': 1.5 is not a whole number of GPUs"),
+        ("a,0,9999999999,10\n", "line 2, column 'gpus': 9999999999 is not a whole number of GPUs"),
+        ("a,0,1,10\nb,5,2\n", "line 3: 3 values for 4 columns"),
+        ("a,0,1,10\nb,5,2,20,7\n", "line 3: 5 values for 4 columns"),
+        ("a,0,1,10\nb,5,2,20\na,6,1,1\n", "job 'a' is there twice: line 2 and line 4"),
+        ("", "the trace is empty"),
+        ("\n\n", "the trace is empty"),
+        ("a,0,0,10\n", "no job is left to run (1 with no GPUs)"),
+    ],
+)
+def test_bad_rows(tmp_path, rows: str, words: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(HEADER + rows)
+    message = refusal(path)
+    assert message.startswith(str(path))
+    assert words in message
+
+
+def test_a_bad_value_far_into_the_file_names_its_line(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(HEADER + "".join(f"j{i},{i},1,1\n" for i in range(9000)) + "k,1,1,oops\n")
+    assert "line 9002, column 'duration_s': 'oops'" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        (
+            "job_id,submit_s,gpus,time_s",
+            "lacks the column 'duration_s'; its columns are job_id, submit_s, gpus, time_s",
+        ),
+        ("job_id,submit_s,duration_s", "lacks the column 'gpus'"),
+        ("submit_s,num_gpus", "lacks the column 'duration_s'"),
+        ("job_id,user,vc,gpu_num,state,submit_time,start_time,end_time,queue", "Helios cluster_log.csv it lacks"),
+        ("job_id,num_gpu,submit_time,iterations,model_name", "Tiresias simulator CSV it lacks the column 'duration'"),
+    ],
+)
+def test_a_missing_column_is_named_with_the_columns_found(tmp_path, header: str, words: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(header + "\n1,2,3\n")
+    assert words in refusal(path)
+
+
+def test_no_known_format(tmp_path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("dear diary\n")
+    message = refusal(path)
+    assert "in no known format" in message
+    assert "submit_s, gpus, duration_s" in message
+
+
+def test_files_that_are_not_there(tmp_path) -> None:
+    assert "no such file" in refusal(tmp_path / "missing.csv")
+    assert "cannot be read: File name too long" in refusal("x" * 5000)
+    assert "is a folder" in refusal(tmp_path)
+    assert "did you mean synthetic:tiresias-480" in refusal("tiresias-480")
+
+
+@pytest.mark.parametrize("content", [b"", b"  \n \n", gzip.compress(b"")])
+def test_empty_files(tmp_path, content: bytes) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    assert "the trace is empty" in refusal(path)
+
+
+def test_packed_files_are_told_by_content_and_read_the_same(tmp_path) -> None:
+    plain = tmp_path / "t.csv"
+    plain.write_text(GOOD)
+    frames = zstandard.compress(GOOD[:20].encode()) + zstandard.compress(GOOD[20:].encode())
+    packed = {"t.gz": gzip.compress(GOOD.encode()), "t.zst": zstandard.compress(GOOD.encode()), "two.zst": frames}
+    for name, content in packed.items():
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / "no_suffix").write_bytes(content)
+        for path in (tmp_path / name, tmp_path / "no_suffix"):
+            assert load(str(path)).duration_s.tolist() == load(str(plain)).duration_s.tolist() == [10, 20]
+
+
+@pytest.mark.parametrize("keep", [3, 10, 40, -9, -1])
+def test_truncated_gzip(tmp_path, keep: int) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(GOOD.encode() * 50)[:keep])
+    assert "cut short" in refusal(path)
+
+
+def test_damaged_gzip(tmp_path) -> None:
+    content = bytearray(gzip.compress(GOOD.encode() * 50))
+    content[len(content) // 2] ^= 0xFF
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(bytes(content))
+    assert "damaged" in refusal(path)
+
+
+def test_truncated_zst(tmp_path) -> None:
+    path = tmp_path / "t.csv.zst"
+    content = zstandard.compress(GOOD.encode() * 50)
+    for keep in (5, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:keep])
+        assert "cut short" in refusal(path)
+    path.write_bytes(content[:4] + b"\xff" * 40)
+    assert "damaged" in refusal(path)
+
+
+def test_archives_are_named(tmp_path) -> None:
+    import tarfile
+
+    plain = tmp_path / "t.csv"
+    plain.write_text(GOOD)
+    with tarfile.open(tmp_path / "t.tar.gz", "w:gz") as archive:
+        archive.add(plain, "t.csv")
+    assert "unpack it" in refusal(tmp_path / "t.tar.gz")
+
+
+def test_encodings(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    row = "job_id,submit_s,gpus,duration_s,user\na,0,1,10,Jürgen\n"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        path.write_bytes(row.encode(encoding))
+        assert load(str(path)).user.tolist() == ["Jürgen"]
+    path.write_bytes(row.encode() + "b,1,1,10,Jürgen\n".encode("latin-1"))
+    assert "line 3: byte 0xfc at position 11 is not utf-8" in refusal(path)
+
+
+SKIPPED = HEADER + "a,0,1,10\nb,1,0,10\nc,2,1,0\nd,3,1,\ne,4,,5\nf,,1,5\n"
+
+
+def test_rows_that_cannot_run_are_counted_or_refused(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(SKIPPED)
+    jobs = load(str(path))
+    assert jobs.job_id.tolist() == ["a"]
+    assert jobs.skipped == {"no submit time": 1, "no GPUs": 2, "no duration": 2}
+    assert "line 7: job f has no submit time" in refusal(path, strict=True)
+    path.write_text(HEADER + "a,0,1,10\nb,1,0,10\n")
+    assert "line 3: job b has no GPUs" in refusal(path, strict=True)
+    path.write_text(GOOD)
+    assert len(load(str(path), strict=True)) == 2
+
+
+def test_unknown_options_of_a_file(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(GOOD)
+    assert "unknown option of CSV of Headway 'vx': did you mean 'vc'?" in refusal(f"{path}?vx=1")
+    assert "not NAME=VALUE" in refusal(f"{path}?vc")
+    assert "unknown vc 'q'" in refusal(f"{path}?vc=q")
+
+
+def test_a_question_mark_in_a_file_name_is_part_of_it(tmp_path) -> None:
+    path = tmp_path / "what?.csv"
+    path.write_text(GOOD)
+    assert len(load(str(path))) == 2
+
+
+HELIOS = "job_id,user,vc,gpu_num,state,submit_time,start_time,end_time,duration\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,u,v,1,COMPLETED,yesterday,2020-06-09 18:41:01,2020-06-09 18:41:05,4", "'yesterday' is not a time such as"),
+        ("1,u,v,one,COMPLETED,2020-06-09 18:41:01,,,4", "column 'gpu_num': 'one' is not a number"),
+        ("1,u,v,-2,COMPLETED,2020-06-09 18:41:01,,,4", "column 'gpu_num': -2 is negative"),
+    ],
+)
+def test_bad_rows_of_another_format(tmp_path, row: str, words: str) -> None:
+    path = tmp_path / "cluster_log.csv"
+    path.write_text(HELIOS + row + "\n")
+    message = refusal(path)
+    assert "line 2" in message
+    assert words in message
+
+
+JOB = {
+    "status": "Pass",
+    "vc": "v",
+    "jobid": "app_1",
+    "attempts": [],
+    "submitted_time": "2017-10-07 01:11:39",
+    "user": "u",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[{", "line 1, column 3: not JSON"),
+        ("[]", "the trace is empty"),
+        ("[1]", "is a list of jobs"),
+        ('{"a": 1}', "is a list of jobs"),
+        (json.dumps([{"jobid": "a"}]), "job 1 has no key 'status'; its keys are jobid"),
+        (json.dumps([JOB | {"attempts": None}]), "key 'attempts' of job app_1: None is not a list"),
+        (json.dumps([JOB | {"submitted_time": "noon"}], indent=1), "line 5, key 'submitted_time' of job app_1: 'noon'"),
+        (json.dumps([JOB | {"attempts": [{"detail": [{"ip": "m"}]}]}]), "key 'detail' of job app_1"),
+    ],
+)
+def test_bad_philly_logs(tmp_path, text: str, words: str) -> None:
+    path = tmp_path / "cluster_job_log"
+    path.write_text(text)
+    assert words in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1\n2 x 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1",
+            "line 4, column 'submit'",
+        ),
+        ("1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1\n2 1 0 60 8", "line 4: 5 values for 18 columns"),
+    ],
+)
+def test_bad_swf_lines(tmp_path, line: str, words: str) -> None:
+    path = tmp_path / "t.swf"
+    path.write_text("; a comment\n\n" + line + "\n")
+    assert words in refusal(path)
