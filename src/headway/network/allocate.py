@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from headway.core.errors import BadInput
 from headway.network.certificate import Certificate
+from headway.network.circuits import BLOCKED, find_circuits
 from headway.network.fabric import Fabric
+from headway.network.fallback import Slice, solve_slice
 from headway.network.issue import issue_leaf_spine, issue_ocs, issue_pods
-from headway.network.milp import OutOfTime, PodChoice, solve_equal, solve_pods
+from headway.network.milp import OutOfTime, PodChoice, solve_pods
 from headway.network.padded import find_padded
 from headway.network.slices import (
     NO_ROOM,
@@ -22,10 +24,7 @@ from headway.network.slices import (
     can_ever_fit,
     find_slice,
     free_per_leaf,
-    leaf_starts,
     possible_sizes,
-    scarcest,
-    take_in_leaf,
 )
 from headway.network.traffic import Pattern, choose_pattern, clean_patterns, why_undefined
 
@@ -110,12 +109,17 @@ def allocate(state: Occupancy, gpus: int, method: str, pattern: Pattern | None =
     if int(state.gpu_free.sum()) < gpus:
         return Answer(None, f"{gpus} GPUs asked, {int(state.gpu_free.sum())} free")
     if method == "ocs-vclos":
-        return _ocs(state, gpus, chosen)
-    if fabric.kind == "rail":
-        return _rail(state, gpus, method, chosen)
-    if fabric.kind == "three-tier":
-        return _three_tier(state, gpus, method, chosen)
-    return _two_tier(state, gpus, method, chosen)
+        answer = _ocs(state, gpus, chosen)
+    elif fabric.kind == "rail":
+        answer = _rail(state, gpus, method, chosen)
+    elif fabric.kind == "three-tier":
+        answer = _three_tier(state, gpus, method, chosen)
+    else:
+        answer = _two_tier(state, gpus, method, chosen)
+    if answer.certificate and str(chosen) not in answer.certificate.patterns:
+        clean = ", ".join(answer.certificate.patterns)
+        return Answer(None, f"the slice found for {gpus} GPUs is not clean for {chosen}; it would be for {clean}")
+    return answer
 
 
 def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> None:
@@ -132,8 +136,10 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
         raise BadInput(reason)
     unit = fabric.gpus_per_server if fabric.kind == "rail" and gpus > fabric.gpus_per_server else 1
     if gpus % unit:
-        raise BadInput(f"{gpus} GPUs can never be isolated on rails: whole servers of {unit} only, so {gpus // unit * unit} "
-                       f"or {(gpus // unit + 1) * unit}")  # fmt: skip
+        below = gpus // unit * unit
+        raise BadInput(
+            f"{gpus} GPUs can never be isolated on rails: whole servers of {unit} only, so {below} or {below + unit}"
+        )
     per_leaf = fabric.gpus_per_leaf
     if method == "vclos" and not can_ever_fit(fabric.groups, per_leaf, fabric.uplinks, gpus // unit):
         below, above = possible_sizes(fabric.groups, per_leaf, fabric.uplinks, gpus // unit)
@@ -146,28 +152,16 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
 
 def _search(
     method: str, free: NDArray[np.int64], leaf: NDArray[np.int64], masks: NDArray[np.uint64], gpus: int, block: int
-) -> tuple[int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+) -> Slice:
     """The compiled search, then the MILP where the node budget left it undecided: status, width and the slice."""
     nodes, counts = np.empty(free.size, np.int64), np.empty(free.size, np.int64)
     taken = np.zeros(masks.size, np.uint64)
     find = find_padded if method == "vclos-padded" else find_slice
     status, entries, width, _ = find(free, leaf, masks, gpus, block, NODE_BUDGET, nodes, counts, taken)
-    if status in (UNDECIDED, UNPROVEN) and method == "vclos":
-        starts, leaf_free = leaf_starts(leaf, masks.size), free_per_leaf(free, leaf, masks.size)
-        try:
-            solved = solve_equal(masks, leaf_free, 64, width, gpus // width)
-        except OutOfTime:
-            return status, width, nodes[:entries], counts[:entries], taken
-        if solved is None:
-            return UNDECIDED, 0, nodes[:0], counts[:0], taken
-        common = ~np.uint64(0)
-        at = 0
-        for one in solved.leaves:
-            common &= masks[one]
-            at = take_in_leaf(free, starts[one], starts[one + 1], width, nodes, counts, at)
-        taken[:] = 0
-        taken[list(solved.leaves)] = scarcest(masks, common, width)
-        return 1, width, nodes[:at], counts[:at], taken
+    if status in (UNDECIDED, UNPROVEN):
+        solved = solve_slice(method, free, leaf, masks, gpus, block, width or gpus)
+        if solved[0] != UNDECIDED or status == UNDECIDED:
+            return solved
     return status, width, nodes[:entries], counts[:entries], taken
 
 
@@ -202,7 +196,8 @@ def _rail(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
         return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, none, 0, pattern))
     whole = np.asarray(free == fabric.gpus_per_server, np.int64)
     units = gpus // fabric.gpus_per_server
-    status, width, nodes, counts, taken = _search(method, whole, fabric.server_leaf, state.masks, units, 0)
+    block = pattern.group // fabric.gpus_per_server
+    status, width, nodes, counts, taken = _search(method, whole, fabric.server_leaf, state.masks, units, block)
     if not nodes.size:
         return _refusal(status, gpus, "slice of whole servers")
     counts = counts * fabric.gpus_per_server
@@ -255,8 +250,6 @@ def _across_pods(
 
 
 def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
-    from headway.network.circuits import BLOCKED, find_circuits
-
     fabric, free = state.fabric, state.free_per_server()
     assert fabric.ocs
     nodes, counts = np.empty(fabric.servers, np.int64), np.empty(fabric.servers, np.int64)

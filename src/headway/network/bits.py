@@ -1,4 +1,4 @@
-"""Sets of links as bits of one 64-bit word: counting, and taking some."""
+"""Sets of links as bits of one 64-bit word, and leaves in order of small numbers: what the searches stand on."""
 
 import numpy as np
 
@@ -12,23 +12,6 @@ def popcount(word: np.uint64) -> np.int64:
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@jit
-def bit(index: int) -> np.uint64:
-    """The word with only bit `index` set."""
-    return np.uint64(1) << np.uint64(index)
-
-
-@jit
-def lowest(word: np.uint64, count: int) -> np.uint64:
-    """The `count` lowest bits that are set in `word`."""
-    taken = np.uint64(0)
-    for _ in range(count):
-        one = word & (~word + np.uint64(1))
-        taken |= one
-        word ^= one
-    return taken
 
 
 @jit
@@ -56,3 +39,24 @@ def common_to_at_least(words: np.ndarray, members: np.ndarray, size: int, least:
             above |= equal & counters[c]
             equal &= ~counters[c]
     return above | equal
+
+
+@jit
+def in_order(keys: np.ndarray, least: int, most: int, out: np.ndarray) -> int:
+    """Positions whose key lies in least..most, by ascending key, equal keys as they stand. Returns how many.
+
+    A counting sort: keys are counts of GPUs, and it compiles in a fraction of the time of NumPy's sorts.
+    """
+    starts = np.zeros(most - least + 2, np.int64)
+    size = 0
+    for i in range(keys.size):
+        if least <= keys[i] <= most:
+            starts[keys[i] - least + 1] += 1
+            size += 1
+    for key in range(most - least + 1):
+        starts[key + 1] += starts[key]
+    for i in range(keys.size):
+        if least <= keys[i] <= most:
+            out[starts[keys[i] - least]] = i
+            starts[keys[i] - least] += 1
+    return size

@@ -12,8 +12,17 @@ spines: rank modulo width, link i of every leaf ending on the same spine.
 import numpy as np
 
 from headway.core.jit import jit
+from headway.network.bits import in_order
 from headway.network.colouring import add_edge, connect, moved
-from headway.network.slices import free_per_leaf, leaf_starts, shape_fits_block, take_in_leaf, within_one_leaf
+from headway.network.slices import (
+    free_per_leaf,
+    largest,
+    leaf_starts,
+    shape_fits_block,
+    take_in_leaf,
+    total,
+    within_one_leaf,
+)
 
 ONE_LEAF, DIRECT, ONE_SPINE, EQUAL, PADDED = 1, 2, 3, 4, 5
 NO_ROOM = 0
@@ -50,7 +59,7 @@ def spine_ports(partner: np.ndarray, leaves: int, fibres: int) -> np.ndarray:
 @jit
 def _pair(partner, leaf_free, gpus):  # type: ignore[no-untyped-def]
     """Two leaves that hold the job with the fewest GPUs left over and enough OCS free at both: (more, fewer) or -1."""
-    best, more, fewer = np.int64(1 << 40), -1, -1
+    best, more, fewer = 1 << 40, -1, -1
     for a in range(leaf_free.size):
         for b in range(a + 1, leaf_free.size):
             left = leaf_free[a] + leaf_free[b] - gpus
@@ -69,10 +78,11 @@ def _pair(partner, leaf_free, gpus):  # type: ignore[no-untyped-def]
 @jit
 def _fullest(give, gpus, out_leaves, out_counts):  # type: ignore[no-untyped-def]
     """The fewest leaves that give `gpus`, the fullest first, the last the tightest that has the rest. 0: not enough."""
-    order = np.argsort(-give, kind="mergesort")
+    order = np.empty(give.size, np.int64)
+    fitting = in_order(give, 1, max(largest(give), 1), order)
     size, left = 0, gpus
-    for i in range(order.size):
-        if left <= 0 or give[order[i]] <= 0:
+    for i in range(fitting - 1, -1, -1):
+        if left <= 0:
             break
         out_leaves[size] = order[i]
         out_counts[size] = min(left, give[order[i]])
@@ -81,18 +91,20 @@ def _fullest(give, gpus, out_leaves, out_counts):  # type: ignore[no-untyped-def
     if left > 0:
         return 0
     rest = out_counts[size - 1]
-    for i in range(size, order.size):
+    for i in range(fitting - size):
         if give[order[i]] >= rest:
             out_leaves[size - 1] = order[i]
+            break
     return size
 
 
 @jit
 def _spread_spines(ports, leaves, width, out_spines):  # type: ignore[no-untyped-def]
     """The spine of every link index below `width`: each spine takes at most ports/leaves of them. False: too few."""
-    order = np.argsort(-ports, kind="mergesort")
+    order = np.empty(ports.size, np.int64)
+    fitting = in_order(ports, leaves, max(largest(ports), leaves), order)
     index = 0
-    for i in range(order.size):
+    for i in range(fitting - 1, -1, -1):
         for _ in range(ports[order[i]] // leaves):
             if index < width:
                 out_spines[index] = order[i]
@@ -113,14 +125,15 @@ def _tightest_spine(ports, gpus):  # type: ignore[no-untyped-def]
 @jit
 def _equal(usable, ports, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
     """Equal leaves, the most ranks a leaf first, on the leaves with the fewest usable GPUs: (leaves, width) or 0, 0."""
-    for width in range(min(gpus, usable.max()), 0, -1):
+    order = np.empty(usable.size, np.int64)
+    for width in range(min(gpus, largest(usable)), 0, -1):
         leaves = gpus // width
         if gpus % width or not shape_fits_block(width, block):
             continue
-        fitting = np.nonzero(usable >= width)[0]
-        if fitting.size < leaves or not _spread_spines(ports, leaves, width, out_spines):
+        if in_order(usable, width, largest(usable), order) < leaves:
             continue
-        order = fitting[np.argsort(usable[fitting], kind="mergesort")]
+        if not _spread_spines(ports, leaves, width, out_spines):
+            continue
         out_leaves[:leaves] = order[:leaves]
         out_counts[:leaves] = width
         return leaves, width
@@ -128,19 +141,27 @@ def _equal(usable, ports, gpus, block, out_leaves, out_counts, out_spines):  # t
 
 
 @jit
+def _gives(leaf_free, fibres, width, out):  # type: ignore[no-untyped-def]
+    """What every leaf can give to a padded slice: up to `width` GPUs, nothing without as many free fibres."""
+    for leaf in range(leaf_free.size):
+        out[leaf] = min(leaf_free[leaf], width) if fibres[leaf] >= width else 0
+
+
+@jit
 def _padded(leaf_free, fibres, ports, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
     """Uneven leaves with the fewest links in all, then the larger width: (leaves, width) or 0, 0."""
-    held, best_width = np.int64(1 << 40), 0
+    held, best_width = 1 << 40, 0
+    give = np.empty(leaf_free.size, np.int64)
     for width in range(min(gpus, 64), 0, -1):
         if gpus % width or not shape_fits_block(width, block):
             continue
-        give = np.where(fibres >= width, np.minimum(leaf_free, width), 0)
+        _gives(leaf_free, fibres, width, give)
         leaves = _fullest(give, gpus, out_leaves, out_counts)
         if leaves and leaves * width < held and _spread_spines(ports, leaves, width, out_spines):
             held, best_width = leaves * width, width
     if not best_width:
         return 0, 0
-    give = np.where(fibres >= best_width, np.minimum(leaf_free, best_width), 0)
+    _gives(leaf_free, fibres, best_width, give)
     leaves = _fullest(give, gpus, out_leaves, out_counts)
     _spread_spines(ports, leaves, best_width, out_spines)
     return leaves, best_width
@@ -156,7 +177,9 @@ def plan_circuits(partner, fibres_per_spine, leaf_free, gpus, block, out_leaves,
     leaves = leaf_free.size
     fibres = free_fibres(partner, 0, leaves)
     ports = spine_ports(partner, leaves, fibres_per_spine)
-    usable = np.minimum(leaf_free, fibres)
+    usable = np.empty(leaves, np.int64)
+    for leaf in range(leaves):
+        usable[leaf] = min(leaf_free[leaf], fibres[leaf])
     more, fewer = _pair(partner, leaf_free, gpus)
     if more >= 0:
         out_leaves[0], out_leaves[1] = more, fewer
@@ -208,7 +231,7 @@ def find_circuits(  # type: ignore[no-untyped-def]
     entries = within_one_leaf(free_gpus, node_leaf, leaf_free, starts, gpus, out_nodes, out_counts)
     if entries:
         return ONE_LEAF, entries, 0, 0
-    if leaf_free.sum() < gpus:
+    if total(leaf_free) < gpus:
         return NO_ROOM, 0, 0, 0
     chosen, counts = np.empty(leaves, np.int64), np.empty(leaves, np.int64)
     spines = np.empty(64, np.int64)

@@ -38,7 +38,7 @@ def _promised(ranks: int, width: int, pattern: Pattern, any_permutation: bool = 
     """The job's own pattern first, then the others that the theorem promises."""
     group = pattern.group or DEFAULT_GROUP
     found = clean_patterns(ranks, 0 if any_permutation else width, group)
-    return tuple(dict.fromkeys([str(pattern)] + [str(one) for one in found]))
+    return tuple(str(one) for one in sorted(found, key=lambda one: one != pattern))
 
 
 def _bits(mask: int) -> list[int]:
@@ -76,7 +76,7 @@ def issue_leaf_spine(
 def _clean_on_rails(ranks: int, width: int, unit: int, pattern: Pattern) -> list[Pattern]:
     """Patterns clean on rails: shifts of ranks are shifts of servers; XOR needs powers of two throughout.
 
-    Blocks of whole servers follow the rule for blocks of servers; smaller blocks stay inside a server if they divide it.
+    Blocks of whole servers follow the rule for blocks of servers; other blocks are not promised.
     """
     group = pattern.group or unit
     clean = []

@@ -164,9 +164,9 @@ def solve_pods(
     if found is None:
         return None
     aggs = [agg for agg in range(uplinks) if found[at_agg + agg]]
-    of_agg = found[at_core:].reshape(uplinks, cores)
+    core_taken = found[at_core:].reshape(uplinks, cores)
     return PodChoice(
         tuple(leaf for leaf in range(masks.size) if found[at_leaf + leaf]),
         tuple(aggs),
-        tuple(tuple(map(int, np.nonzero(of_agg[agg])[0])) for agg in aggs),
+        tuple(tuple(map(int, np.nonzero(core_taken[agg])[0])) for agg in aggs),
     )

@@ -11,6 +11,7 @@ needs only the rest is the tightest that has it.
 import numpy as np
 
 from headway.core.jit import jit
+from headway.network.bits import in_order
 from headway.network.search import cheapest_common
 from headway.network.slices import (
     NO_ROOM,
@@ -18,10 +19,12 @@ from headway.network.slices import (
     UNDECIDED,
     UNPROVEN,
     free_per_leaf,
+    largest,
     leaf_starts,
     scarcest,
     shape_fits_block,
     take_in_leaf,
+    total,
     within_one_leaf,
 )
 
@@ -29,12 +32,16 @@ from headway.network.slices import (
 @jit
 def fewest_leaves(masks, leaf_free, width, gpus, most, budget, out_leaves):  # type: ignore[no-untyped-def]
     """The fewest leaves (at most `most`) sharing `width` spines that give `gpus` GPUs, at most `width` each."""
-    gain = np.minimum(leaf_free, width)
-    fitting = np.nonzero(gain > 0)[0]
-    # Fullest first; of equals the tighter leaf.
-    order = fitting[np.argsort(leaf_free[fitting] - gain[fitting] * 4096, kind="mergesort")]
+    gain, key = np.empty(masks.size, np.int64), np.empty(masks.size, np.int64)
+    most_free = largest(leaf_free)
+    for leaf in range(masks.size):
+        gain[leaf] = min(leaf_free[leaf], width)
+        # Fullest first; of those that fill the width, the tighter leaf.
+        key[leaf] = leaf_free[leaf] - width if leaf_free[leaf] >= width else most_free + width - leaf_free[leaf]
+    order = np.empty(masks.size, np.int64)
+    size = in_order(key, 0, most_free + width - 1, order)  # leaves with nothing free have a larger key
     cost = np.ones(masks.size, np.int64)
-    return cheapest_common(masks, gain, cost, order, order.size, gpus, width, most + 1, budget, out_leaves)
+    return cheapest_common(masks, gain, cost, order, size, gpus, width, most + 1, budget, out_leaves)
 
 
 @jit
@@ -63,7 +70,7 @@ def find_padded(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out
     entries = within_one_leaf(free_gpus, node_leaf, leaf_free, starts, gpus, out_nodes, out_counts)
     if entries:
         return PLACED, entries, 0, 0
-    if leaf_free.sum() < gpus:
+    if total(leaf_free) < gpus:
         return NO_ROOM, 0, 0, 0
     best = np.empty(masks.size, np.int64)
     trial = np.empty(masks.size, np.int64)
@@ -87,8 +94,11 @@ def find_padded(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out
     spines = scarcest(masks, best_links, best_width)
     rest = _tighten_last(masks, leaf_free, best_width, gpus, spines, best[:best_size])
     last = best[best_size - 1]
+    order = np.empty(best_size, np.int64)
+    in_order(best[:best_size], 0, masks.size, order)
     at = 0
-    for leaf in np.sort(best[:best_size]):
+    for i in order:
+        leaf = best[i]
         count = rest if leaf == last else min(leaf_free[leaf], best_width)
         at = take_in_leaf(free_gpus, starts[leaf], starts[leaf + 1], count, out_nodes, out_counts, at)
         out_masks[leaf] = spines

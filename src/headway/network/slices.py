@@ -12,6 +12,7 @@ static routing clean (see `certificate`).
 import numpy as np
 
 from headway.core.jit import jit
+from headway.network.bits import in_order
 from headway.network.search import cheapest_common
 
 NO_ROOM = 0
@@ -20,6 +21,27 @@ UNDECIDED = 2  # the node budget ended before any slice of the shape was found: 
 UNPROVEN = 3  # a slice was found, but the budget ended before it was proven the cheapest of its shape
 
 NODE_BUDGET = 4000  # nodes; at 1 us a node and 256 leaves it keeps the worst case below 10 ms (bench/fabric.py)
+
+
+UNLIMITED = 1 << 62
+
+
+@jit
+def total(values: np.ndarray) -> int:
+    """Their sum."""
+    out = 0
+    for value in values:
+        out += value
+    return out
+
+
+@jit
+def largest(values: np.ndarray) -> int:
+    """The largest of them, at least 0."""
+    out = 0
+    for value in values:
+        out = max(out, value)
+    return out
 
 
 @jit
@@ -147,11 +169,10 @@ def shape_fits_block(width: int, block: int) -> bool:
 @jit
 def equal_shape(masks, leaf_free, width, leaves, budget, out_leaves):  # type: ignore[no-untyped-def]
     """`leaves` leaves x `width` spines with the fewest free GPUs on them: stage 2 for one shape."""
-    fitting = np.nonzero(leaf_free >= width)[0]
-    order = fitting[np.argsort(leaf_free[fitting], kind="mergesort")]
+    order = np.empty(masks.size, np.int64)
+    size = in_order(leaf_free, width, largest(leaf_free), order)
     gain = np.ones(masks.size, np.int64)
-    limit = np.iinfo(np.int64).max
-    return cheapest_common(masks, gain, leaf_free, order, order.size, leaves, width, limit, budget, out_leaves)
+    return cheapest_common(masks, gain, leaf_free, order, size, leaves, width, UNLIMITED, budget, out_leaves)
 
 
 @jit
@@ -168,11 +189,11 @@ def find_slice(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out_
     entries = within_one_leaf(free_gpus, node_leaf, leaf_free, starts, gpus, out_nodes, out_counts)
     if entries:
         return PLACED, entries, 0, 0
-    if leaf_free.sum() < gpus:
+    if total(leaf_free) < gpus:
         return NO_ROOM, 0, 0, 0
     out_leaves = np.empty(masks.size, np.int64)
     visited = 0
-    for width in range(min(gpus - 1, leaf_free.max()), 0, -1):
+    for width in range(min(gpus - 1, largest(leaf_free)), 0, -1):
         leaves = gpus // width
         if gpus % width or leaves > masks.size or not shape_fits_block(width, block):
             continue
@@ -190,8 +211,11 @@ def find_slice(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out_
 @jit
 def _write(free_gpus, starts, chosen, width, spines, out_nodes, out_counts, out_masks):  # type: ignore[no-untyped-def]
     """Servers leaf by leaf and the links of each leaf."""
+    order = np.empty(chosen.size, np.int64)
+    in_order(chosen, 0, starts.size, order)
     at = 0
-    for leaf in np.sort(chosen):
+    for i in order:
+        leaf = chosen[i]
         at = take_in_leaf(free_gpus, starts[leaf], starts[leaf + 1], width, out_nodes, out_counts, at)
         out_masks[leaf] = spines
     return at
