@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from headway.cli import trace
+from headway.cli import collective, trace
 from headway.core.errors import HeadwayError
 
 app = typer.Typer(
@@ -15,6 +15,7 @@ app = typer.Typer(
     help="When, where and how distributed training jobs run on a shared GPU cluster.",
 )
 trace.register(app)
+collective.register(app)
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Our scheduler: build plans at the exact limit, pre-simulate a handful, keep the best one.
 
 Candidates, for each of a few numbers of chunks: the baseline and Themis under each discipline (so it never loses to
-them), and plans whose data is shared among orders exactly as the limit asks, scheduled as a mirror (see
-`draft_mirrored`). These come with equal chunks and with chunks that start small and grow: a dimension that no order
+them), and plans whose data is shared among orders exactly as the limit asks, smallest first or as a mirror (see
+`drafts_mirrored`). These come with equal chunks and with chunks that start small and grow: a dimension that no order
 begins with waits for the first chunk to arrive, and a small one arrives early. Where we depart from Themis: orders are
 not greedy, chunks may differ in size, and the simulator, not a rule, has the last word.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.cost import Collective, split_bytes
-from headway.collectives.draft import Draft, draft_by_queues, draft_mirrored
+from headway.collectives.draft import Draft, draft_by_queues, drafts_mirrored
 from headway.collectives.limit import limit
 from headway.collectives.operations import INTRA
 from headway.collectives.schedulers import baseline, themis
@@ -84,8 +84,8 @@ def _at_the_limit(
     for mix in mixes:
         for growth in (1.0, GROWTH):
             parts, rs = share_out(mix, size_bytes, chunks, growth)
-            for rule in ("fifo", "largest"):
-                yield draft_mirrored(topology, collective, parts, rs, rule, in_flight, "limit")
+            yield draft_by_queues(topology, collective, parts, rs, "scf", in_flight, "limit")
+            yield from drafts_mirrored(topology, collective, parts, rs, in_flight, "limit")
 
 
 def _rotating(topology: Topology, size_bytes: int, chunks: int, in_flight: int) -> Draft:

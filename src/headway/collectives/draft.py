@@ -1,6 +1,7 @@
 """A draft is a plan in arrays with the times it would take: cheap enough to make a hundred and keep one."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,9 @@ from headway.collectives.simulate import Timeline, lists_of, run_lists, run_queu
 from headway.collectives.topology import Topology
 
 Ints = NDArray[np.int64]
+
+# How the mirrored reduce-scatter ranks its phases: as they come, largest data first, smallest data first.
+MIRRORED = (0, -1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +76,38 @@ def draft_by_queues(
     return Draft(maker, intra, topology, collective, chunk_bytes, rs, ag, listed, begins, ops, start, finish)
 
 
-def draft_mirrored(
-    topology: Topology, collective: Collective, chunk_bytes: Ints, rs: Ints, rule: str, in_flight: int, maker: str
-) -> Draft:
-    """Schedule the reduce-scatter, and run the all-gather as its mirror image in time.
+def drafts_mirrored(
+    topology: Topology, collective: Collective, chunk_bytes: Ints, rs: Ints, in_flight: int, maker: str
+) -> Iterator[Draft]:
+    """Schedule the reduce-scatter, and run the all-gather as its mirror image in time; one draft per rule in
+    `MIRRORED`.
 
     A reduce-scatter starts with large phases on every dimension and ends with tiny ones, so if large phases go first no
     dimension idles before the very end. Its mirror starts with the tiny ones and ends with all dimensions together.
-    What bandwidth is lost, is lost in the middle, where phases are short.
+    What bandwidth is lost, is lost in the middle, where phases are short. Which rule is best depends on the network.
     """
-    dims = len(topology.dimensions)
     ag = np.ascontiguousarray(rs[:, ::-1])
     half = operations(topology, Collective.REDUCE_SCATTER, chunk_bytes, rs, ag)
-    rank = np.zeros_like(half.dim) if rule == "fifo" else -half.larger_bytes
-    _, _, sequence = run_queues(half, rank, rank, slots(topology, in_flight))
-    listed, begins = lists_of(half, sequence, dims)
-    ops = half
-    if collective is not Collective.REDUCE_SCATTER:
-        ops = operations(topology, collective, chunk_bytes, rs, ag)
-        chunk, place = listed // dims, listed % dims
-        first = chunk * ops.phases + place
-        mirror = (chunk + 1) * ops.phases - 1 - place
-        pieces = []
-        for begin, end in itertools.pairwise(begins):
-            pieces += [first[begin:end]] if collective is Collective.ALL_REDUCE else []
-            pieces.append(mirror[begin:end][::-1])
-        listed = np.concatenate(pieces)
-        begins = begins * (ops.phases // dims)
-    start, finish = run_lists(ops, listed, begins, slots(topology, in_flight))
-    return Draft(maker, "mirrored", topology, collective, chunk_bytes, rs, ag, listed, begins, ops, start, finish)
+    whole = operations(topology, collective, chunk_bytes, rs, ag)
+    room = slots(topology, in_flight)
+    for rule in MIRRORED:
+        rank = half.larger_bytes * rule
+        _, _, sequence = run_queues(half, rank, rank, room)
+        listed, begins = lists_of(half, sequence, len(topology.dimensions))
+        listed, begins = _with_mirror(collective, listed, begins, whole.phases, half.phases)
+        start, finish = run_lists(whole, listed, begins, room)
+        yield Draft(maker, "mirrored", topology, collective, chunk_bytes, rs, ag, listed, begins, whole, start, finish)
+
+
+def _with_mirror(collective: Collective, listed: Ints, begins: Ints, phases: int, half: int) -> tuple[Ints, Ints]:
+    """A reduce-scatter's lists turned into those of the whole collective, whose chunks have `phases` instead of
+    `half`."""
+    if collective is Collective.REDUCE_SCATTER:
+        return listed, begins
+    chunk, place = listed // half, listed % half
+    first, mirror = chunk * phases + place, (chunk + 1) * phases - 1 - place
+    pieces = []
+    for begin, end in itertools.pairwise(begins):
+        pieces += [first[begin:end]] if collective is Collective.ALL_REDUCE else []
+        pieces.append(mirror[begin:end][::-1])
+    return np.concatenate(pieces), begins * (phases // half)
