@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from headway.cli import collective, trace
+from headway.cli import collective, fabric, trace
 from headway.core.errors import HeadwayError
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 trace.register(app)
 collective.register(app)
+fabric.register(app)
 
 
 def main() -> None:

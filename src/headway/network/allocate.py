@@ -13,7 +13,7 @@ from headway.network.certificate import Certificate
 from headway.network.circuits import BLOCKED, find_circuits
 from headway.network.fabric import Fabric
 from headway.network.fallback import Slice, solve_slice
-from headway.network.issue import issue_leaf_spine, issue_ocs, issue_pods
+from headway.network.issue import issue_leaf_spine, issue_ocs, issue_pods, reissue
 from headway.network.milp import OutOfTime, PodChoice, solve_pods
 from headway.network.padded import find_padded
 from headway.network.slices import (
@@ -41,6 +41,7 @@ class Occupancy:
     core_free: NDArray[np.bool_]  # three tiers: pod, aggregation, core
     partner: NDArray[np.int64]  # OCS: see `colouring`
     owner: NDArray[np.int64]
+    held: tuple[Certificate, ...] = ()
 
     def free_per_server(self) -> NDArray[np.int64]:
         """Free GPUs of every server."""
@@ -64,6 +65,7 @@ def empty(fabric: Fabric) -> Occupancy:
 def occupied_by(fabric: Fabric, certificates: list[Certificate]) -> Occupancy:
     """What the certificates leave free. They must be of this fabric and hold nothing twice (`verify` says which)."""
     state = empty(fabric)
+    state.held = tuple(certificates)
     cables = {fabric.cable_name(cable): cable for cable in range(fabric.cables)}
     base = fabric.leaves * fabric.uplinks
     for number, held in enumerate(certificates):
@@ -93,12 +95,17 @@ def occupied_by(fabric: Fabric, certificates: list[Certificate]) -> Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A certificate, or why there is none; and the circuits of others that had to move, by their owner's number."""
+    """A certificate, or why there is none.
+
+    `moved` are the circuits of earlier certificates that had to move, as rows (number of the certificate, leaf, old
+    OCS, old far end); `reissued` are those certificates by number, as they read now.
+    """
 
     certificate: Certificate | None
     reason: str = ""
     undecided: bool = False
     moved: tuple[tuple[int, ...], ...] = ()
+    reissued: tuple[tuple[int, Certificate], ...] = ()
 
 
 def allocate(state: Occupancy, gpus: int, method: str, pattern: Pattern | None = None) -> Answer:
@@ -255,7 +262,7 @@ def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
     nodes, counts = np.empty(fabric.servers, np.int64), np.empty(fabric.servers, np.int64)
     moves = np.empty((fabric.leaves * fabric.uplinks, 4), np.int64)
     partner, owner = state.partner.copy(), state.owner.copy()
-    job = int(owner.max(initial=-1)) + 1
+    job = len(state.held)
     case, entries, width, moved = find_circuits(
         free, fabric.server_leaf, partner, owner, fabric.ocs.spine_fibres, fabric.leaves, gpus, pattern.group, job,
         nodes, counts, moves,
@@ -269,4 +276,7 @@ def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
     certificate = issue_ocs(
         fabric, state.gpu_free, partner, owner, job, nodes[:entries], counts[:entries], case, width, pattern
     )
-    return Answer(certificate, moved=tuple(tuple(map(int, row)) for row in moves[:moved]))
+    rows = tuple(tuple(map(int, row)) for row in moves[:moved])
+    owners = sorted({row[0] for row in rows})
+    again = tuple((number, reissue(state.held[number], partner, owner, number)) for number in owners)
+    return Answer(certificate, moved=rows, reissued=again)

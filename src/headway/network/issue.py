@@ -183,3 +183,13 @@ def issue_ocs(
     any_permutation = case in (DIRECT, ONE_SPINE)
     patterns = _promised(len(order), width, pattern, any_permutation)
     return Certificate(fabric, order, tuple(links), routing, patterns, circuits)
+
+
+def reissue(held: Certificate, partner: NDArray[np.int64], owner: NDArray[np.int64], job: int) -> Certificate:
+    """The certificate of a job whose circuits were moved: same GPUs, ranks and spines, other fibres."""
+    fabric = held.fabric
+    circuits = circuits_of(fabric, partner, owner, job)
+    fibres = fibre_order(circuits)
+    links = [fabric.cable_name(fabric.leaf_cable(leaf, ocs)) for leaf, mine in fibres.items() for ocs in mine]
+    routing = held.routing | {"fibres": {str(leaf): mine for leaf, mine in fibres.items()}}
+    return Certificate(fabric, held.rank_order, tuple(links), routing, held.patterns, circuits)

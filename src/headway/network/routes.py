@@ -1,0 +1,281 @@
+"""A slice as switch configuration: the policy routes that enforce a certificate, as text to review and apply.
+
+Every switch that the job crosses gets rules "traffic from this NIC (or in by this port) leaves by that port". Three
+forms: `linux` (ip rule and ip route, as network namespaces or Linux-based switches take them), `frr` (policy maps of
+FRRouting) and `json`. Optical cross-connects are listed with them. Addresses follow one plan, since a certificate
+names GPUs and cables only: NIC p of leaf a is 10.64.0.0/10 + 256 a + p + 1 (a /24 for each leaf), the cable of uplink
+u of leaf a is the /31 at 100.64.0.0/10 + 2 (64 a + u), upper end first.
+"""
+
+import ipaddress
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from headway.core.errors import BadInput, unknown
+from headway.network.certificate import Certificate
+
+NIC_BASE = int(ipaddress.IPv4Address("10.64.0.0"))
+CABLE_BASE = int(ipaddress.IPv4Address("100.64.0.0"))  # RFC 6598: not routed outside
+FIRST_TABLE = 1000  # above the tables Linux itself uses
+FORMATS = ("linux", "frr", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """On `switch`: what comes from `source` (or in by `incoming`) to `target` leaves by `port` towards `via`."""
+
+    switch: str
+    port: str
+    via: str
+    source: str = ""
+    incoming: str = ""
+    target: str = ""
+
+
+def nic_address(leaf: int, position: int) -> str:
+    """The address of NIC `position` on a leaf."""
+    return str(ipaddress.IPv4Address(NIC_BASE + 256 * leaf + position + 1))
+
+
+def leaf_net(leaf: int) -> str:
+    """The /24 of a leaf's NICs."""
+    return f"{ipaddress.IPv4Address(NIC_BASE + 256 * leaf)}/24"
+
+
+def upper_address(leaf: int, uplink: int) -> str:
+    """The upper end of a leaf's uplink."""
+    return str(ipaddress.IPv4Address(CABLE_BASE + 2 * (64 * leaf + uplink)))
+
+
+def lower_address(leaf: int, uplink: int) -> str:
+    """The leaf's end of its uplink."""
+    return str(ipaddress.IPv4Address(CABLE_BASE + 2 * (64 * leaf + uplink) + 1))
+
+
+class _Places:
+    """Where every rank of a certificate is."""
+
+    def __init__(self, certificate: Certificate) -> None:
+        fabric = certificate.fabric
+        if fabric.gpus_per_leaf > 254:
+            raise BadInput(f"{fabric.gpus_per_leaf} NICs on a leaf do not fit the /24 of the address plan")
+        self.leaf = fabric.leaf_of_gpu[list(certificate.rank_order)]
+        nic = np.zeros(fabric.gpus, np.int64)
+        seen = np.zeros(fabric.leaves, np.int64)
+        for gpu, leaf in enumerate(fabric.leaf_of_gpu):
+            nic[gpu], seen[leaf] = seen[leaf], seen[leaf] + 1
+        self.address = [
+            nic_address(int(leaf), int(nic[gpu])) for leaf, gpu in zip(self.leaf, certificate.rank_order, strict=True)
+        ]
+        member: dict[int, int] = defaultdict(int)
+        self.member = []
+        for leaf in self.leaf:
+            self.member.append(member[int(leaf)])
+            member[int(leaf)] += 1
+        self.leaves = sorted({int(leaf) for leaf in self.leaf})
+        unit = fabric.gpus_per_server if fabric.kind == "rail" else 1
+        self.index = [rank // unit for rank in range(len(certificate.rank_order))]
+
+
+def rules_of(certificate: Certificate) -> list[Rule]:
+    """Every policy route of a slice, leaf by leaf, then the switches above."""
+    rule = certificate.routing["rule"]
+    if rule == "none":
+        return []
+    places = _Places(certificate)
+    if rule == "direct":
+        return _direct(certificate, places)
+    leaf_rules = _up_rules(certificate, places)
+    if certificate.fabric.ocs:
+        return leaf_rules + _ocs_spine_rules(certificate, places)
+    return leaf_rules + _lane_rules(certificate, places) + _aggregation_rules(certificate, places)
+
+
+def _ports(certificate: Certificate, leaf: int) -> list[int]:
+    fibres = certificate.routing.get("fibres")
+    return list(fibres[str(leaf)] if fibres else certificate.routing["spines"])
+
+
+def _up_rules(certificate: Certificate, places: _Places) -> list[Rule]:
+    """At the leaf: rank r leaves by the link of its index."""
+    rules = []
+    for rank, leaf in enumerate(places.leaf):
+        ports = _ports(certificate, int(leaf))
+        by_member = certificate.routing["rule"] == "by-member"
+        index = places.member[rank] if by_member else places.index[rank] % certificate.routing["modulus"]
+        port = ports[index]
+        rules.append(
+            Rule(
+                switch=certificate.fabric.leaf_name(int(leaf)),
+                port=f"up{port}",
+                via=upper_address(int(leaf), port),
+                source=f"{places.address[rank]}/32",
+            )
+        )
+    return rules
+
+
+def _lane_rules(certificate: Certificate, places: _Places) -> list[Rule]:
+    """At a spine with parallel links: what came in on lane k leaves on lane k. With single links routing is enough."""
+    fabric = certificate.fabric
+    if fabric.parallel_links == 1:
+        return []
+    rules = []
+    for spine in certificate.routing["spines"]:
+        name = fabric.upper_name(places.leaves[0], spine).rsplit(".", 1)[0]
+        lane = spine % fabric.parallel_links
+        rules += [
+            Rule(name, f"down{there}.{lane}", lower_address(there, spine), incoming=f"down{here}.{lane}", target=leaf_net(there))
+            for here in places.leaves
+            for there in places.leaves
+            if here != there
+        ]  # fmt: skip
+    return rules
+
+
+def _aggregation_rules(certificate: Certificate, places: _Places) -> list[Rule]:
+    """Three tiers, at the aggregation switch: the core of rank r is floor(r / n) mod l, towards other pods."""
+    fabric, routing = certificate.fabric, certificate.routing
+    if "cores" not in routing:
+        return []
+    rules = []
+    for rank, leaf in enumerate(places.leaf):
+        index = rank % routing["modulus"]
+        core = routing["cores"][index][rank // routing["modulus"] % routing["core_modulus"]]
+        pod = fabric.leaf_pod[int(leaf)]
+        switch = f"agg{pod}.{routing['spines'][index]}"
+        for there in places.leaves:
+            if fabric.leaf_pod[there] != pod:
+                rules.append(
+                    Rule(switch, f"core{core}", "", source=f"{places.address[rank]}/32", target=leaf_net(there))
+                )
+    return rules
+
+
+def _ocs_spine_rules(certificate: Certificate, places: _Places) -> list[Rule]:
+    """At a spine below optical switches: by member, a host route to each NIC; by rank, in on link i and out on link i."""
+    spine_of = {(one.leaf, one.ocs): (one.spine, one.fibre) for one in certificate.circuits}
+    rules = []
+    if certificate.routing["rule"] == "by-member":
+        for rank, leaf in enumerate(places.leaf):
+            port = _ports(certificate, int(leaf))[places.member[rank]]
+            spine, fibre = spine_of[int(leaf), port]
+            via = lower_address(int(leaf), port)
+            rules.append(Rule(f"spine{spine}", f"ocs{port}.{fibre}", via, target=f"{places.address[rank]}/32"))
+        return rules
+    for index in range(certificate.routing["modulus"]):
+        for here in places.leaves:
+            spine, fibre = spine_of[here, _ports(certificate, here)[index]]
+            incoming = f"ocs{_ports(certificate, here)[index]}.{fibre}"
+            for there in places.leaves:
+                if here == there:
+                    continue
+                port = _ports(certificate, there)[index]
+                out = f"ocs{port}.{spine_of[there, port][1]}"
+                via = lower_address(there, port)
+                rules.append(Rule(f"spine{spine}", out, via, incoming=incoming, target=leaf_net(there)))
+    return rules
+
+
+def _direct(certificate: Certificate, places: _Places) -> list[Rule]:
+    """Two leaves joined: at the near leaf by sender, at the other by receiver."""
+    near = certificate.routing["near"]
+    other = next(leaf for leaf in places.leaves if leaf != near)
+    name = certificate.fabric.leaf_name
+    rules = []
+    for rank, leaf in enumerate(places.leaf):
+        if leaf != near:
+            continue
+        port = _ports(certificate, near)[places.member[rank]]
+        address = f"{places.address[rank]}/32"
+        rules.append(Rule(name(near), f"up{port}", lower_address(other, port), source=address, target=leaf_net(other)))
+        rules.append(Rule(name(other), f"up{port}", lower_address(near, port), target=address))
+    return rules
+
+
+def cross_connects(certificate: Certificate) -> list[tuple[str, str, str]]:
+    """What every optical switch joins: (switch, one end, other end)."""
+    return [
+        (f"ocs{one.ocs}", f"leaf{one.leaf}", f"leaf{one.other_leaf}" if one.other_leaf >= 0 else f"spine{one.spine}.{one.fibre}")
+        for one in sorted(certificate.circuits, key=lambda one: (one.ocs, one.leaf))
+    ]  # fmt: skip
+
+
+def render(certificate: Certificate, form: str) -> str:
+    """The routes of a certificate as text."""
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    rules, crossings = rules_of(certificate), cross_connects(certificate)
+    if form == "json":
+        content: dict[str, Any] = {
+            "fabric": certificate.fabric.name,
+            "rules": [{key: value for key, value in asdict(rule).items() if value} for rule in rules],
+            "cross_connects": [{"switch": switch, "ends": [one, other]} for switch, one, other in crossings],
+        }
+        return json.dumps(content, indent=1) + "\n"
+    head = [f"# {len(certificate.rank_order)} GPUs on {certificate.fabric.name}: {len(certificate.links)} cables held"]
+    if not rules:
+        head.append("# the job stays below one leaf: no routes are needed")
+    for switch, one, other in crossings:
+        head.append(f"# cross-connect {switch}: {one} <-> {other}")
+    by_switch: dict[str, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        by_switch[rule.switch].append(rule)
+    write = _linux if form == "linux" else _frr
+    return "\n".join(head + [line for switch, held in by_switch.items() for line in write(switch, held)]) + "\n"
+
+
+def _linux(switch: str, rules: list[Rule]) -> list[str]:
+    """`ip` commands for one switch: a table for each way out; the leaf's own NICs fall through to the main table."""
+    lines = ["", f"# on {switch}"]
+    tables: dict[tuple[str, str, str], int] = {}
+    for rule in rules:
+        if not rule.source and not rule.incoming:
+            lines.append(f"ip route replace {rule.target} {_way(rule)}")
+            continue
+        way = (rule.port, rule.via, rule.target)
+        if way not in tables:
+            tables[way] = FIRST_TABLE + len(tables)
+            if rule.source and not rule.target:
+                own = ipaddress.ip_network(rule.source).supernet(new_prefix=24)
+                lines.append(f"ip route replace throw {own} table {tables[way]}")
+            lines.append(f"ip route replace {rule.target or 'default'} {_way(rule)} table {tables[way]}")
+        match = f"from {rule.source}" if rule.source else f"iif {rule.incoming}"
+        to = f" to {rule.target}" if rule.target else ""
+        lines.append(f"ip rule add {match}{to} lookup {tables[way]} priority {tables[way]}")
+    return lines
+
+
+def _way(rule: Rule) -> str:
+    return f"via {rule.via} dev {rule.port}" if rule.via else f"dev {rule.port}"
+
+
+def _frr(switch: str, rules: list[Rule]) -> list[str]:
+    """FRRouting for one switch: a policy map; `pbr-policy` belongs on the interfaces the traffic comes in by."""
+    lines = ["", f"! on {switch}"]
+    maps: dict[str, int] = defaultdict(int)
+    for rule in rules:
+        if not rule.source and not rule.incoming:
+            lines.append(f"ip route {rule.target} {rule.via} {rule.port}")
+            continue
+        name = f"slice-{rule.incoming}" if rule.incoming else "slice"
+        if not maps[name] and rule.source and not rule.target:
+            own = ipaddress.ip_network(rule.source).supernet(new_prefix=24)
+            maps[name] += 10
+            lines += [f"pbr-map {name} seq {maps[name]}", f" match dst-ip {own}", " set vrf unchanged", "exit"]
+        maps[name] += 10
+        lines.append(f"pbr-map {name} seq {maps[name]}")
+        lines += [f" match src-ip {rule.source}"] if rule.source else []
+        lines += [f" match dst-ip {rule.target}"] if rule.target else []
+        lines += [
+            f" set nexthop {rule.via or rule.port} {rule.port}".replace(f"{rule.port} {rule.port}", rule.port),
+            "exit",
+        ]
+    for name in maps:
+        lines += [f"interface {name.removeprefix('slice-')}" if name != "slice" else "! on every NIC port:"]
+        lines += [f" pbr-policy {name}"]
+    return lines

@@ -1,0 +1,111 @@
+"""The page of `headway fabric show --report`: the fabric drawn as switches and cables, and who holds which uplink."""
+
+import html
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.network.certificate import Certificate
+from headway.network.fabric import Fabric
+
+MOST_DRAWN = 32  # switches of one kind; more lines cannot be told apart, the map below shows all
+FREE_COLOUR = "#d9dee3"
+# Okabe and Ito's palette, which colour-blind people can tell apart; jobs take them in turn.
+JOB_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+
+
+def page(fabric: Fabric, certificates: list[Certificate]) -> str:
+    """The whole page as HTML; works offline."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    titles = ("Switches and cables", "Uplinks of every leaf: who holds them")
+    figure = make_subplots(rows=2, cols=1, subplot_titles=titles, row_heights=[0.45, 0.55], vertical_spacing=0.12)
+    holder = _holders(fabric, certificates)
+    _drawing(figure, go, fabric, holder)
+    _map(figure, go, fabric, holder, len(certificates))
+    title = f"{html.escape(fabric.name)}: {fabric.gpus:,} GPUs, {fabric.leaves} leaves, {fabric.cables:,} cables"
+    figure.update_layout(
+        title={"text": title, "x": 0.02},
+        template="plotly_white",
+        height=1100,
+        margin={"l": 70, "r": 30, "t": 100, "b": 60},
+        legend={"orientation": "h", "y": -0.06},
+    )
+    return str(figure.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False}))
+
+
+def _holders(fabric: Fabric, certificates: list[Certificate]) -> NDArray[np.int64]:
+    """holder[leaf, uplink]: the number of the certificate that holds it; -1 if free."""
+    holder = np.full((fabric.leaves, fabric.uplinks), -1, np.int64)
+    names = {fabric.cable_name(cable): cable for cable in range(fabric.leaves * fabric.uplinks)}
+    for number, certificate in enumerate(certificates):
+        for link in certificate.links:
+            if link in names:
+                holder[divmod(names[link], fabric.uplinks)] = number
+    return holder
+
+
+def _row(count: int, y: float) -> tuple[list[float], list[float]]:
+    """Positions of `count` switches side by side on one height."""
+    return [(i + 0.5) / count for i in range(count)], [y] * count
+
+
+def _drawing(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64]) -> None:
+    """Leaves below, what their uplinks end on above, a line a cable, in the colour of its holder."""
+    leaves = min(fabric.leaves, MOST_DRAWN)
+    uppers = fabric.uplinks if fabric.ocs else fabric.spines
+    drawn = min(uppers, MOST_DRAWN)
+    leaf_x, leaf_y = _row(leaves, 0.0)
+    upper_x, upper_y = _row(drawn, 1.0)
+    for owner in range(-1, int(holder.max(initial=-1)) + 1):
+        x: list[float | None] = []
+        y: list[float | None] = []
+        for leaf, uplink in np.argwhere(holder[:leaves] == owner):
+            upper = int(uplink) // (1 if fabric.ocs else fabric.parallel_links)
+            if upper < drawn:
+                x += [leaf_x[leaf], upper_x[upper], None]
+                y += [0.0, 1.0, None]
+        colour = FREE_COLOUR if owner < 0 else JOB_COLOURS[owner % len(JOB_COLOURS)]
+        line = {"color": colour, "width": 0.6 if owner < 0 else 1.6}
+        name = "free" if owner < 0 else f"certificate {owner + 1}"
+        figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip"), row=1, col=1)
+    kind = "OCS" if fabric.ocs else "aggregation" if fabric.kind == "three-tier" else "spine"
+    for xs, ys, symbol, names in (
+        (upper_x, upper_y, "square", [f"{kind} {i}" for i in range(drawn)]),
+        (leaf_x, leaf_y, "circle", [fabric.leaf_name(i) for i in range(leaves)]),
+    ):
+        marker = {"size": 11, "symbol": symbol, "color": "#333333"}
+        switches = go.Scatter(x=xs, y=ys, mode="markers", marker=marker, text=names, hoverinfo="text", showlegend=False)
+        figure.add_trace(switches, row=1, col=1)
+    figure.update_xaxes(visible=False, row=1, col=1)
+    more = ", the first of each kind" if leaves < fabric.leaves or drawn < uppers else ""
+    below = f"{leaves} of {fabric.leaves} leaves{more}"
+    figure.update_yaxes(
+        tickvals=[0, 1], ticktext=["leaves", f"{kind}s" if kind != "OCS" else kind], showgrid=False, zeroline=False,
+        range=[-0.15, 1.15], title_text=below, row=1, col=1,
+    )  # fmt: skip
+
+
+def _map(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64], jobs: int) -> None:
+    """A cell for every uplink of every leaf in the colour of its holder."""
+    colours = [FREE_COLOUR] + [JOB_COLOURS[i % len(JOB_COLOURS)] for i in range(jobs)]
+    steps: list[tuple[float, str]] = []
+    for i, colour in enumerate(colours):
+        steps += [(i / len(colours), colour), ((i + 1) / len(colours), colour)]
+    text = [
+        [
+            f"{' - '.join(fabric.cable_name(fabric.leaf_cable(leaf, uplink)))}: "
+            + (f"certificate {holder[leaf, uplink] + 1}" if holder[leaf, uplink] >= 0 else "free")
+            for leaf in range(fabric.leaves)
+        ]
+        for uplink in range(fabric.uplinks)
+    ]
+    cells = go.Heatmap(
+        z=holder.T, zmin=-1, zmax=len(colours) - 1, colorscale=steps, showscale=False, text=text, hoverinfo="text",
+        xgap=0.5 if fabric.leaves <= 128 else 0, ygap=0.5,
+    )  # fmt: skip
+    figure.add_trace(cells, row=2, col=1)
+    figure.update_xaxes(title_text="leaf", row=2, col=1)
+    figure.update_yaxes(title_text="optical switch" if fabric.ocs else "uplink (virtual spine)", row=2, col=1)
