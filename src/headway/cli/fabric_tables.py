@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from headway.network.fabric import Fabric
     from headway.network.verify import Verdict
 
-MOST_BOXES = 6  # switches drawn in one row of text before the rest is counted
+MOST_BOXES = 4  # switches drawn in one row of text before the rest is counted
 MOST_LEAVES = 24  # rows of the occupancy map
 
 
-def _boxes(names: list[str], total: int, gap: str = "  ") -> str:
+def _boxes(names: list[str], total: int, gap: str = " ") -> str:
     """`[leaf0]  [leaf1]  ...  [leaf15]`."""
     if total > len(names):
         return gap.join([f"[{name}]" for name in names[:-1]] + ["...", f"[{names[-1]}]"])
@@ -57,10 +57,13 @@ def show_fabric(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
     note = f"{fabric.gpus_per_server} GPUs each, {fabric.server_gbps:g} Gbit/s inside"
     rows.append(("servers", _boxes([f"s{one}" for one in servers], fabric.servers), note))
     table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
     for index, (name, boxes, note) in enumerate(rows):
         table.add_row(Text(name, style="bold"), Text(boxes, style="cyan"), Text(note, style="dim"))
         if index + 1 < len(rows):
-            table.add_row("", Text("   |  \\  /  |  \\  /  |", style="dim"), "")
+            table.add_row("", Text("  |  \\ /  |  \\ /  |", style="dim"), "")
     console.print(table)
     console.print(
         f"NICs on a full leaf {fabric.gpus_per_leaf}, uplinks {fabric.uplinks}: oversubscription "

@@ -4,7 +4,7 @@ Every switch that the job crosses gets rules "traffic from this NIC (or in by th
 forms: `linux` (ip rule and ip route, as network namespaces or Linux-based switches take them), `frr` (policy maps of
 FRRouting) and `json`. Optical cross-connects are listed with them. Addresses follow one plan, since a certificate
 names GPUs and cables only: NIC p of leaf a is 10.64.0.0/10 + 256 a + p + 1 (a /24 for each leaf), the cable of uplink
-u of leaf a is the /31 at 100.64.0.0/10 + 2 (64 a + u), upper end first.
+u of leaf a is the /31 at 100.64.0.0 + 2 (64 a + u), upper end first; cables to cores follow from 100.96.0.0 on.
 """
 
 import ipaddress
@@ -20,6 +20,7 @@ from headway.network.certificate import Certificate
 
 NIC_BASE = int(ipaddress.IPv4Address("10.64.0.0"))
 CABLE_BASE = int(ipaddress.IPv4Address("100.64.0.0"))  # RFC 6598: not routed outside
+CORE_BASE = int(ipaddress.IPv4Address("100.96.0.0"))
 FIRST_TABLE = 1000  # above the tables Linux itself uses
 FORMATS = ("linux", "frr", "json")
 
@@ -54,6 +55,11 @@ def upper_address(leaf: int, uplink: int) -> str:
 def lower_address(leaf: int, uplink: int) -> str:
     """The leaf's end of its uplink."""
     return str(ipaddress.IPv4Address(CABLE_BASE + 2 * (64 * leaf + uplink) + 1))
+
+
+def core_address(cable: int) -> str:
+    """The core's end of an aggregation switch's cable, counted from the first such cable."""
+    return str(ipaddress.IPv4Address(CORE_BASE + 2 * cable))
 
 
 class _Places:
@@ -148,11 +154,13 @@ def _aggregation_rules(certificate: Certificate, places: _Places) -> list[Rule]:
         core = routing["cores"][index][rank // routing["modulus"] % routing["core_modulus"]]
         pod = fabric.leaf_pod[int(leaf)]
         switch = f"agg{pod}.{routing['spines'][index]}"
-        for there in places.leaves:
-            if fabric.leaf_pod[there] != pod:
-                rules.append(
-                    Rule(switch, f"core{core}", "", source=f"{places.address[rank]}/32", target=leaf_net(there))
-                )
+        cable = fabric.core_cable(pod, routing["spines"][index], core) - fabric.leaves * fabric.uplinks
+        via, source = core_address(cable), f"{places.address[rank]}/32"
+        rules += [
+            Rule(switch, f"core{core}", via, source=source, target=leaf_net(there))
+            for there in places.leaves
+            if fabric.leaf_pod[there] != pod
+        ]
     return rules
 
 
@@ -217,65 +225,75 @@ def render(certificate: Certificate, form: str) -> str:
             "cross_connects": [{"switch": switch, "ends": [one, other]} for switch, one, other in crossings],
         }
         return json.dumps(content, indent=1) + "\n"
-    head = [f"# {len(certificate.rank_order)} GPUs on {certificate.fabric.name}: {len(certificate.links)} cables held"]
+    mark = "#" if form == "linux" else "!"
+    name = f"slice-{certificate.as_json()['digest'][7:13]}"
+    head = [
+        f"{mark} {len(certificate.rank_order)} GPUs on {certificate.fabric.name}: {len(certificate.links)} cables held"
+    ]
     if not rules:
-        head.append("# the job stays below one leaf: no routes are needed")
-    for switch, one, other in crossings:
-        head.append(f"# cross-connect {switch}: {one} <-> {other}")
+        head.append(f"{mark} the job stays below one leaf: no routes are needed")
+    head += [f"{mark} cross-connect {switch}: {one} <-> {other}" for switch, one, other in crossings]
     by_switch: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         by_switch[rule.switch].append(rule)
-    write = _linux if form == "linux" else _frr
-    return "\n".join(head + [line for switch, held in by_switch.items() for line in write(switch, held)]) + "\n"
+    for switch, held in by_switch.items():
+        head += ["", f"{mark} on {switch}"]
+        head += _linux(held) if form == "linux" else _frr(name, held)
+    return "\n".join(head) + "\n"
 
 
-def _linux(switch: str, rules: list[Rule]) -> list[str]:
-    """`ip` commands for one switch: a table for each way out; the leaf's own NICs fall through to the main table."""
-    lines = ["", f"# on {switch}"]
-    tables: dict[tuple[str, str, str], int] = {}
+def _own_net(rule: Rule) -> str:
+    """The /24 of the leaf that the sender is on: its neighbours are reached without going up."""
+    return str(ipaddress.ip_network(rule.source).supernet(new_prefix=24))
+
+
+def _table(port: str) -> int:
+    """A routing table of its own for every way out: a port belongs to one slice, so slices never share a table."""
+    first, _, second = port.lstrip("abcdefghijklmnopqrstuvwxyz").partition(".")
+    return FIRST_TABLE + 64 * int(first) + int(second or 0)
+
+
+def _linux(rules: list[Rule]) -> list[str]:
+    """`ip` commands for one switch; on a leaf, traffic to its own NICs falls through to the main table."""
+    lines: list[str] = []
+    written: set[str] = set()
     for rule in rules:
+        way = f"via {rule.via} dev {rule.port}"
         if not rule.source and not rule.incoming:
-            lines.append(f"ip route replace {rule.target} {_way(rule)}")
+            lines.append(f"ip route replace {rule.target} {way}")
             continue
-        way = (rule.port, rule.via, rule.target)
-        if way not in tables:
-            tables[way] = FIRST_TABLE + len(tables)
-            if rule.source and not rule.target:
-                own = ipaddress.ip_network(rule.source).supernet(new_prefix=24)
-                lines.append(f"ip route replace throw {own} table {tables[way]}")
-            lines.append(f"ip route replace {rule.target or 'default'} {_way(rule)} table {tables[way]}")
+        table = _table(rule.port)
+        routes = [f"ip route replace throw {_own_net(rule)} table {table}"] if rule.source and not rule.target else []
+        routes.append(f"ip route replace {rule.target or 'default'} {way} table {table}")
+        lines += [line for line in routes if line not in written]
+        written.update(routes)
         match = f"from {rule.source}" if rule.source else f"iif {rule.incoming}"
         to = f" to {rule.target}" if rule.target else ""
-        lines.append(f"ip rule add {match}{to} lookup {tables[way]} priority {tables[way]}")
+        lines.append(f"ip rule add {match}{to} lookup {table} priority {table}")
     return lines
 
 
-def _way(rule: Rule) -> str:
-    return f"via {rule.via} dev {rule.port}" if rule.via else f"dev {rule.port}"
-
-
-def _frr(switch: str, rules: list[Rule]) -> list[str]:
-    """FRRouting for one switch: a policy map; `pbr-policy` belongs on the interfaces the traffic comes in by."""
-    lines = ["", f"! on {switch}"]
-    maps: dict[str, int] = defaultdict(int)
+def _frr(name: str, rules: list[Rule]) -> list[str]:
+    """FRRouting for one switch: policy maps, then the interfaces that the traffic comes in by."""
+    lines: list[str] = []
+    entries: dict[str, int] = defaultdict(int)
+    interfaces: dict[str, str] = {}
     for rule in rules:
         if not rule.source and not rule.incoming:
             lines.append(f"ip route {rule.target} {rule.via} {rule.port}")
             continue
-        name = f"slice-{rule.incoming}" if rule.incoming else "slice"
-        if not maps[name] and rule.source and not rule.target:
-            own = ipaddress.ip_network(rule.source).supernet(new_prefix=24)
-            maps[name] += 10
-            lines += [f"pbr-map {name} seq {maps[name]}", f" match dst-ip {own}", " set vrf unchanged", "exit"]
-        maps[name] += 10
-        lines.append(f"pbr-map {name} seq {maps[name]}")
+        policy = f"{name}-{rule.incoming}" if rule.incoming else name
+        if not entries[policy] and rule.source and not rule.target:
+            entries[policy] += 10
+            lines += [f"pbr-map {policy} seq 10", f" match dst-ip {_own_net(rule)}", " set vrf unchanged", "exit"]
+        entries[policy] += 10
+        lines.append(f"pbr-map {policy} seq {entries[policy]}")
         lines += [f" match src-ip {rule.source}"] if rule.source else []
         lines += [f" match dst-ip {rule.target}"] if rule.target else []
-        lines += [
-            f" set nexthop {rule.via or rule.port} {rule.port}".replace(f"{rule.port} {rule.port}", rule.port),
-            "exit",
-        ]
-    for name in maps:
-        lines += [f"interface {name.removeprefix('slice-')}" if name != "slice" else "! on every NIC port:"]
-        lines += [f" pbr-policy {name}"]
+        lines += [f" set nexthop {rule.via} {rule.port}", "exit"]
+        # NIC p of a leaf is on its port nic<p>; above the leaves the policy goes on every port to a leaf.
+        nic = int(rule.source.split("/")[0].rsplit(".", 1)[1]) - 1 if rule.source else 0
+        interfaces[rule.incoming or (f"nic{nic}" if rule.switch.startswith("leaf") else "down*")] = policy
+    for interface, policy in interfaces.items():
+        lines += [f"interface {interface}", f" pbr-policy {policy}", "exit"]
     return lines
