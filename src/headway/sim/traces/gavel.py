@@ -122,6 +122,7 @@ def _rates(
 ) -> NDArray[np.float64]:
     """Steps per second of every job: Philly's recovered rates, or a table of throughputs."""
     given = options.get("throughputs")
+    counts = np.nan_to_num(gpus).astype(np.int64)
     if given is None and philly:
         known = PHILLY_STEPS_PER_S
         found = [known.get(kind, 0.0) for kind in kinds]
@@ -129,14 +130,15 @@ def _rates(
     else:
         path = Path(given) if given else _beside(source)
         measured = _throughputs(path)
-        found = [measured.get((kind, int(count)), 0.0) for kind, count in zip(kinds, gpus.tolist(), strict=True)]
+        found = [measured.get(key, 0.0) for key in zip(kinds, counts.tolist(), strict=True)]
         origin = str(path)
     rates = np.array(found)
-    if (rates <= 0).any():
-        row = int(np.argmin(rates > 0))
-        wanted = f"on {int(gpus[row])} GPUs has no steps per second in {origin}: give ?throughputs=FILE"
+    unknown = (rates <= 0) & (counts > 0)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        wanted = f"on {counts[row]} GPUs has no steps per second in {origin}: give ?throughputs=FILE"
         raise table.bad(row, "model" if "model" in table.header else "job_type", kinds[row], wanted)
-    return rates
+    return np.where(rates > 0, rates, np.nan)
 
 
 def _beside(source: Source) -> Path:

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -140,10 +141,13 @@ class Table:
         def stamp(text: str) -> float:
             return float(np.datetime64(text[:19], "s").astype(np.int64))
 
-        try:
-            stamps = np.array(values, "U19").astype("datetime64[s]")
-        except ValueError:
-            return self._slow(values, name, done, stamp, "is not a time such as 2017-10-07 01:04:03")
+        with warnings.catch_warnings():
+            # NumPy warns where it reads a time zone inside the 19 characters: then the time is not whole.
+            warnings.simplefilter("error", UserWarning)
+            try:
+                stamps = np.array(values, "U19").astype("datetime64[s]")
+            except (ValueError, UserWarning):
+                return self._slow(values, name, done, stamp, "is not a time such as 2017-10-07 01:04:03")
         return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64))
 
     def _slow(
@@ -157,7 +161,7 @@ class Table:
                 continue
             try:
                 numbers[index] = convert(text)
-            except ValueError:
+            except (ValueError, UserWarning):
                 raise self.bad(done + index, name, value, wanted) from None
         return numbers
 
