@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 
@@ -175,8 +176,18 @@ def test_an_old_file_stays_whole_when_the_new_one_fails(run, good, tmp_path) -> 
     assert out.read_text() == "precious"
 
 
-def test_the_installed_command(good) -> None:
-    words = [sys.executable, "-c", "from headway.cli.main import main; main()", "trace", "info", str(good), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+COMMAND = [sys.executable, "-c", "from headway.cli.main import main; main()", "trace", "info"]
+
+
+def test_in_a_process_of_its_own(good) -> None:
+    done = subprocess.run([*COMMAND, str(good), "--json"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert json.loads(done.stdout)["jobs"] == 50
+
+
+def test_a_terminal_without_unicode(good) -> None:
+    path = good.rename(good.with_name("grün.csv"))
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*COMMAND, str(path)], capture_output=True, env=plain, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"####" in done.stdout

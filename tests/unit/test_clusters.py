@@ -29,6 +29,7 @@ def test_two_kinds_of_nodes() -> None:
         ("pai2020", 1814, 6742),
         ("openb", 1213, 6212),
         ("kalos", 302, 2416),
+        ("seren", 286, 2288),
         ("vclos-512", 64, 512),
         ("vclos-2048", 256, 2048),
         ("vclos-4096", 512, 4096),
@@ -41,7 +42,7 @@ def test_presets_have_the_published_sizes(name: str, nodes: int, gpus: int) -> N
 
 
 def test_every_preset_is_covered_above() -> None:
-    assert len(PRESETS) == 11
+    assert len(PRESETS) == 12
 
 
 def test_names_sort_as_numbers_in_large_clusters() -> None:

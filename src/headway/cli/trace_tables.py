@@ -13,12 +13,23 @@ if TYPE_CHECKING:
 BAR_WIDTH = 20
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
+# For terminals that cannot show the blocks above.
+PLAIN = str.maketrans(EIGHTHS + HEIGHTS[1:], " ....####" + "..::++##")
 UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def show(description: "Description") -> None:
     """Print everything, in as many lines as fit a screen."""
     console = Console(highlight=False)
+    with console.capture() as captured:
+        _print(console, description)
+    text = captured.get()
+    console.file.write(
+        text if console.encoding.startswith("utf") else text.translate(PLAIN).encode("ascii", "replace").decode()
+    )
+
+
+def _print(console: Console, description: "Description") -> None:
     console.print(_summary(description.numbers))
     console.print(_histogram("GPUs of a job", description.sizes))
     console.print(_histogram("duration", description.durations))

@@ -26,8 +26,9 @@ PRESETS: dict[str, tuple[tuple[int, int], ...]] = {
     "pai2020": ((1295, 2), (519, 8)),
     # Weng et al., ATC'23: openb_node_list_gpu_node lists 1,213 machines (6,212 GPUs).
     "openb": ((24, 1), (518, 2), (54, 4), (617, 8)),
-    # Hu et al., NSDI'24: Kalos, 302 nodes of 8 A100 GPUs.
+    # Hu et al., NSDI'24: Kalos, 302 nodes of 8 A100 GPUs, and Seren, 286 (4,704 GPUs together).
     "kalos": ((302, 8),),
+    "seren": ((286, 8),),
     # The cluster sizes of the vClos evaluation, as nodes of 8 GPUs.
     "vclos-512": ((64, 8),),
     "vclos-2048": ((256, 8),),

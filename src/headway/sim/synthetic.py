@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.core import spec as specs
 from headway.core.errors import BadInput, unknown
 from headway.core.units import seconds
 from headway.sim import fitted
-from headway.sim import spec as specs
 from headway.sim.clusters import cluster
 from headway.sim.shaping import with_load
 from headway.sim.workload import Workload, workload

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from headway.core import spec as specs
 from headway.core.errors import BadInput, unknown
-from headway.sim import spec as specs
 from headway.sim.synthetic import MAKERS, PREFIX, synthetic
 from headway.sim.traces import acme, compact, gavel, helios, openb, pai2020, philly, swf, tiresias
 from headway.sim.traces.source import Source, read
@@ -39,6 +39,8 @@ class Reader(Protocol):
 
 # The first that recognises a file reads it: the special before the general.
 READERS: tuple[Reader, ...] = (philly, swf, gavel, helios, acme, pai2020, openb, tiresias, compact)
+# A JSON file may be one line of many megabytes.
+LONGEST_HEADER = 10_000
 # Options that pick one of the queues of a trace.
 PICKS = ("vc", "trace")
 
@@ -68,7 +70,7 @@ def load(spec: str, *, strict: bool = False) -> Workload:
 
 def _header(source: Source) -> list[str]:
     with contextlib.suppress(csv.Error):
-        return [column.strip() for column in next(csv.reader([source.first_line]), [])]
+        return [column.strip() for column in next(csv.reader([source.first_line[:LONGEST_HEADER]]), [])]
     return []
 
 

@@ -16,6 +16,7 @@ from headway.sim.workload import Workload
 NAME = "Philly cluster_job_log"
 COLUMNS: tuple[str, ...] = ()
 OPTIONS: tuple[str, ...] = ()
+EPOCH = datetime.datetime(1970, 1, 1)
 KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
 
@@ -89,7 +90,7 @@ def _seconds(source: Source, job: dict[str, Any], key: str, value: object) -> fl
         stamp = datetime.datetime.fromisoformat(str(value)[:19])
     except ValueError:
         raise _bad(source, job, key, value, "is not a time such as 2017-10-07 01:04:03") from None
-    return stamp.replace(tzinfo=datetime.UTC).timestamp()
+    return (stamp - EPOCH).total_seconds()
 
 
 def _held(source: Source, job: dict[str, Any], attempt: dict[str, Any]) -> int:

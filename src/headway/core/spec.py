@@ -1,4 +1,4 @@
-"""How workloads are named on the command line: `NAME?option=value&option=value`."""
+"""How people name a policy, a placement or a workload: `NAME?option=value&option=value`."""
 
 import math
 from collections.abc import Iterable, Mapping
