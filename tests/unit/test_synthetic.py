@@ -145,6 +145,8 @@ def test_name_says_what_it_is() -> None:
         ("synthetic:", "unknown synthetic workload"),
         ("synthetic:philly?job=5", "did you mean 'jobs'"),
         ("synthetic:philly?jobs=0", "at least 1"),
+        ("synthetic:philly?jobs=99999999999", "more than 20,000,000"),
+        (f"synthetic:philly?jobs={'9' * 5000}", "whole number"),
         ("synthetic:philly?jobs=ten", "whole number"),
         ("synthetic:philly?jobs=-4", "whole number"),
         ("synthetic:philly?seed=1.5", "whole number"),

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from headway.core.errors import BadInput, unknown
 
+# Enough for any seed; more digits are a slip of the keyboard.
+MOST_DIGITS = 18
+
 
 def split(spec: str) -> tuple[str, dict[str, str]]:
     """The name and its options: ``split("philly?jobs=9&seed=1")`` is ``("philly", {"jobs": "9", "seed": "1"})``."""
@@ -42,6 +45,6 @@ def number(options: Mapping[str, str], key: str) -> float:
 def whole(options: Mapping[str, str], key: str, default: int, least: int) -> int:
     """A whole-number option of at least `least`."""
     text = options.get(key, str(default))
-    if not text.isascii() or not text.isdigit() or int(text) < least:
+    if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS or int(text) < least:
         raise BadInput(f"{key}={text} must be a whole number of at least {least}")
     return int(text)

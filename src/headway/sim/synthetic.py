@@ -20,6 +20,8 @@ from headway.sim.shaping import with_load
 from headway.sim.workload import Workload, workload
 
 PREFIX = "synthetic:"
+# 100 bytes a job: ten million take about a gigabyte.
+MOST_JOBS = 20_000_000
 OPTIONS = ("jobs", "seed", "gap", "load", "cluster")
 
 # Gu et al., NSDI'19, section 5.1 (testbed workload): GPUs of a job -> jobs out of 480.
@@ -66,7 +68,7 @@ def synthetic(spec: str) -> Workload:
 
 def tiresias_480(options: Mapping[str, str]) -> Workload:
     """The testbed mix of Tiresias; a number of jobs other than 480 scales every count."""
-    jobs = specs.whole(options, "jobs", 480, least=1)
+    jobs = job_count(options, 480)
     rng = generator(options)
     gpus = rng.permutation(spread(jobs, TIRESIAS_SIZES))
     duration_s = np.empty(jobs)
@@ -90,7 +92,7 @@ def tiresias_480(options: Mapping[str, str]) -> Workload:
 
 def from_published(published: fitted.Published, options: Mapping[str, str]) -> Workload:
     """Jobs drawn from the published statistics of a cluster."""
-    jobs = specs.whole(options, "jobs", published.jobs, least=1)
+    jobs = job_count(options, published.jobs)
     rng = generator(options)
     gpus = fitted.sizes(published, jobs, rng)
     duration_s = fitted.durations(published, gpus, rng)
@@ -104,6 +106,14 @@ def from_published(published: fitted.Published, options: Mapping[str, str]) -> W
             "made up: sizes, durations and hours follow published statistics; bursts, users and weekdays are not in it",
         ),
     )
+
+
+def job_count(options: Mapping[str, str], default: int) -> int:
+    """How many jobs to make."""
+    jobs = specs.whole(options, "jobs", default, least=1)
+    if jobs > MOST_JOBS:
+        raise BadInput(f"jobs={jobs} is more than {MOST_JOBS:,}, the most that fit in memory")
+    return jobs
 
 
 def gap_s(options: Mapping[str, str], default_s: float) -> float:
