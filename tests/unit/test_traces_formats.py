@@ -233,7 +233,7 @@ def test_gavel_trace_with_philly_rates(tmp_path) -> None:
 GAVEL_NEW = "ResNet-18 (batch size 16)\tpython3 main.py\t{}--num_steps\t1\t5000\t{}\t1.0\t-1.0\t{}\n"
 
 
-@pytest.mark.parametrize("folder", ["", "/work\t"])
+@pytest.mark.parametrize("folder", ["", "/data/gavel\t"])
 def test_newer_gavel_traces_need_the_table_that_made_them(tmp_path, folder: str) -> None:
     path = written(tmp_path, "new.trace", GAVEL_NEW.format(folder, 1, 0.5) + GAVEL_NEW.format(folder, 2, 9))
     with pytest.raises(BadInput, match=r"put simulation_throughputs\.json beside it or give \?throughputs=FILE"):
