@@ -47,8 +47,10 @@ def in_order(keys: np.ndarray, least: int, most: int, out: np.ndarray) -> int:
 
     A counting sort: keys are counts of GPUs, and it compiles in a fraction of the time of NumPy's sorts.
     """
-    starts = np.zeros(most - least + 2, np.int64)
     size = 0
+    if most < least:
+        return size
+    starts = np.zeros(most - least + 2, np.int64)
     for i in range(keys.size):
         if least <= keys[i] <= most:
             starts[keys[i] - least + 1] += 1

@@ -1,0 +1,139 @@
+"""OCS-vClos: circuits stay whole, ports alone decide, and releases restore exactly."""
+
+import numpy as np
+import pytest
+
+from headway.network.circuits import BLOCKED, DIRECT, NO_ROOM, ONE_LEAF, PADDED, find_circuits
+from headway.network.colouring import add_edge, connect, remove_job
+
+
+class OcsLedger:
+    """A ledger for these tests alone: leaves of 32 GPUs below 32 OCS and spines of 64 ports."""
+
+    def __init__(self, leaves, spines):
+        self.leaves, self.fibres = leaves, 2
+        self.node_leaf = np.repeat(np.arange(leaves), 4)
+        self.free = np.full(leaves * 4, 8, np.int64)
+        self.partner = np.full((leaves + spines * 2, 32), -1, np.int64)
+        self.owner = self.partner.copy()
+        self.held = {}
+
+    def take(self, job, gpus):
+        nodes, counts = np.empty(self.free.size, np.int64), np.empty(self.free.size, np.int64)
+        moves = np.empty((self.leaves * 32, 4), np.int64)
+        case, entries, width, moved = find_circuits(
+            self.free, self.node_leaf, self.partner, self.owner, self.fibres, self.leaves, gpus, 0, job,
+            nodes, counts, moves,
+        )  # fmt: skip
+        if case > 0:
+            nodes, counts = nodes[:entries].copy(), counts[:entries].copy()
+            assert counts.sum() == gpus
+            assert (self.free[nodes] >= counts).all()
+            self.free[nodes] -= counts
+            self.held[job] = (nodes, counts, case, width)
+        return case, moves[:moved]
+
+    def give(self, job):
+        nodes, counts, *_ = self.held.pop(job)
+        self.free[nodes] += counts
+        remove_job(self.partner, self.owner, job)
+
+    def check_whole(self):
+        """Every circuit has two ends that agree, and every job the circuits its case needs."""
+        vertex, ocs = np.nonzero(self.partner >= 0)
+        far = self.partner[vertex, ocs]
+        assert (self.partner[far, ocs] == vertex).all(), "two circuits on one port"
+        assert (self.owner[far, ocs] == self.owner[vertex, ocs]).all()
+        assert set(np.unique(self.owner[self.owner >= 0])) <= set(self.held)
+        for job, (nodes, counts, case, width) in self.held.items():
+            links = (self.owner[: self.leaves] == job).sum(axis=1)
+            ranks = np.bincount(self.node_leaf[nodes], counts, self.leaves).astype(int)
+            if case == ONE_LEAF:
+                assert links.sum() == 0
+            elif case == DIRECT:
+                assert sorted(links[links > 0]) == [ranks[ranks > 0].min()] * 2
+            elif width:
+                assert (links[ranks > 0] == width).all()
+                assert (ranks <= width).all()
+                self._check_same_spines(job, np.nonzero(ranks)[0])
+            else:
+                assert (links == ranks).all()
+
+    def _check_same_spines(self, job, leaves):
+        ends = []
+        for leaf in leaves:
+            far = self.partner[leaf][self.owner[leaf] == job]
+            ends.append(sorted((far - self.leaves) // self.fibres))
+        assert all(one == ends[0] for one in ends), "link i of every leaf must end on the same spine"
+
+
+@pytest.mark.parametrize("leaves", [16, 64])
+def test_circuits_stay_whole_over_long_runs(leaves, rounds):
+    rng = np.random.default_rng(leaves)
+    ledger = OcsLedger(leaves, leaves // 2)
+    cases, moved_any = {}, 0
+    for job in range(rounds(800, 10_000)):
+        size = int(rng.choice([1, 4, 8, 16, 24, 32, 40, 48, 64, 72, 96, 128, 200, 256]))
+        before = ledger.partner.copy(), ledger.owner.copy()
+        case, moves = ledger.take(job, size)
+        cases[case] = cases.get(case, 0) + 1
+        moved_any += len(moves) > 0
+        assert all(before[1][leaf, ocs] == owner and owner != job for owner, leaf, ocs, _ in moves)
+        if case in (NO_ROOM, BLOCKED):
+            assert (ledger.partner == before[0]).all()
+            assert (ledger.owner == before[1]).all()
+            while ledger.held and rng.random() < 0.7:
+                ledger.give(int(rng.choice(list(ledger.held))))
+        if job % 10 == 0:
+            ledger.check_whole()
+    assert moved_any > 0, "no admission ever moved a circuit: the run is too tame"
+    assert len(cases) >= 5
+    for job in list(ledger.held):
+        ledger.give(job)
+    assert (ledger.partner == -1).all()
+    assert (ledger.owner == -1).all()
+    assert (ledger.free == 8).all()
+
+
+def test_any_degrees_up_to_the_ports_can_be_coloured(rounds):
+    """König: without leaves joined to each other, an edge is refused only when a port is missing."""
+    rng = np.random.default_rng(4)
+    for _ in range(rounds(60, 600)):
+        leaves, subs, colours = int(rng.integers(2, 9)), int(rng.integers(2, 9)), int(rng.integers(2, 9))
+        partner = np.full((leaves + subs, colours), -1, np.int64)
+        owner = partner.copy()
+        edges = 0
+        for job in range(leaves * colours * 3):
+            leaf, sub = int(rng.integers(leaves)), leaves + int(rng.integers(subs))
+            room = (partner[leaf] < 0).any() and (partner[sub] < 0).any()
+            colour = add_edge(partner, owner, leaf, sub, 1, job)
+            assert (colour >= 0) == room
+            edges += room
+            vertex, at = np.nonzero(partner >= 0)
+            assert vertex.size == 2 * edges
+            assert (partner[partner[vertex, at], at] == vertex).all()
+
+
+def test_an_odd_cycle_is_refused_and_nothing_changes():
+    """Two leaves joined by the only colours they have left cannot both reach one sub-spine: a triangle, two colours."""
+    partner = np.full((3, 2), -1, np.int64)
+    owner = partner.copy()
+    connect(partner, owner, 0, 1, 0, 7)
+    assert add_edge(partner, owner, 0, 2, 1, 8) == 1
+    before = partner.copy()
+    assert add_edge(partner, owner, 1, 2, 1, 9) == -1
+    assert (partner == before).all()
+
+
+def test_uneven_leaves_are_admitted_over_several_spines():
+    """A job larger than a spine on leaves with different room ends in the padded case."""
+    ledger = OcsLedger(8, 4)
+    rng = np.random.default_rng(0)
+    seen = set()
+    for job in range(400):
+        case, _ = ledger.take(job, int(rng.choice([3, 5, 7, 8, 72, 90, 100, 120])))
+        seen.add(case)
+        while case == NO_ROOM and len(ledger.held) > 2 and rng.random() < 0.8:
+            ledger.give(int(rng.choice(list(ledger.held))))
+    assert PADDED in seen
+    ledger.check_whole()
