@@ -174,25 +174,30 @@ def limit(
 
 @collective.command()
 def iteration(
-    workload: Annotated[str, typer.Argument(help="resnet-50, resnet-152, gnmt, dlrm, transformer-1t or llm-405b.")],
+    workload: Annotated[
+        str, typer.Argument(help="resnet-50, resnet-152, gnmt, dlrm, transformer-1t, llm-405b, llm-8b.")
+    ],
     topologies: Annotated[
         list[str] | None, typer.Option("--topology", help=TOPOLOGY_HELP + " Repeatable; the paper's six if left out.")
     ] = None,
-    compute_tflops: Annotated[
-        float | None, typer.Option("--compute-tflops", help="Sustained speed of one NPU; 120 if left out.")
-    ] = None,
-    chunks: Annotated[int, typer.Option("--chunks", help="Chunks per bucket.")] = 64,
+    tflops: Annotated[float, typer.Option("--compute-tflops", help="Sustained speed of one NPU.")] = 120.0,
+    bucket: Annotated[str, typer.Option("--bucket", help="Gradients are sent in buckets of at least this.")] = "25MiB",
+    chunks: Annotated[int, typer.Option("--chunks", help="Chunks per bucket; a maximum for best.")] = 64,
+    in_flight: InFlightOption = 1,
+    bandwidth_bound: BoundOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """One training iteration end to end: compute, exposed communication and speed-up of each scheduler.
 
     Example: headway collective iteration resnet-152 --topology 2D-SW_SW
     """
-    from headway.collectives.iteration import iterate
+    from headway.collectives.iteration import Settings, iterate
     from headway.collectives.presets import PAPER
+    from headway.core.units import size_bytes
 
     names = topologies or [topology.name for topology in PAPER]
-    results = [iterate(workload, _topology(name, False), chunks=chunks, tflops=compute_tflops) for name in names]
+    settings = Settings(chunks, tflops, size_bytes(bucket), in_flight)
+    results = [iterate(workload, _topology(name, bandwidth_bound), settings) for name in names]
     if as_json:
         _print_json({"workload": workload, "rows": [row.as_json() for result in results for row in result]})
         return
