@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headway.core.jit import jit
 
-ROWS, SEATS, LINKS = 0, 1, 2  # positions in Actions.count
+ROWS, SEATS, LINKS = 0, 1, 2  # positions in Actions.tally
 
 # A row's places are the entries from its own seat_at and link_at up to those of the row after it.
 ROW = np.dtype([("kind", "i4"), ("job", "i4"), ("seat_at", "i4"), ("link_at", "i4")])
@@ -22,7 +22,7 @@ class Actions(NamedTuple):
     rows: NDArray[Any]
     seats: NDArray[Any]
     links: NDArray[Any]
-    count: NDArray[np.int64]
+    tally: NDArray[np.int64]
 
 
 def actions(rows: int, seats: int, links: int) -> Actions:
@@ -35,7 +35,7 @@ ACTIONS_TYPE = typeof(actions(1, 1, 1))
 
 @jit
 def clear(out: Actions) -> None:
-    out.count[:] = 0
+    out.tally[:] = 0
     out.rows[0].seat_at = 0
     out.rows[0].link_at = 0
 
@@ -43,38 +43,38 @@ def clear(out: Actions) -> None:
 @jit
 def add_seat(out: Actions, node: int, gpus: int) -> None:
     """Add GPUs to the row being written."""
-    k = out.count[SEATS]
+    k = out.tally[SEATS]
     out.seats[k].node = node
     out.seats[k].gpus = gpus
-    out.count[SEATS] = k + 1
+    out.tally[SEATS] = k + 1
 
 
 @jit
 def add_link(out: Actions, leaf: int, mask: Any) -> None:
     """Add links to the row being written."""
-    k = out.count[LINKS]
+    k = out.tally[LINKS]
     out.links[k].leaf = leaf
     out.links[k].mask = mask
-    out.count[LINKS] = k + 1
+    out.tally[LINKS] = k + 1
 
 
 @jit
 def forget(out: Actions) -> None:
     """Drop what was added to the row being written."""
-    row = out.rows[out.count[ROWS]]
-    out.count[SEATS] = row.seat_at
-    out.count[LINKS] = row.link_at
+    row = out.rows[out.tally[ROWS]]
+    out.tally[SEATS] = row.seat_at
+    out.tally[LINKS] = row.link_at
 
 
 @jit
 def close_row(out: Actions, kind: int, j: int) -> None:
     """End the row being written."""
-    k = out.count[ROWS]
+    k = out.tally[ROWS]
     out.rows[k].kind = kind
     out.rows[k].job = j
-    out.rows[k + 1].seat_at = out.count[SEATS]
-    out.rows[k + 1].link_at = out.count[LINKS]
-    out.count[ROWS] = k + 1
+    out.rows[k + 1].seat_at = out.tally[SEATS]
+    out.rows[k + 1].link_at = out.tally[LINKS]
+    out.tally[ROWS] = k + 1
 
 
 @jit
@@ -82,9 +82,9 @@ def copy_row(given: Actions, row: int, out: Actions) -> bool:
     """Copy a row to another list; False where that one is full."""
     a, b = given.rows[row], given.rows[row + 1]
     if (
-        out.count[ROWS] + 1 >= len(out.rows)
-        or out.count[SEATS] + b.seat_at - a.seat_at > len(out.seats)
-        or out.count[LINKS] + b.link_at - a.link_at > len(out.links)
+        out.tally[ROWS] + 1 >= len(out.rows)
+        or out.tally[SEATS] + b.seat_at - a.seat_at > len(out.seats)
+        or out.tally[LINKS] + b.link_at - a.link_at > len(out.links)
     ):
         return False
     for k in range(a.seat_at, b.seat_at):

@@ -38,7 +38,7 @@ from headway.core.timers import next_timer
 @jit
 def rekey_running(state: State, options: Options, key: Any, now: float) -> None:
     """New keys for the jobs with GPUs, then an insertion sort of a list that is almost sorted."""
-    for i in range(state.count[RUN]):
+    for i in range(state.tally[RUN]):
         j = state.run[i]
         set_key(state.jobs[j], now, options, key)
         k = i
@@ -63,7 +63,7 @@ def rekey_waiting(state: State, options: Options, key: Any, now: float) -> None:
 def _place(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, within: int) -> bool:
     """Place job j within a room: True when its places are in the row being written."""
     make_offer(state, within)
-    return place(state.nodes, state.leaves, state.fewest, state.jobs[j], j, options, seed, out)  # type: ignore[no-any-return]
+    return place(state.nodes, state.leaves, state.fewest, state.jobs[j], j, options, seed, out)
 
 
 @jit
@@ -75,11 +75,11 @@ def _gather(state: State, options: Options, place: Any, seed: int, out: Actions,
         return
     if not _place(state, options, place, seed, out, j, NOW):
         return
-    if out.count[SEATS] - out.rows[out.count[ROWS]].seat_at >= sits_on:
+    if out.tally[SEATS] - out.rows[out.tally[ROWS]].seat_at >= sits_on:
         forget(out)
         return
     close_row(out, RESERVE, j)
-    withdraw(state, out, out.count[ROWS] - 1, NOW)
+    withdraw(state, out, out.tally[ROWS] - 1, NOW)
     add_seat(out, -1, job.gpus)
     close_row(out, RESIZE, j)
 
@@ -87,7 +87,7 @@ def _gather(state: State, options: Options, place: Any, seed: int, out: Actions,
 @jit
 def _pack(state: State, out: Actions, job: Any, j: int) -> bool:
     """Join a job that keeps as many GPUs, runs alone on them, and has not proved a bad partner."""
-    for i in range(state.count[RUN]):
+    for i in range(state.tally[RUN]):
         p = state.run[i]
         other = state.jobs[p]
         if (
@@ -108,7 +108,7 @@ def _pack(state: State, out: Actions, job: Any, j: int) -> bool:
 def _promised(state: State, j: int) -> int:
     """The row of the job's promise if it can still be kept, or -1."""
     row = state.jobs[j].promise
-    if row < 0 or row >= state.promises.count[ROWS] or state.promises.rows[row].job != j:
+    if row < 0 or row >= state.promises.tally[ROWS] or state.promises.rows[row].job != j:
         return -1
     return row if holds(state, state.promises, row) else -1
 
@@ -117,10 +117,10 @@ def _promised(state: State, j: int) -> int:
 def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, lesser: bool) -> bool:
     """Find a place for a waiting job; `lesser` jobs may have to make room. Writes its action, if any."""
     job = state.jobs[j]
-    fits = job.gpus <= state.count[SPARE]
+    fits = job.gpus <= state.tally[SPARE]
     if fits and _place(state, options, place, seed, out, j, NOW):
         close_row(out, START, j)
-        withdraw(state, out, out.count[ROWS] - 1, NOW)
+        withdraw(state, out, out.tally[ROWS] - 1, NOW)
         return True
     if options.packs and _pack(state, out, job, j):
         return True
@@ -130,14 +130,14 @@ def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Ac
     if row >= 0:
         withdraw(state, state.promises, row, SOON)
         return True
-    if state.count[STOPPING_JOBS] > 0 and _place(state, options, place, seed, out, j, SOON):
+    if state.tally[STOPPING_JOBS] > 0 and _place(state, options, place, seed, out, j, SOON):
         close_row(out, RESERVE, j)
-        withdraw(state, out, out.count[ROWS] - 1, SOON)
+        withdraw(state, out, out.tally[ROWS] - 1, SOON)
         return True
-    if (lesser or state.count[EVICTED]) and _place(state, options, place, seed, out, j, TARGET):
+    if (lesser or state.tally[EVICTED]) and _place(state, options, place, seed, out, j, TARGET):
         close_row(out, RESERVE, j)
-        withdraw(state, out, out.count[ROWS] - 1, TARGET)
-        state.count[EVICTED] = 1
+        withdraw(state, out, out.tally[ROWS] - 1, TARGET)
+        state.tally[EVICTED] = 1
         return True
     return False
 
@@ -146,7 +146,7 @@ def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Ac
 def _next_head(state: State) -> int:
     """Which open class has the first waiting job, or -1."""
     best = -1
-    for i in range(state.count[OPEN]):
+    for i in range(state.tally[OPEN]):
         if best < 0 or before(state.jobs, state.classes[i].head, state.classes[best].head):
             best = i
     return best
@@ -156,7 +156,7 @@ def _next_head(state: State) -> int:
 def _advance(state: State, options: Options, i: int, seated: bool) -> None:
     """After the head of class i had its turn: the next of its class, or none if it found no place."""
     if not seated and options.blocks:
-        state.count[OPEN] = 0
+        state.tally[OPEN] = 0
         return
     following = -1
     if seated or not options.by_class or options.packs:
@@ -167,15 +167,15 @@ def _advance(state: State, options: Options, i: int, seated: bool) -> None:
         state.classes[i].head = following
     if not options.packs:
         # Classes are sorted by GPUs: the last ones stop fitting first.
-        while state.count[OPEN] > 0 and state.classes[state.count[OPEN] - 1].id >> 1 > state.count[SPARE]:
-            state.count[OPEN] -= 1
+        while state.tally[OPEN] > 0 and state.classes[state.tally[OPEN] - 1].id >> 1 > state.tally[SPARE]:
+            state.tally[OPEN] -= 1
 
 
 @jit
 def _seat_all(state: State, options: Options, place: Any, seed: int, out: Actions) -> None:
     """Walk the running and the waiting together, in order."""
     open_classes(state)
-    n, whole_walk = state.count[RUN], options.packs or options.migrates
+    n, whole_walk = state.tally[RUN], options.packs or options.migrates
     if whole_walk:
         r = 0
         for i in range(n):
@@ -185,7 +185,7 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, out: Action
     open_rooms(state, r, whole_walk)
     while True:
         i = _next_head(state)
-        if i < 0 and not state.count[EVICTED] and not options.migrates:
+        if i < 0 and not state.tally[EVICTED] and not options.migrates:
             break
         if r < n and (i < 0 or before(state.jobs, state.run[r], state.classes[i].head)):
             j = state.run[r]
@@ -196,7 +196,7 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, out: Action
                     _gather(state, options, place, seed, out, j)
             else:
                 close_row(out, STOP, j)
-                state.count[EVICTED] = 1
+                state.tally[EVICTED] = 1
         elif i >= 0:
             seated = _seat_waiting(state, options, place, seed, out, state.classes[i].head, r < n)
             _advance(state, options, i, seated)
@@ -207,7 +207,7 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, out: Action
 @jit
 def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
     """Stop the later of two packed jobs that together made less headway than one alone, after a fair trial."""
-    for i in range(state.count[RUN]):
+    for i in range(state.tally[RUN]):
         j = state.run[i]
         job = state.jobs[j]
         if job.partner < 0 or job.state != RUNNING or now < job.started + options.quantum:
@@ -218,22 +218,53 @@ def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) ->
             close_row(out, STOP, j)
 
 
-@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, types.int64, types.float64, ACTIONS_TYPE))
-def decide(state: State, options: Options, key: Any, place: Any, seed: int, now: float, out: Actions) -> None:
-    """What to do now: the rows of `out`."""
+ALLOT_SIGNATURE = types.void(STATE_TYPE, types.float64)
+ALLOT_TYPE = types.FunctionType(ALLOT_SIGNATURE)
+
+
+@jit(ALLOT_SIGNATURE)
+def as_asked(state: State, now: float) -> None:
+    """The allotment of policies that do not resize jobs: never called."""
+
+
+@jit
+def _resize(state: State, allot: Any, now: float, out: Actions) -> None:
+    """Give every job the size that an elastic policy wants for it; those that run stop first."""
+    allot(state, now)
+    for i in range(state.tally[RUN]):
+        j = state.run[i]
+        job = state.jobs[j]
+        if job.want != job.gpus and job.state == RUNNING and job.k1 > -np.inf:
+            add_seat(out, -1, job.want)
+            close_row(out, RESIZE, j)
+    for j in list_waiting(state):
+        if state.jobs[j].want != state.jobs[j].gpus:
+            add_seat(out, -1, state.jobs[j].want)
+            close_row(out, RESIZE, j)
+
+
+@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, ALLOT_TYPE, types.int64, types.float64, ACTIONS_TYPE))
+def decide(
+    state: State, options: Options, key: Any, place: Any, allot: Any, seed: int, now: float, out: Actions
+) -> None:
+    """What to do now: the rows of `out`. After a Resize, ask again: sizes come before seats."""
     clear(out)
     if options.packs:
         _part_bad_pairs(state, options, now, out)
-        if out.count[ROWS] > 0:
+        if out.tally[ROWS] > 0:
             return  # their GPUs are shared: see who is left first
-    if state.count[WAIT] == 0 and not options.migrates:
+    if options.elastic:
+        _resize(state, allot, now, out)
+        if out.tally[ROWS] > 0:
+            return
+    if state.tally[WAIT] == 0 and not options.migrates:
         return
-    if options.learns and options.history.count[1]:
+    if options.learns and options.history.tally[1]:
         refresh(options.history, options.plotted)
         rekey_waiting(state, options, key, now)
     if options.moving:
         rekey_running(state, options, key, now)
-    if state.count[WAIT] > 0 or state.count[RUN] > 0:
+    if state.tally[WAIT] > 0 or state.tally[RUN] > 0:
         _seat_all(state, options, place, seed, out)
 
 
@@ -241,7 +272,7 @@ def decide(state: State, options: Options, key: Any, place: Any, seed: int, now:
 def wake_at(state: State, options: Options, now: float) -> float:
     """When to decide again though nothing happens: a timer rings, or the quantum ends while someone waits."""
     at = next_timer(state)
-    if options.quantum < np.inf and state.count[WAIT] > 0:
+    if options.quantum < np.inf and (state.tally[WAIT] > 0 or (options.elastic and state.tally[RUN] > 0)):
         turn = (np.floor(now / options.quantum) + 1) * options.quantum
         if turn <= now:
             turn += options.quantum

@@ -11,12 +11,14 @@ STOPPED: Final = 1
 STARTED: Final = 2
 CROSSED: Final = 3  # a job's key changed by itself: a threshold, a promotion, the end of its minimum run time
 SUBMITTED: Final = 4
+HELD: Final = 5
+RELEASED: Final = 6
 # Actions.
-STOP: Final = 5
-RESIZE: Final = 6
-RESERVE: Final = 7  # stops were asked for on behalf of a waiting job: these GPUs are for it
-START: Final = 8
-PACK: Final = 9  # start on the second slot of the GPUs that another job holds
+STOP: Final = 7
+RESIZE: Final = 8
+RESERVE: Final = 9  # stops were asked for on behalf of a waiting job: these GPUs are for it
+START: Final = 10
+PACK: Final = 11  # start on the second slot of the GPUs that another job holds
 
 NAMES: Final = (
     "Ended",
@@ -24,6 +26,8 @@ NAMES: Final = (
     "Started",
     "Crossed",
     "Submitted",
+    "Held",
+    "Released",
     "Stop",
     "Resize",
     "Reserve",

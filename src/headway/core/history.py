@@ -20,22 +20,22 @@ FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-
 @jit
 def add_sample(past: History, gpu_s: float) -> None:
     """Insert the service of a job that ended, if this history grows."""
-    if past.count[2] == 0:
+    if past.tally[2] == 0:
         return
-    n = past.count[0]
+    n = past.tally[0]
     i = np.searchsorted(past.samples[:n], gpu_s)
     for k in range(n, i, -1):
         past.samples[k] = past.samples[k - 1]
     past.samples[i] = gpu_s
-    past.count[0] = n + 1
-    past.count[1] = 1
+    past.tally[0] = n + 1
+    past.tally[1] = 1
 
 
 @jit
 def refresh(past: History, plotted: bool) -> None:
     """Rebuild sums and hull after samples were added."""
-    n = past.count[0]
-    past.count[1] = 0
+    n = past.tally[0]
+    past.tally[1] = 0
     past.curve[0].sum = 0.0
     for i in range(1, n + 1):
         past.curve[i].sum = past.curve[i - 1].sum + past.samples[i - 1]
@@ -61,31 +61,31 @@ def _tangent(past: History, x: float, y: int) -> int:
 @jit
 def known(past: History) -> bool:
     """Whether there is enough to go by."""
-    return past.count[0] >= FEWEST_SAMPLES or past.count[2] == 0  # type: ignore[no-any-return]
+    return past.tally[0] >= FEWEST_SAMPLES or past.tally[2] == 0
 
 
 @jit
 def gittins(past: History, a: float, plotted: bool) -> float:
     """The index at attained service a; 0 where nothing is known of jobs that large."""
-    n = past.count[0]
+    n = past.tally[0]
     m = np.searchsorted(past.samples[:n], a, side="right")
     if m == n or not known(past):
         return 0.0
     x = past.curve[m].sum + (n - m + plotted) * a
     c = _tangent(past, x, m)
     index = (c - m) / (past.curve[c].reach - x)
-    return index * (n - m) if plotted else index  # type: ignore[no-any-return]
+    return index * (n - m) if plotted else index
 
 
 @jit
 def gittins_within(past: History, a: float, horizon: float) -> float:
     """The index for one fixed service quantum, as the discretised policy uses it (its queue's upper bound)."""
-    n = past.count[0]
+    n = past.tally[0]
     m = np.searchsorted(past.samples[:n], a, side="right")
     if m == n or not known(past):
         return 0.0
     e = np.searchsorted(past.samples[:n], a + horizon, side="right")
-    return (e - m) / (past.curve[e].sum - past.curve[m].sum - (e - m) * a + (n - e) * horizon)  # type: ignore[no-any-return]
+    return (e - m) / (past.curve[e].sum - past.curve[m].sum - (e - m) * a + (n - e) * horizon)
 
 
 def index_of(samples: NDArray[np.float64], attained: float, plotted: bool = False) -> float:

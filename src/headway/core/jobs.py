@@ -13,7 +13,7 @@ from headway.core.jit import jit
 
 FUTURE: Final = 0
 PENDING: Final = 1
-HELD: Final = 2
+ON_HOLD: Final = 2
 STARTING: Final = 3
 RUNNING: Final = 4
 STOPPING: Final = 5
@@ -98,19 +98,19 @@ JOB_TYPE = typeof(job_table(1)[0])
 @jit
 def served(job: Any, now: float) -> float:
     """GPU-seconds attained by now, W*t of the paper."""
-    return job.service + (now - job.since) * job.gpus * (job.state == RUNNING)  # type: ignore[no-any-return]
+    return job.service + (now - job.since) * job.gpus * (job.state == RUNNING)
 
 
 @jit
 def ran(job: Any, now: float) -> float:
     """Seconds run by now."""
-    return job.ran + (now - job.since) * (job.state == RUNNING)  # type: ignore[no-any-return]
+    return job.ran + (now - job.since) * (job.state == RUNNING)
 
 
 @jit
 def left(job: Any, now: float) -> float:
     """Seconds of work left now. For oracles only: NaN otherwise."""
-    return job.left - (now - job.since) * job.rate * (job.state == RUNNING)  # type: ignore[no-any-return]
+    return job.left - (now - job.since) * job.rate * (job.state == RUNNING)
 
 
 @jit

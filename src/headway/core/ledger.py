@@ -13,7 +13,7 @@ from headway.core.state import FREE, SPARE_LINK, STOPPING_JOBS, State
 @jit
 def gpu_count(state: State) -> int:
     last = state.nodes[len(state.nodes) - 1]
-    return last.base + last.gpus  # type: ignore[no-any-return]
+    return last.base + last.gpus
 
 
 @jit
@@ -26,7 +26,7 @@ def take_gpus(state: State, job: Any, j: int, node: int, count: int) -> None:
         if _empty(state, gpu):
             _sit(state, job, j, gpu)
             home.free -= 1
-            state.count[FREE] -= 1
+            state.tally[FREE] -= 1
             count -= 1
     assert count == 0
 
@@ -52,8 +52,8 @@ def _sit(state: State, job: Any, j: int, seat: int) -> None:
 @jit
 def _empty(state: State, gpu: int) -> bool:
     if len(state.seats) == gpu_count(state):
-        return state.seats[gpu].holder < 0  # type: ignore[no-any-return]
-    return state.seats[gpu].holder < 0 and state.seats[gpu + gpu_count(state)].holder < 0  # type: ignore[no-any-return]
+        return state.seats[gpu].holder < 0
+    return state.seats[gpu].holder < 0 and state.seats[gpu + gpu_count(state)].holder < 0
 
 
 @jit
@@ -65,7 +65,7 @@ def give_gpus(state: State, job: Any) -> None:
         row.holder = -1
         if _empty(state, seat % gpus):
             state.nodes[row.node].free += 1
-            state.count[FREE] += 1
+            state.tally[FREE] += 1
         seat = row.next
     job.seat = -1
 
@@ -75,9 +75,9 @@ def take_links(state: State, job: Any, leaf: int, mask: Any) -> None:
     """Reserve links of a leaf for the job; each must be free."""
     assert state.leaves[leaf].free & mask == mask
     state.leaves[leaf].free ^= mask
-    entry = state.count[SPARE_LINK]
+    entry = state.tally[SPARE_LINK]
     row = state.held_links[entry]
-    state.count[SPARE_LINK] = row.next
+    state.tally[SPARE_LINK] = row.next
     row.leaf = leaf
     row.mask = mask
     row.next = job.link
@@ -91,8 +91,8 @@ def give_links(state: State, job: Any) -> None:
         row = state.held_links[entry]
         following = row.next
         state.leaves[row.leaf].free |= row.mask
-        row.next = state.count[SPARE_LINK]
-        state.count[SPARE_LINK] = entry
+        row.next = state.tally[SPARE_LINK]
+        state.tally[SPARE_LINK] = entry
         entry = following
     job.link = -1
 
@@ -100,14 +100,14 @@ def give_links(state: State, job: Any) -> None:
 @jit
 def begin_stopping(state: State, job: Any) -> None:
     """Count what the job holds among what is free soon; GPUs that it shares with another job are not."""
-    state.count[STOPPING_JOBS] += 1
+    state.tally[STOPPING_JOBS] += 1
     job.freeing = job.partner < 0
     _count_stopping(state, job, 1)
 
 
 @jit
 def end_stopping(state: State, job: Any) -> None:
-    state.count[STOPPING_JOBS] -= 1
+    state.tally[STOPPING_JOBS] -= 1
     _count_stopping(state, job, -1)
     job.freeing = 0
 

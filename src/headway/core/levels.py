@@ -16,9 +16,9 @@ from headway.core.options import CHANGE_SIGNATURE, Options
 def crossing(job: Any, now: float, options: Options) -> float:
     """When the job crosses its threshold (running), or has waited PROMOTEKNOB times what it ran (waiting)."""
     if job.state == RUNNING:
-        return job.since + (options.thresholds[job.level] - job.service) / job.gpus  # type: ignore[no-any-return]
+        return job.since + (options.thresholds[job.level] - job.service) / job.gpus
     if job.state == PENDING and job.level > 0 and options.promote < np.inf:
-        return job.since + max(0.0, options.promote * job.ran - job.waited)  # type: ignore[no-any-return]
+        return job.since + max(0.0, options.promote * job.ran - job.waited)
     return np.inf
 
 

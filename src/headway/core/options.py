@@ -14,7 +14,7 @@ class History(NamedTuple):
 
     samples: NDArray[np.float64]
     curve: NDArray[Any]  # CORNER rows, one more than samples; see core/history.py
-    count: NDArray[np.int64]  # [samples, 1 if the curve is stale, 1 if samples are added as jobs end]
+    tally: NDArray[np.int64]  # [samples, 1 if the curve is stale, 1 if samples are added as jobs end]
 
 
 # sum: of the first i samples; reach: the curve's x at sample i; hull: the next corner of its upper hull
@@ -47,7 +47,7 @@ def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> Histor
     empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([0, 0, 1], np.int64))
     if samples is not None:
         empty.samples[: len(samples)] = np.sort(samples)
-        empty.count[:] = (len(samples), 1, 0)
+        empty.tally[:] = (len(samples), 1, 0)
     return empty
 
 
@@ -73,7 +73,7 @@ def options(**given: Any) -> Options:
     if unknown:
         raise TypeError(f"no such options: {sorted(unknown)}")
     past = given.pop("history", None)
-    return Options(**(defaults | given), history=history() if past is None else past)
+    return Options(**(defaults | given), history=history(np.zeros(0)) if past is None else past)
 
 
 OPTIONS_TYPE = typeof(options())

@@ -19,9 +19,9 @@ def before(jobs: Any, a: int, b: int) -> bool:
     """Whether a comes before b: by key, then by number, which is the order of submission."""
     x, y = jobs[a], jobs[b]
     if x.k1 != y.k1:
-        return x.k1 < y.k1  # type: ignore[no-any-return]
+        return x.k1 < y.k1
     if x.k2 != y.k2:
-        return x.k2 < y.k2  # type: ignore[no-any-return]
+        return x.k2 < y.k2
     return a < b
 
 
@@ -31,7 +31,7 @@ def before(jobs: Any, a: int, b: int) -> bool:
 @jit
 def rank(state: State, j: int) -> int:
     """How many jobs with GPUs come before j."""
-    low, high = 0, state.count[RUN]
+    low, high = 0, state.tally[RUN]
     while low < high:
         middle = (low + high) >> 1
         if before(state.jobs, state.run[middle], j):
@@ -44,18 +44,18 @@ def rank(state: State, j: int) -> int:
 @jit
 def add_running(state: State, j: int) -> None:
     k = rank(state, j)
-    for i in range(state.count[RUN], k, -1):
+    for i in range(state.tally[RUN], k, -1):
         state.run[i] = state.run[i - 1]
     state.run[k] = j
-    state.count[RUN] += 1
+    state.tally[RUN] += 1
 
 
 @jit
 def drop_running(state: State, j: int) -> None:
     k = rank(state, j)
     assert state.run[k] == j
-    state.count[RUN] -= 1
-    for i in range(k, state.count[RUN]):
+    state.tally[RUN] -= 1
+    for i in range(k, state.tally[RUN]):
         state.run[i] = state.run[i + 1]
 
 
@@ -106,7 +106,7 @@ def add_waiting(state: State, c: int, j: int) -> None:
     if greater >= 0:
         state.jobs[greater].low = -1
     _hang(state, c, parent, low, j)
-    state.count[WAIT] += 1
+    state.tally[WAIT] += 1
 
 
 @jit
@@ -126,7 +126,7 @@ def drop_waiting(state: State, c: int, j: int) -> None:
             _hang(state, c, parent, low, b)
             parent, low, b = b, True, state.jobs[b].low
     _hang(state, c, parent, low, a if a >= 0 else b)
-    state.count[WAIT] -= 1
+    state.tally[WAIT] -= 1
     if state.classes[c].root < 0:
         _close_class(state, c)
 
@@ -154,12 +154,12 @@ def next_waiting(state: State, c: int, j: int) -> int:
 
 @jit
 def _open_class(state: State, c: int) -> None:
-    k = state.count[CLASSES]
+    k = state.tally[CLASSES]
     while k > 0 and state.classes[k - 1].open > c:
         state.classes[k].open = state.classes[k - 1].open
         k -= 1
     state.classes[k].open = c
-    state.count[CLASSES] += 1
+    state.tally[CLASSES] += 1
 
 
 @jit
@@ -167,17 +167,17 @@ def _close_class(state: State, c: int) -> None:
     k = 0
     while state.classes[k].open != c:
         k += 1
-    state.count[CLASSES] -= 1
-    for i in range(k, state.count[CLASSES]):
+    state.tally[CLASSES] -= 1
+    for i in range(k, state.tally[CLASSES]):
         state.classes[i].open = state.classes[i + 1].open
 
 
 @jit
 def list_waiting(state: State) -> NDArray[np.int64]:
     """All waiting jobs, class by class, in order."""
-    ids = np.empty(state.count[WAIT], np.int64)
+    ids = np.empty(state.tally[WAIT], np.int64)
     n = 0
-    for i in range(state.count[CLASSES]):
+    for i in range(state.tally[CLASSES]):
         j = first_waiting(state, state.classes[i].open)
         while j >= 0:
             ids[n] = j

@@ -6,10 +6,23 @@ import numpy as np
 from numba import types
 
 from headway.core.actions import ACTIONS_TYPE, ROWS, Actions, clear, copy_row
-from headway.core.events import CROSSED, ENDED, PACK, RESERVE, RESIZE, START, STARTED, STOP, STOPPED, SUBMITTED
+from headway.core.events import (
+    CROSSED,
+    ENDED,
+    HELD,
+    PACK,
+    RELEASED,
+    RESERVE,
+    RESIZE,
+    START,
+    STARTED,
+    STOP,
+    STOPPED,
+    SUBMITTED,
+)
 from headway.core.history import add_sample
 from headway.core.jit import jit
-from headway.core.jobs import COMPLETED, PENDING, RUNNING, STARTING, STOPPING, settle
+from headway.core.jobs import COMPLETED, ON_HOLD, PENDING, RUNNING, STARTING, STOPPING, settle
 from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_links, join_gpus, take_gpus, take_links
 from headway.core.levels import cross, crossing
 from headway.core.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
@@ -21,13 +34,13 @@ from headway.core.timers import set_timer
 @jit
 def class_of(job: Any, options: Options) -> int:
     """Jobs of one class find a place together or not at all: so many GPUs, and whether few nodes matter."""
-    return 2 * job.gpus + (job.skew > options.pack_limit)  # type: ignore[no-any-return]
+    return 2 * job.gpus + (job.skew > options.pack_limit)
 
 
 @jit
 def pinned(job: Any, now: float, options: Options) -> bool:
     """Whether a job with GPUs must keep them."""
-    return (  # type: ignore[no-any-return]
+    return (
         job.state == STARTING or not options.preempts or not job.preemptible or now < job.started + options.min_runtime
     )
 
@@ -38,6 +51,13 @@ def set_key(job: Any, now: float, options: Options, key: Any) -> None:
     job.k1, job.k2 = key(job, now, options)
     if job.state != PENDING and pinned(job, now, options):
         job.k1 = -np.inf
+
+
+@jit
+def set_rate(job: Any, now: float, rate: float) -> None:
+    """The job was seen to make headway at another speed from now on."""
+    settle(job, now)
+    job.rate = rate
 
 
 @jit
@@ -134,9 +154,11 @@ def record(
     crossed = kind == CROSSED and crossing(job, now, options) <= now
     _leave(state, options, job, j)
     settle(job, now)
-    if kind == SUBMITTED:
+    if kind == SUBMITTED or kind == RELEASED:
         job.state = PENDING
         job.queued = now
+    elif kind == HELD:
+        job.state = ON_HOLD
     elif kind == START or kind == PACK:
         _start(state, job, j, now, given, row)
     elif kind == STARTED:
@@ -150,7 +172,7 @@ def record(
         job.gpus = given.seats[given.rows[row].seat_at].gpus
     elif kind == RESERVE:
         # Without room left for it, the job simply has no promise.
-        job.promise = state.promises.count[ROWS] - 1 if copy_row(given, row, state.promises) else -1
+        job.promise = state.promises.tally[ROWS] - 1 if copy_row(given, row, state.promises) else -1
     elif kind == STOPPED or kind == ENDED:
         if job.state == STOPPING:
             end_stopping(state, job)
@@ -164,7 +186,7 @@ def record(
             if not job.resizing:
                 job.queued = now
             job.resizing = 0
-        if state.count[STOPPING_JOBS] == 0:
+        if state.tally[STOPPING_JOBS] == 0:
             clear(state.promises)  # nothing is being freed any more: they are moot
     elif crossed:
         cross(job, options)

@@ -28,7 +28,7 @@ def open_rooms(state: State, first: int, everything: bool) -> None:
         leaf.now = leaf.free
         leaf.soon = leaf.free | leaf.stopping
         leaf.target = leaf.soon
-    for i in range(first, state.count[RUN]):
+    for i in range(first, state.tally[RUN]):
         job = state.jobs[state.run[i]]
         seat = -1 if everything else job.seat
         while seat >= 0:
@@ -39,8 +39,8 @@ def open_rooms(state: State, first: int, everything: bool) -> None:
         while entry >= 0:
             state.leaves[state.held_links[entry].leaf].target |= state.held_links[entry].mask
             entry = state.held_links[entry].next
-    state.count[SPARE] = spare
-    state.count[EVICTED] = 0
+    state.tally[SPARE] = spare
+    state.tally[EVICTED] = 0
 
 
 @jit
@@ -75,7 +75,7 @@ def withdraw(state: State, places: Actions, row: int, within: int) -> None:
         node.target -= gpus
         node.soon -= gpus if within <= SOON else 0
         node.now -= gpus if within == NOW else 0
-        state.count[SPARE] -= gpus
+        state.tally[SPARE] -= gpus
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
         leaf, mask = state.leaves[places.links[k].leaf], places.links[k].mask
         leaf.target &= ~mask
@@ -111,22 +111,22 @@ def keep(state: State, job: Any) -> bool:
     while entry >= 0:
         state.leaves[state.held_links[entry].leaf].target &= ~state.held_links[entry].mask
         entry = state.held_links[entry].next
-    state.count[SPARE] -= job.gpus
+    state.tally[SPARE] -= job.gpus
     return True
 
 
 @jit
 def open_classes(state: State) -> None:
     """Put the first job of every class at its head."""
-    state.count[OPEN] = state.count[CLASSES]
-    for i in range(state.count[CLASSES]):
+    state.tally[OPEN] = state.tally[CLASSES]
+    for i in range(state.tally[CLASSES]):
         state.classes[i].id = state.classes[i].open
         state.classes[i].head = first_waiting(state, state.classes[i].open)
 
 
 @jit
 def close_class(state: State, i: int) -> None:
-    state.count[OPEN] -= 1
-    for k in range(i, state.count[OPEN]):
+    state.tally[OPEN] -= 1
+    for k in range(i, state.tally[OPEN]):
         state.classes[k].id = state.classes[k + 1].id
         state.classes[k].head = state.classes[k + 1].head

@@ -37,7 +37,7 @@ HELD_LINK: Final = np.dtype([("mask", "u8"), ("leaf", "i4"), ("next", "i4")])
 CLASS: Final = np.dtype([("root", "i4"), ("open", "i4"), ("id", "i4"), ("head", "i4")])
 TIMER: Final = np.dtype([("at", "f8"), ("what", "i8")])
 
-# Positions in State.count; the last three are scratch: GPUs left to seat, open classes, whether someone lost a seat.
+# Positions in State.tally; the last three are scratch: GPUs left to seat, open classes, whether someone lost a seat.
 RUN, WAIT, CLASSES, TIMERS, FREE, STOPPING_JOBS, SPARE_LINK, SPARE, OPEN, EVICTED = range(10)
 
 
@@ -55,7 +55,7 @@ class State(NamedTuple):
     timers: NDArray[Any]
     promises: Actions  # places that are being freed for waiting jobs
     bad_pairs: NDArray[np.int8]  # models that proved bad partners on one GPU, by row of the profile table
-    count: NDArray[np.int64]
+    tally: NDArray[np.int64]
 
 
 def new_state(

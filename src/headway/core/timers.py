@@ -52,33 +52,33 @@ def set_timer(state: State, j: int, at: float) -> None:
     state.jobs[j].change_at = at
     if at == np.inf:
         return
-    if state.count[TIMERS] == len(state.timers):
+    if state.tally[TIMERS] == len(state.timers):
         _compact(state)
-    push(state.timers, state.count[TIMERS], at, j)
-    state.count[TIMERS] += 1
+    push(state.timers, state.tally[TIMERS], at, j)
+    state.tally[TIMERS] += 1
 
 
 @jit
 def _compact(state: State) -> None:
     """Drop the entries that no longer hold."""
-    n, state.count[TIMERS] = state.count[TIMERS], 0
+    n, state.tally[TIMERS] = state.tally[TIMERS], 0
     for i in range(n):
         at, j = state.timers[i].at, state.timers[i].what
         if state.jobs[j].change_at == at:
-            push(state.timers, state.count[TIMERS], at, j)
-            state.count[TIMERS] += 1
-    assert state.count[TIMERS] < len(state.timers)
+            push(state.timers, state.tally[TIMERS], at, j)
+            state.tally[TIMERS] += 1
+    assert state.tally[TIMERS] < len(state.timers)
 
 
 @jit
 def next_timer(state: State) -> float:
     """When the next valid timer rings; drops those before it that no longer hold."""
-    while state.count[TIMERS] > 0:
+    while state.tally[TIMERS] > 0:
         at = state.timers[0].at
         if state.jobs[state.timers[0].what].change_at == at:
-            return at  # type: ignore[no-any-return]
-        pop(state.timers, state.count[TIMERS])
-        state.count[TIMERS] -= 1
+            return at
+        pop(state.timers, state.tally[TIMERS])
+        state.tally[TIMERS] -= 1
     return np.inf
 
 
@@ -89,6 +89,6 @@ def due(state: State, now: float) -> int:
         return -1
     j = state.timers[0].what
     state.jobs[j].change_at = np.inf
-    pop(state.timers, state.count[TIMERS])
-    state.count[TIMERS] -= 1
-    return j  # type: ignore[no-any-return]
+    pop(state.timers, state.tally[TIMERS])
+    state.tally[TIMERS] -= 1
+    return j

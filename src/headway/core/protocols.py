@@ -1,0 +1,138 @@
+"""What a policy and a placement are. Both are small values; the engine compiles their one function.
+
+A policy is a key: how one job sorts now, smallest first, and when that changes by itself. `key(job, now, options) -> (first, second)`
+and `change(job, now, options) -> time` are expressions over the job's row. Ties go to the job submitted first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit, objmode
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+from numpy.typing import NDArray
+
+from headway.core.jit import jit
+from headway.core.levels import never
+from headway.core.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options, history, options
+from headway.core.state import PLACE_SIGNATURE
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When jobs run."""
+
+    name: str
+    key: Any
+    change: Any = never
+    preempts: bool = True
+    blocks: bool = False  # head-of-line blocking
+    moving: bool = False  # keys of running jobs change as they run
+    learns: bool = False  # keys change with the jobs that ended
+    oracle: bool = False  # may read the work left, which only a simulator knows
+    packs: bool = False
+    migrates: bool = False
+    quantum: float = np.inf
+    turn: float = 0.0  # seconds a job runs at least before it may lose its GPUs
+    thresholds: tuple[float, ...] = ()
+    promote: float = np.inf
+    samples: NDArray[np.float64] | None = None  # a given distribution of GPU-seconds, for policies that learn
+    plotted: bool = False
+    # An elastic policy says how many GPUs each active job gets: allot(view) -> {job: GPUs}; see policies/optimus.py.
+    allot: Callable[..., dict[int, int]] | None = None
+
+    def options(self, jobs: int, min_runtime: float = 0.0, **placement: Any) -> Options:
+        """The options of a run of so many jobs under this policy."""
+        return options(
+            thresholds=np.array([*self.thresholds, np.inf]),
+            promote=float(self.promote),
+            quantum=float(self.quantum),
+            min_runtime=float(max(min_runtime, self.turn)),
+            preempts=self.preempts,
+            blocks=self.blocks,
+            moving=self.moving,
+            learns=self.learns,
+            plotted=self.plotted,
+            packs=self.packs,
+            migrates=self.migrates,
+            elastic=self.allot is not None,
+            history=history(self.samples, jobs) if self.learns else history(np.zeros(0)),
+            **placement,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where jobs run. `place` is described at PLACE_SIGNATURE (core/state.py)."""
+
+    name: str
+    place: Any
+    by_class: bool = True  # treats all jobs of one size (and skew) alike
+    pack_limit: float = np.inf
+    needs_fabric: bool = False
+
+
+@cache
+def key_function(function: Callable[..., Any]) -> Any:
+    """Compile a policy's key; one that numba cannot compile is called back from compiled code, slower."""
+    return _compiled(function, KEY_SIGNATURE, _call_back_key)
+
+
+@cache
+def change_function(function: Callable[..., Any]) -> Any:
+    """Compile a policy's change in the same way."""
+    return _compiled(function, CHANGE_SIGNATURE, _call_back_change)
+
+
+@cache
+def place_function(function: Callable[..., Any]) -> Any:
+    """Compile a placement in the same way."""
+    return _compiled(function, PLACE_SIGNATURE, _call_back_place)
+
+
+def _compiled(function: Any, signature: Any, call_back: Callable[..., Any]) -> Any:
+    if isinstance(function, Dispatcher):
+        if signature in function.nopython_signatures:
+            return function
+        function = function.py_func
+    try:
+        return jit(signature)(function)
+    except (NumbaError, TypeError, AttributeError):
+        return call_back(function)
+
+
+def _call_back_key(function: Callable[..., Any]) -> Any:
+    def pair(job: Any, now: float, given: Options) -> tuple[float, float]:
+        first, second = function(job, now, given)
+        return float(first), float(second)
+
+    @njit(KEY_SIGNATURE)
+    def key(job: Any, now: float, given: Options) -> tuple[float, float]:
+        with objmode(first="float64", second="float64"):
+            first, second = pair(job, now, given)
+        return first, second
+
+    return key
+
+
+def _call_back_change(function: Callable[..., Any]) -> Any:
+    @njit(CHANGE_SIGNATURE)
+    def change(job: Any, now: float, given: Options) -> float:
+        with objmode(at="float64"):
+            at = float(function(job, now, given))
+        return at
+
+    return change
+
+
+def _call_back_place(function: Callable[..., Any]) -> Any:
+    @njit(PLACE_SIGNATURE)
+    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, given: Options, seed: int, out: Any) -> bool:
+        with objmode(placed="boolean"):
+            placed = bool(function(nodes, leaves, fewest, job, j, given, seed, out))
+        return placed
+
+    return place

@@ -1,0 +1,51 @@
+"""consolidated: as few nodes as possible, and among those the fullest that will do (best fit)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.core.actions import ROWS, SEATS, Actions, add_seat, forget
+from headway.core.jit import jit
+from headway.core.options import Options
+from headway.core.protocols import Placement
+from headway.core.state import PLACE_SIGNATURE
+
+
+@jit
+def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
+    """Place on the fewest nodes that can hold the job, at most `most`: whole nodes first, the rest by best fit."""
+    need = gpus
+    while need > 0:
+        tight, large = -1, -1
+        for x in range(len(nodes)):
+            offer = nodes[x].offer
+            if offer >= need and (tight < 0 or offer < nodes[tight].offer):
+                tight = x
+            if offer > 0 and (large < 0 or offer > nodes[large].offer):
+                large = x
+        x = tight if tight >= 0 else large
+        if x < 0 or out.tally[SEATS] - out.rows[out.tally[ROWS]].seat_at == most:
+            forget(out)
+            return False
+        take = min(need, nodes[x].offer)
+        add_seat(out, x, take)
+        nodes[x].offer -= take
+        need -= take
+    return True
+
+
+@jit(PLACE_SIGNATURE)
+def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+    """On the fewest nodes that this cluster could ever hold it on, or not at all."""
+    return fewest_on_offer(nodes, job.gpus, fewest[job.gpus], out)
+
+
+@jit(PLACE_SIGNATURE)
+def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+    """On the fewest nodes that can be had now."""
+    return fewest_on_offer(nodes, job.gpus, len(nodes), out)
+
+
+def make(given: Mapping[str, str]) -> Placement:
+    """With `strict=no`, the fewest nodes available now."""
+    strict = given.get("strict", "yes") == "yes"
+    return Placement("consolidated", strictly if strict else softly)

@@ -1,0 +1,25 @@
+"""From what a person writes to a placement: a name with options."""
+
+import importlib
+from dataclasses import replace
+from typing import Any
+
+from headway.core import spec as specs
+from headway.core.errors import BadInput, unknown
+from headway.core.protocols import Placement
+from headway.placement import TABLE
+
+
+def find_placement(spec: str | Placement | Any) -> Placement:
+    """The placement for a spec such as ``consolidated?strict=no``."""
+    if isinstance(spec, Placement):
+        return spec
+    name, given = specs.split(spec)
+    if name not in TABLE:
+        raise unknown("placement", name, TABLE)
+    module, _, known = TABLE[name]
+    specs.check(given, known, f"placement {name}")
+    if given.get("strict", "yes") not in ("yes", "no"):
+        raise BadInput(f"strict={given['strict']} must be yes or no")
+    made: Placement = importlib.import_module(f"headway.placement.{module}").make(given)
+    return replace(made, name=spec)

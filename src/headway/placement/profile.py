@@ -1,0 +1,63 @@
+"""profile: Tiresias's placement by the model's profile (section 3.4).
+
+A model whose largest tensor is a large part of it suffers when its workers are apart: it gets as few nodes as possible. Any other
+job goes where it least fragments the cluster: the fullest nodes first. The paper prints neither the formula of the skew nor PACKLIMIT:
+largest tensor / model size, and any cut between 14.6 % and 61 % separates its two groups of models; ours lies between.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.core import spec as specs
+from headway.core.actions import Actions, add_seat
+from headway.core.jit import jit
+from headway.core.options import Options
+from headway.core.protocols import Placement
+from headway.core.state import PLACE_SIGNATURE
+from headway.placement.consolidated import fewest_on_offer
+from headway.placement.spread import on_offer
+
+PACK_LIMIT = 0.35  # between GoogleNet's 0.146 and AlexNet's 0.61 (Tiresias, table 3)
+
+
+@jit
+def leftovers(nodes: Any, gpus: int, out: Actions) -> bool:
+    """One node that it fills best, else the fullest nodes first."""
+    if on_offer(nodes) < gpus:
+        return False
+    if fewest_on_offer(nodes, gpus, 1, out):
+        return True
+    need = gpus
+    while need > 0:
+        least = -1
+        for x in range(len(nodes)):
+            if nodes[x].offer > 0 and (least < 0 or nodes[x].offer < nodes[least].offer):
+                least = x
+        take = min(need, nodes[least].offer)
+        add_seat(out, least, take)
+        nodes[least].offer -= take
+        need -= take
+    return True
+
+
+@jit(PLACE_SIGNATURE)
+def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+    """Skewed models on the fewest nodes possible, or not at all."""
+    if job.skew > options.pack_limit:
+        return fewest_on_offer(nodes, job.gpus, fewest[job.gpus], out)
+    return leftovers(nodes, job.gpus, out)
+
+
+@jit(PLACE_SIGNATURE)
+def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+    """Skewed models on the fewest nodes that can be had now."""
+    if job.skew > options.pack_limit:
+        return fewest_on_offer(nodes, job.gpus, len(nodes), out)
+    return leftovers(nodes, job.gpus, out)
+
+
+def make(given: Mapping[str, str]) -> Placement:
+    """`packlimit`: the skew above which a job is kept together; `strict=no`: on the fewest nodes available now."""
+    limit = specs.number(given, "packlimit") if "packlimit" in given else PACK_LIMIT
+    strict = given.get("strict", "yes") == "yes"
+    return Placement("profile", strictly if strict else softly, pack_limit=limit)

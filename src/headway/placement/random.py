@@ -1,0 +1,37 @@
+"""random: any free GPUs, all alike. Drawn from seed, job and attempt, so that a run can be repeated."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.core.actions import Actions, add_seat
+from headway.core.jit import jit
+from headway.core.options import Options
+from headway.core.order import priority
+from headway.core.protocols import Placement
+from headway.core.state import PLACE_SIGNATURE
+from headway.placement.spread import on_offer
+
+
+@jit(PLACE_SIGNATURE)
+def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+    """Go over the nodes; each GPU on offer is taken with the chance that makes all choices equally likely."""
+    free = on_offer(nodes)
+    if free < job.gpus:
+        return False
+    need, draw = job.gpus, priority(seed + 1) ^ priority(1000003 * j + job.attempt)
+    for x in range(len(nodes)):
+        take = 0
+        for _ in range(nodes[x].offer):
+            draw = priority(draw)
+            if draw % free < need:
+                take += 1
+                need -= 1
+            free -= 1
+        if take > 0:
+            add_seat(out, x, take)
+    return True
+
+
+def make(given: Mapping[str, str]) -> Placement:
+    """No options."""
+    return Placement("random", place)

@@ -1,0 +1,49 @@
+"""spread: one GPU after the other from the node with most left. Never refuses while enough GPUs are free."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.core.actions import Actions, add_seat
+from headway.core.jit import jit
+from headway.core.options import Options
+from headway.core.protocols import Placement
+from headway.core.state import PLACE_SIGNATURE
+
+
+@jit
+def on_offer(nodes: Any) -> int:
+    """GPUs on offer in all."""
+    total = 0
+    for x in range(len(nodes)):
+        total += nodes[x].offer
+    return total
+
+
+@jit(PLACE_SIGNATURE)
+def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+    """Level the nodes down: find how far, then take what stands above that level."""
+    if on_offer(nodes) < job.gpus:
+        return False
+    level, above = 0, 0
+    for x in range(len(nodes)):
+        level = max(level, nodes[x].offer)
+    while above < job.gpus:
+        level -= 1
+        above = 0
+        for x in range(len(nodes)):
+            above += max(0, nodes[x].offer - level)
+    # The last layer may be larger than needed: the nodes at the end of the list keep theirs.
+    surplus = above - job.gpus
+    for x in range(len(nodes) - 1, -1, -1):
+        take = max(0, nodes[x].offer - level)
+        if take > 0 and surplus > 0:
+            take -= 1
+            surplus -= 1
+        if take > 0:
+            add_seat(out, x, take)
+    return True
+
+
+def make(given: Mapping[str, str]) -> Placement:
+    """No options."""
+    return Placement("spread", place)

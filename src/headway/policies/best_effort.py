@@ -1,0 +1,14 @@
+"""best-effort: first come, first served, without preemption; a job that does not fit is passed over."""
+
+from typing import Any
+
+from headway.core.options import Options
+from headway.core.protocols import Policy
+
+
+def key(job: Any, now: float, options: Options) -> tuple[float, float]:
+    """By time of submission."""
+    return job.submit, 0.0
+
+
+POLICY = Policy("best-effort", key, preempts=False)

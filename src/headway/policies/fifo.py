@@ -1,0 +1,14 @@
+"""fifo: first come, first served, without preemption; a job that does not fit holds up those behind it (YARN's capacity scheduler)."""
+
+from typing import Any
+
+from headway.core.options import Options
+from headway.core.protocols import Policy
+
+
+def key(job: Any, now: float, options: Options) -> tuple[float, float]:
+    """By time of submission."""
+    return job.submit, 0.0
+
+
+POLICY = Policy("fifo", key, preempts=False, blocks=True)

@@ -1,0 +1,23 @@
+"""gandiva: time-slicing (Xiao et al., OSDI'18, section 3): every job has its turn, in the order in which they lost the last one.
+
+When the cluster is full, a job is packed on the GPUs of another of the same size; a pair that makes less headway than one job alone is
+parted after a turn and its models are not tried again. A job scattered over nodes moves together when there is room.
+"""
+
+from typing import Any
+
+from headway.core.jobs import PENDING
+from headway.core.options import Options
+from headway.core.protocols import Policy
+
+TURN_S = 60.0  # Gandiva's time slice, section 3.1
+
+
+def key(job: Any, now: float, options: Options) -> tuple[float, float]:
+    """By the moment at which a job began to wait; one that runs began at the end of its turn."""
+    if job.state == PENDING:
+        return job.queued, 0.0
+    return job.started + options.quantum, 0.0
+
+
+POLICY = Policy("gandiva", key, moving=True, packs=True, migrates=True, quantum=TURN_S, turn=TURN_S)

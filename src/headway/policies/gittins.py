@@ -1,0 +1,21 @@
+"""gittins: 2D-Gittins index from the GPU-time of jobs that ended (Tiresias, section 3.2.2). Never from the future.
+
+The index as printed in the paper; `index=plotted` is the curve its slides draw (docs/decisions/0004-gittins.md).
+"""
+
+from typing import Any
+
+from headway.core.history import gittins
+from headway.core.jobs import served
+from headway.core.options import Options
+from headway.core.protocols import Policy
+
+
+def key(job: Any, now: float, options: Options) -> tuple[float, float]:
+    """By index, highest first; where nothing is known, by attained service, after the others."""
+    attained = served(job, now)
+    index = gittins(options.history, attained, options.plotted)
+    return -index, attained if index == 0.0 else 0.0
+
+
+POLICY = Policy("gittins", key, moving=True, learns=True, quantum=60.0)

@@ -1,0 +1,15 @@
+"""las: least attained service by time alone: the job that ran the shortest so far."""
+
+from typing import Any
+
+from headway.core.jobs import ran
+from headway.core.options import Options
+from headway.core.protocols import Policy
+
+
+def key(job: Any, now: float, options: Options) -> tuple[float, float]:
+    """By seconds run."""
+    return ran(job, now), 0.0
+
+
+POLICY = Policy("las", key, moving=True, quantum=60.0)

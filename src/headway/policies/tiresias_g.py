@@ -1,0 +1,26 @@
+"""tiresias-g: discretised 2D-Gittins (Tiresias, section 3.2.3).
+
+Queues as in tiresias-l. All but the last are sorted by the Gittins index with the queue's upper bound as the service quantum; the last
+is first come, first served by first start.
+"""
+
+from typing import Any
+
+from headway.core.history import gittins_within
+from headway.core.jobs import served
+from headway.core.levels import crossing
+from headway.core.options import Options
+from headway.core.protocols import Policy
+from headway.policies.tiresias_l import THRESHOLD_GPU_S
+
+
+def key(job: Any, now: float, options: Options) -> tuple[float, float]:
+    """By queue, then by index (attained service where nothing is known), or first start in the last queue."""
+    if job.level == len(options.thresholds) - 1:
+        return float(job.level), job.first
+    attained = served(job, now)
+    index = gittins_within(options.history, attained, options.thresholds[job.level])
+    return float(job.level), -index if index > 0.0 else attained
+
+
+POLICY = Policy("tiresias-g", key, change=crossing, moving=True, learns=True, thresholds=(THRESHOLD_GPU_S,))

@@ -1,0 +1,45 @@
+"""Loss curves of simulated jobs: what a job reports as it trains, for policies that predict from it (Optimus).
+
+A job of work L follows loss(x) = 1 / (a x + 1) + c in work x, with a such that its relative improvement has become small at the end, as in
+Optimus (Peng et al., EuroSys'18, section 3.1). Reports are noisy; and a third of the jobs drop a step at an unforeseeable point, as they
+do when the learning rate is cut: there the prediction is wrong, which is the weakness that Tiresias points at (section 2.2).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+REPORTS = 20  # how many reports a prediction looks at
+NOISE = 0.02
+STEPPED_SHARE = 1 / 3
+# At the end of the work, the curve falls by this much a per cent of the work: the convergence test of a user.
+CONVERGED = 1e-3
+
+
+class LossCurves:
+    """Curves of all jobs, drawn from a seed."""
+
+    def __init__(self, work: NDArray[np.float64], seed: int) -> None:
+        random = np.random.default_rng([seed, 1])
+        n = len(work)
+        self.work = work
+        self.floor = random.uniform(0.05, 0.3, n)
+        self.stepped = random.random(n) < STEPPED_SHARE
+        self.step_at = random.uniform(0.3, 0.8, n) * work
+        self.seed = seed
+
+    def reported(self, j: int, done: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Work and loss of the reports that job j has made by the time it has done so much. Never of what is to come."""
+        x = np.linspace(0.0, done, REPORTS)
+        # d loss / dx * L / 100 = CONVERGED at x = L gives the steepness; (a L + 1)^2 is about a L * 100 * ... for large a L.
+        steep = _steepness() / self.work[j]
+        loss = 1.0 / (steep * x + 1.0) + self.floor[j]
+        if self.stepped[j]:
+            loss = np.where(x >= self.step_at[j], loss * 0.6, loss)
+        noise = np.random.default_rng([self.seed, 2, j]).normal(0.0, NOISE, REPORTS)
+        return x, loss * (1.0 + noise)
+
+
+def _steepness() -> float:
+    """The k with k / (k + 1)^2 / 100 = CONVERGED: where loss 1 / (k x / L + 1) has converged at x = L."""
+    c = 100 * CONVERGED
+    return (1 - 2 * c + (1 - 4 * c) ** 0.5) / (2 * c)

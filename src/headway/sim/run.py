@@ -1,0 +1,180 @@
+"""Simulate: a workload on a cluster under a policy and a placement, from the first arrival to the last end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.cluster import Cluster
+from headway.core.engine import Engine
+from headway.core.errors import BadInput, HeadwayError
+from headway.core.journal import ENTRY, ROWS, SEATS, journal
+from headway.core.protocols import Placement, Policy
+from headway.core.state import State, new_state
+from headway.sim import profiles
+from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled
+from headway.sim.losses import LossCurves
+from headway.sim.workload import Workload
+from headway.sim.world import DONE, ROUNDS, World, new_world
+
+JOURNAL_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How the simulated world behaves: what a preemption costs and what spreading a job does to it."""
+
+    preemption_cost: float | None = 0.0  # seconds; None: by model
+    slowdown: bool = False  # by model
+    min_runtime: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished simulation: the job table at the end, the journal where it was kept, and the counts."""
+
+    workload: Workload
+    cluster: Cluster
+    policy: Policy
+    placement: Placement
+    setting: Setting
+    jobs: NDArray[Any]
+    entries: NDArray[Any]  # empty unless the journal was kept
+    seats: NDArray[np.int32]
+    events: int
+    decisions: int
+    preemption_cost_s: float
+    wall_s: float
+
+
+def impossible(workload: Workload, cluster: Cluster) -> NDArray[np.bool_]:
+    """Jobs that this cluster can never run."""
+    return workload.gpus > cluster.total
+
+
+def prepare(
+    workload: Workload, cluster: Cluster, policy: Policy, placement: Placement, setting: Setting
+) -> tuple[Engine, World]:
+    """The engine with its jobs in the table, and the world that knows the truth about them."""
+    if impossible(workload, cluster).any():
+        raise BadInput(f"{int(impossible(workload, cluster).sum())} jobs are larger than {cluster.name}")
+    n, gpus = len(workload), np.array(cluster.gpus)
+    slots = 2 if policy.packs else 1
+    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE))
+    options = policy.options(n, setting.min_runtime, by_class=placement.by_class, pack_limit=placement.pack_limit)
+    rows = profiles.rows_of(workload.model)
+    _fill(state, workload, rows, policy.oracle)
+    save_s, resume_s = _costs(rows, workload.gpus, setting.preemption_cost)
+    world = new_world(
+        workload.duration_s,
+        int(gpus.sum()) * slots,
+        save_s=save_s,
+        resume_s=resume_s,
+        apart=np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0,
+        speed=profiles.speeds(cluster.total) if policy.allot else None,
+        together=profiles.pair_speeds() if policy.packs else None,
+    )
+    if policy.allot is not None:
+        policy = _bind(policy, workload, setting)
+    return Engine(state, options, policy, placement, setting.seed), world
+
+
+def _fill(state: State, workload: Workload, rows: NDArray[np.int32], oracle: bool) -> None:
+    jobs = state.jobs
+    jobs["submit"] = jobs["since"] = workload.submit_s
+    jobs["asked"] = jobs["gpus"] = jobs["want"] = workload.gpus
+    jobs["model"] = rows
+    jobs["skew"] = profiles.column("skew")[rows]
+    if oracle:
+        jobs["left"] = workload.duration_s
+
+
+def _costs(rows: NDArray[np.int32], workers: NDArray[np.int32], cost: float | None) -> tuple[Any, Any]:
+    """Seconds to save and to resume, by job."""
+    if cost is not None:
+        return cost, 0.0
+    return profiles.column("save_s")[rows], profiles.resume_s(rows, workers)
+
+
+def _bind(policy: Policy, workload: Workload, setting: Setting) -> Policy:
+    """Give an elastic policy the loss curves that the jobs report, and how models scale."""
+    from dataclasses import replace
+
+    allot: Any = policy.allot
+    curves = LossCurves(workload.duration_s, setting.seed)
+    return replace(policy, allot=lambda state, now: allot(state, now, curves.reported, profiles.column("scaling")))
+
+
+def simulate_run(
+    workload: Workload,
+    cluster: Cluster,
+    policy: Policy,
+    placement: Placement,
+    setting: Setting | None = None,
+    *,
+    keep_journal: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Run to the end. `progress(ended, all)` is called now and then."""
+    setting = setting or Setting()
+    engine, world = prepare(workload, cluster, policy, placement, setting)
+    book = journal(engine.state, JOURNAL_ROWS, keep_journal)
+    kept: list[NDArray[Any]] = []
+    seats: list[NDArray[np.int32]] = []
+    began, noted = perf_counter(), 0
+    while True:
+        ended = drive_compiled(
+            engine.state,
+            engine.options,
+            engine.key,
+            engine.change,
+            engine.place,
+            engine.allot,
+            setting.seed,
+            world,
+            book,
+            engine._out,
+        )
+        n, m = int(book.tally[ROWS]), int(book.tally[SEATS])
+        if keep_journal:
+            part = book.rows[:n].copy()
+            part["seat_at"] += sum(map(len, seats))
+            kept.append(part)
+            seats.append(book.seats[:m].copy())
+        noted += n
+        book.tally[ROWS] = book.tally[SEATS] = 0
+        if progress:
+            progress(int(world.tally[DONE]), len(workload))
+        if ended != JOURNAL_FULL:
+            break
+    if ended != FINISHED:
+        raise _unfinished(ended, engine, world)
+    return Run(
+        workload,
+        cluster,
+        policy,
+        placement,
+        setting,
+        engine.state.jobs,
+        np.concatenate(kept) if kept else np.zeros(0, ENTRY),
+        np.concatenate(seats) if seats else np.zeros(0, np.int32),
+        noted,
+        int(world.tally[ROUNDS]),
+        float(world.clock[2]),
+        perf_counter() - began,
+    )
+
+
+def _unfinished(why: int, engine: Engine, world: World) -> HeadwayError:
+    left = len(engine.state.jobs) - int(world.tally[DONE])
+    if why == STUCK:
+        return BadInput(
+            f"{left} jobs can never start under this placement: nothing runs, nothing will end, and they find no place"
+        )
+    return HeadwayError(
+        f"time stands still at {world.clock[0]} s: the policy's change() keeps asking to be called at once"
+    )

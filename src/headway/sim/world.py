@@ -1,0 +1,199 @@
+"""The simulated world: a heap of future facts, and the truth about jobs that no manager knows: how much work is left.
+
+Kernels only; the compiled loop (sim/loop.py) and the Python loop (sim/world_python.py) call the same ones.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import typeof
+from numpy.typing import NDArray
+
+from headway.core.events import ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
+from headway.core.jit import jit
+from headway.core.jobs import RUNNING, STOPPING
+from headway.core.ledger import nodes_held
+from headway.core.record import set_rate
+from headway.core.state import TIMER, State
+from headway.core.timers import pop, push
+
+TRUTH: Final = np.dtype(
+    [
+        ("left", "f8"),  # work left as of `timed`, in seconds at rate 1
+        ("timed", "f8"),
+        ("save", "f8"),  # seconds from Stop to Stopped
+        ("resume", "f8"),  # seconds from Start to Started, but for the first start
+        ("apart", "f8"),  # speed on more nodes than needed
+        ("stamp", "i8"),  # a fact on the heap holds while it carries the job's stamp
+    ]
+)
+HEAP, NEXT, DONE, ROUNDS, FACTS = range(5)  # positions in World.tally
+STAMP_BITS: Final = 24
+JOB_BITS: Final = 32
+
+
+class World(NamedTuple):
+    """Truth by job, future facts, and the rates that follow from who shares what."""
+
+    truth: NDArray[Any]
+    heap: NDArray[Any]
+    speed: NDArray[np.float64]  # by model and GPUs: of elastic jobs
+    together: NDArray[np.float64]  # by two models: speed of the first when packed with the second
+    clock: NDArray[np.float64]  # now, when to wake, seconds lost to preemption
+    tally: NDArray[np.int64]
+
+
+def new_world(
+    duration_s: NDArray[np.float64],
+    seats: int,
+    *,
+    save_s: NDArray[np.float64] | float = 0.0,
+    resume_s: NDArray[np.float64] | float = 0.0,
+    apart: NDArray[np.float64] | float = 1.0,
+    speed: NDArray[np.float64] | None = None,
+    together: NDArray[np.float64] | None = None,
+) -> World:
+    """A world of jobs with these durations."""
+    truth = np.zeros(len(duration_s), TRUTH)
+    truth["left"] = duration_s
+    truth["save"], truth["resume"], truth["apart"] = save_s, resume_s, apart
+    return World(
+        truth,
+        np.zeros(8 * seats + 64, TIMER),
+        np.ones((1, 1)) if speed is None else speed,
+        np.ones((1, 1)) if together is None else together,
+        np.array([0.0, np.inf, 0.0]),
+        np.zeros(5, np.int64),
+    )
+
+
+WORLD_TYPE = typeof(new_world(np.ones(1), 1))
+
+
+@jit
+def _expect(world: World, at: float, kind: int, j: int) -> None:
+    """Put a fact on the heap; it orders equal times by kind, then by job."""
+    if world.tally[HEAP] == len(world.heap):
+        _compact(world)
+    stamp = world.truth[j].stamp & ((1 << STAMP_BITS) - 1)
+    push(world.heap, world.tally[HEAP], at, (kind << (JOB_BITS + STAMP_BITS)) | (j << STAMP_BITS) | stamp)
+    world.tally[HEAP] += 1
+
+
+@jit
+def _job(what: int) -> int:
+    return (what >> STAMP_BITS) & ((1 << JOB_BITS) - 1)
+
+
+@jit
+def _holds(world: World, what: int) -> bool:
+    mask = (1 << STAMP_BITS) - 1
+    return (world.truth[_job(what)].stamp & mask) == (what & mask)
+
+
+@jit
+def _compact(world: World) -> None:
+    n, world.tally[HEAP] = world.tally[HEAP], 0
+    for i in range(n):
+        at, what = world.heap[i].at, world.heap[i].what
+        if _holds(world, what):
+            push(world.heap, world.tally[HEAP], at, what)
+            world.tally[HEAP] += 1
+    assert world.tally[HEAP] < len(world.heap)
+
+
+@jit
+def _drop_first(world: World) -> None:
+    pop(world.heap, world.tally[HEAP])
+    world.tally[HEAP] -= 1
+
+
+@jit
+def next_time(state: State, world: World, wake: float) -> float:
+    """When something happens next: a fact, an arrival, or the moment to wake."""
+    while world.tally[HEAP] > 0 and not _holds(world, world.heap[0].what):
+        _drop_first(world)
+    at = wake
+    if world.tally[HEAP] > 0:
+        at = min(at, world.heap[0].at)
+    if world.tally[NEXT] < len(state.jobs):
+        at = min(at, state.jobs[world.tally[NEXT]].submit)
+    return at
+
+
+@jit
+def next_fact(world: World, now: float) -> tuple[int, int]:
+    """Take the next fact from the heap that is due by now: (kind, job), or (-1, -1)."""
+    while world.tally[HEAP] > 0 and world.heap[0].at <= now:
+        what = world.heap[0].what
+        _drop_first(world)
+        if _holds(world, what):
+            return what >> (JOB_BITS + STAMP_BITS), _job(what)
+    return -1, -1
+
+
+@jit
+def _rate(state: State, world: World, job: Any, truth: Any) -> float:
+    """The speed of a job where it is and beside whom it is."""
+    rate = 1.0
+    if job.gpus != job.asked:
+        rate = world.speed[job.model, job.gpus] / world.speed[job.model, job.asked]
+    if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.gpus]:
+        rate *= truth.apart
+    if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
+        rate *= world.together[job.model, state.jobs[job.partner].model]
+    return rate
+
+
+@jit
+def _advance(truth: Any, job: Any, now: float) -> None:
+    truth.left = max(0.0, truth.left - (now - truth.timed) * job.rate)
+    truth.timed = now
+
+
+@jit
+def _retime(state: State, world: World, j: int, now: float) -> None:
+    """A running job's speed may have changed: work out when it ends now."""
+    job, truth = state.jobs[j], world.truth[j]
+    rate = _rate(state, world, job, truth)
+    _advance(truth, job, now)
+    if rate != job.rate:
+        set_rate(job, now, rate)
+    truth.stamp += 1
+    _expect(world, now + truth.left / rate, ENDED, j)
+
+
+@jit
+def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
+    """Carry out an action that has been recorded. True: the job has started at once."""
+    job, truth = state.jobs[j], world.truth[j]
+    if kind == START or kind == PACK:
+        truth.stamp += 1
+        if job.attempt == 1 or truth.resume == 0.0:
+            return True
+        world.clock[2] += truth.resume
+        _expect(world, now + truth.resume, STARTED, j)
+    elif (kind == STOP or kind == RESIZE) and job.state == STOPPING:
+        _advance(truth, job, now)
+        truth.stamp += 1
+        world.clock[2] += truth.save
+        _expect(world, now + truth.save, STOPPED, j)
+        if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
+            _retime(state, world, job.partner, now)
+    return False
+
+
+@jit
+def learn(state: State, world: World, kind: int, j: int, partner: int, now: float) -> None:
+    """What a recorded fact about job j means for the world; `partner` is who shared its GPUs before."""
+    world.tally[FACTS] += 1
+    if kind == STARTED:
+        world.truth[j].timed = now
+        _retime(state, world, j, now)
+        partner = state.jobs[j].partner
+    elif kind == ENDED:
+        world.truth[j].stamp += 1
+        world.truth[j].left = 0.0
+        world.tally[DONE] += 1
+    if partner >= 0 and state.jobs[partner].state == RUNNING:
+        _retime(state, world, partner, now)
