@@ -147,12 +147,14 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
         raise BadInput(
             f"{gpus} GPUs can never be isolated on rails: whole servers of {unit} only, so {below} or {below + unit}"
         )
+    if fabric.ocs and gpus <= fabric.ocs.switches * fabric.ocs.spine_fibres:
+        return  # one spine takes any split over the leaves
     per_leaf = fabric.gpus_per_leaf
-    if method == "vclos" and not can_ever_fit(fabric.groups, per_leaf, fabric.uplinks, gpus // unit):
+    if not can_ever_fit(fabric.groups, per_leaf, fabric.uplinks, gpus // unit):
         below, above = possible_sizes(fabric.groups, per_leaf, fabric.uplinks, gpus // unit)
         near = " or ".join(str(size * unit) for size in (below, above) if size)
         raise BadInput(
-            f"{gpus} GPUs can never be isolated by vclos on {fabric.name}: no m <= {fabric.groups} leaves and n <= "
+            f"{gpus} GPUs can never be isolated by {method} on {fabric.name}: no m <= {fabric.groups} leaves and n <= "
             f"{min(per_leaf, fabric.uplinks)} with m*n = {gpus // unit}; the nearest sizes that fit are {near}"
         )
 
