@@ -15,6 +15,13 @@ def popcount(word: np.uint64) -> np.int64:
 
 
 @jit
+def copy_into(target: np.ndarray, source: np.ndarray, size: int) -> None:
+    """The first `size` entries; as a loop, because slice assignment takes seconds to compile."""
+    for i in range(size):
+        target[i] = source[i]
+
+
+@jit
 def common_to_at_least(words: np.ndarray, members: np.ndarray, size: int, least: int) -> np.uint64:
     """Bits set in at least `least` of the words[members[:size]].
 

@@ -12,7 +12,7 @@ spines: rank modulo width, link i of every leaf ending on the same spine.
 import numpy as np
 
 from headway.core.jit import jit
-from headway.network.bits import in_order
+from headway.network.bits import copy_into, in_order
 from headway.network.colouring import add_edge, connect, moved
 from headway.network.slices import (
     free_per_leaf,
@@ -79,7 +79,7 @@ def _pair(partner, leaf_free, gpus):  # type: ignore[no-untyped-def]
 def _fullest(give, gpus, out_leaves, out_counts):  # type: ignore[no-untyped-def]
     """The fewest leaves that give `gpus`, the fullest first, the last the tightest that has the rest. 0: not enough."""
     order = np.empty(give.size, np.int64)
-    fitting = in_order(give, 1, max(largest(give), 1), order)
+    fitting = in_order(give, np.int64(1), max(largest(give), 1), order)
     size, left = 0, gpus
     for i in range(fitting - 1, -1, -1):
         if left <= 0:
@@ -134,8 +134,9 @@ def _equal(usable, ports, gpus, block, out_leaves, out_counts, out_spines):  # t
             continue
         if not _spread_spines(ports, leaves, width, out_spines):
             continue
-        out_leaves[:leaves] = order[:leaves]
-        out_counts[:leaves] = width
+        copy_into(out_leaves, order, leaves)
+        for i in range(leaves):
+            out_counts[i] = width
         return leaves, width
     return 0, 0
 
@@ -240,8 +241,9 @@ def find_circuits(  # type: ignore[no-untyped-def]
         return NO_ROOM, 0, 0, 0
     old_partner, old_owner = partner.copy(), owner.copy()
     if not wire(partner, owner, leaves, fibres_per_spine, job, case, chosen[:size], counts[:size], width, spines):
-        partner[:] = old_partner
-        owner[:] = old_owner
+        for vertex in range(partner.shape[0]):
+            copy_into(partner[vertex], old_partner[vertex], partner.shape[1])
+            copy_into(owner[vertex], old_owner[vertex], partner.shape[1])
         return BLOCKED, 0, 0, 0
     moves = moved(old_partner, old_owner, partner, owner, leaves, out_moved)
     at = 0

@@ -13,6 +13,7 @@ works the edge is refused and told apart.
 import numpy as np
 
 from headway.core.jit import jit
+from headway.network.bits import copy_into
 
 BLOCKED = -1
 
@@ -75,7 +76,7 @@ def shortest_flip(partner, leaf, spine_vertex, path, best_path):  # type: ignore
             length = _chain(partner, spine_vertex, free_at_leaf, free_at_spine, leaf, path)
             if length >= 0 and (best < 0 or length < best):
                 best, at_leaf, at_spine = length, free_at_leaf, free_at_spine
-                best_path[: length + 1] = path[: length + 1]
+                copy_into(best_path, path, length + 1)
             if best == 1:  # the colour is taken at the spine, so no chain is shorter
                 return best, at_leaf, at_spine
     return best, at_leaf, at_spine
@@ -100,7 +101,7 @@ def add_edge(partner, owner, leaf, first_sub, subs, job):  # type: ignore[no-unt
         length, at_leaf, at_spine = shortest_flip(partner, leaf, vertex, path, best_path)
         if length >= 0 and (best < 0 or length < best):
             best, colour, other, chosen = length, at_leaf, at_spine, vertex
-            kept_path[: length + 1] = best_path[: length + 1]
+            copy_into(kept_path, best_path, length + 1)
     if chosen < 0:
         return BLOCKED
     _flip(partner, owner, kept_path, best, colour, other)

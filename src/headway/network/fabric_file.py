@@ -1,6 +1,15 @@
 """Reading fabrics: a YAML description, a real inventory of hosts and switches, or a preset's name.
 
-Every refusal names the file, the field and what would be right.
+Every refusal names the file, the field and what would be right. A leaf-spine with an OCS layer:
+
+    name: lab
+    kind: leaf-spine          # or rail (segments, servers_per_segment) or three-tier (pods, leaves_per_pod, ...)
+    leaves: 16
+    servers_per_leaf: 4
+    gpus_per_server: 8
+    spines: 8
+    spine_ports: 64           # checked against what the spines need
+    ocs: {switches: 32, spine_fibres: 2}
 """
 
 import csv
@@ -36,7 +45,7 @@ class ServerFile(BaseModel):
 
 
 class FabricFile(BaseModel):
-    """A fabric as written in YAML; see docs for an example of every kind."""
+    """A fabric as written in YAML."""
 
     model_config = ConfigDict(extra="forbid")
     name: str = "fabric"

@@ -11,7 +11,7 @@ needs only the rest is the tightest that has it.
 import numpy as np
 
 from headway.core.jit import jit
-from headway.network.bits import in_order
+from headway.network.bits import copy_into, in_order
 from headway.network.search import cheapest_common
 from headway.network.slices import (
     NO_ROOM,
@@ -39,7 +39,7 @@ def fewest_leaves(masks, leaf_free, width, gpus, most, budget, out_leaves):  # t
         # Fullest first; of those that fill the width, the tighter leaf.
         key[leaf] = leaf_free[leaf] - width if leaf_free[leaf] >= width else most_free + width - leaf_free[leaf]
     order = np.empty(masks.size, np.int64)
-    size = in_order(key, 0, most_free + width - 1, order)  # leaves with nothing free have a larger key
+    size = in_order(key, np.int64(0), most_free + width - 1, order)  # leaves with nothing free have a larger key
     cost = np.ones(masks.size, np.int64)
     return cheapest_common(masks, gain, cost, order, size, gpus, width, most + 1, budget, out_leaves)
 
@@ -64,7 +64,7 @@ def _tighten_last(masks, leaf_free, width, gpus, links, chosen):  # type: ignore
 @jit
 def find_padded(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out_counts, out_masks):  # type: ignore[no-untyped-def]
     """Padded vClos for `gpus` GPUs: arguments and returns as `slices.find_slice`; `width` is the modulus M."""
-    out_masks[:] = np.uint64(0)
+    out_masks.fill(np.uint64(0))
     starts = leaf_starts(node_leaf, masks.size)
     leaf_free = free_per_leaf(free_gpus, node_leaf, masks.size)
     entries = within_one_leaf(free_gpus, node_leaf, leaf_free, starts, gpus, out_nodes, out_counts)
@@ -86,7 +86,7 @@ def find_padded(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out
         proven = proven and complete
         if found:
             best_size, best_width, held, best_links = found, width, found * width, links
-            best[:found] = trial[:found]
+            copy_into(best, trial, found)
         if held == gpus or not complete:
             break
     if not best_size:
@@ -95,7 +95,7 @@ def find_padded(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out
     rest = _tighten_last(masks, leaf_free, best_width, gpus, spines, best[:best_size])
     last = best[best_size - 1]
     order = np.empty(best_size, np.int64)
-    in_order(best[:best_size], 0, masks.size, order)
+    in_order(best[:best_size], np.int64(0), masks.size, order)
     at = 0
     for i in order:
         leaf = best[i]

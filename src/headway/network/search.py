@@ -18,7 +18,7 @@ Adversarial link matrices can make this exponential: `budget` bounds the nodes, 
 import numpy as np
 
 from headway.core.jit import jit
-from headway.network.bits import common_to_at_least, popcount
+from headway.network.bits import common_to_at_least, copy_into, popcount
 
 DEEPEST = 66  # every step down removes at least one of 64 spines
 
@@ -81,7 +81,7 @@ def cheapest_common(masks, gain, cost, order, size, need, width, limit, budget, 
     excluded = np.empty(max(size, 1), np.uint64)  # masks of the leaves ruled out on the path to the current node
     excluded_len = np.empty(DEEPEST, np.int64)
     latest = np.zeros(DEEPEST, np.uint64)  # the mask to write back as last excluded when a slot is resumed
-    members[0, :size] = order[:size]
+    copy_into(members[0], order, size)
     sizes[0], allowed_at[0], excluded_len[0] = size, ~np.uint64(0), 0
     found, best, links, nodes, top = 0, np.int64(limit), np.uint64(0), 0, 0
     while top >= 0:
@@ -104,7 +104,7 @@ def cheapest_common(masks, gain, cost, order, size, need, width, limit, budget, 
             continue
         if popcount(shared) >= width:
             found, best, links = count, price, shared
-            out_leaves[:count] = members[top, :count]
+            copy_into(out_leaves, members[top], count)
             top -= 1
             continue
         child = masks[branch] & allowed

@@ -20,7 +20,7 @@ PLACED = 1
 UNDECIDED = 2  # the node budget ended before any slice of the shape was found: ask the MILP
 UNPROVEN = 3  # a slice was found, but the budget ended before it was proven the cheapest of its shape
 
-NODE_BUDGET = 4000  # nodes; at 1 us a node and 256 leaves it keeps the worst case below 10 ms (bench/fabric.py)
+NODE_BUDGET = 8000  # nodes; about 1 us each, which keeps the worst case below 10 ms at 256 leaves (bench/fabric.py)
 
 
 UNLIMITED = 1 << 62
@@ -138,7 +138,7 @@ def within_one_leaf(free_gpus, node_leaf, leaf_free, starts, gpus, out_nodes, ou
             best = leaf
     if best < 0:
         return 0
-    return take_in_leaf(free_gpus, starts[best], starts[best + 1], gpus, out_nodes, out_counts, 0)
+    return take_in_leaf(free_gpus, starts[best], starts[best + 1], gpus, out_nodes, out_counts, np.int64(0))
 
 
 @jit
@@ -172,7 +172,7 @@ def equal_shape(masks, leaf_free, width, leaves, budget, out_leaves):  # type: i
     order = np.empty(masks.size, np.int64)
     size = in_order(leaf_free, width, largest(leaf_free), order)
     gain = np.ones(masks.size, np.int64)
-    return cheapest_common(masks, gain, leaf_free, order, size, leaves, width, UNLIMITED, budget, out_leaves)
+    return cheapest_common(masks, gain, leaf_free, order, size, leaves, width, np.int64(UNLIMITED), budget, out_leaves)
 
 
 @jit
@@ -183,7 +183,7 @@ def find_slice(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out_
     (as long as there are leaves) the links to reserve. `width` is n, the modulus of the routing rule; 0 if no link is
     needed. `block` restricts the shape to one that keeps blocks of that many ranks clean (0: any).
     """
-    out_masks[:] = np.uint64(0)
+    out_masks.fill(np.uint64(0))
     starts = leaf_starts(node_leaf, masks.size)
     leaf_free = free_per_leaf(free_gpus, node_leaf, masks.size)
     entries = within_one_leaf(free_gpus, node_leaf, leaf_free, starts, gpus, out_nodes, out_counts)
@@ -212,7 +212,7 @@ def find_slice(free_gpus, node_leaf, masks, gpus, block, budget, out_nodes, out_
 def _write(free_gpus, starts, chosen, width, spines, out_nodes, out_counts, out_masks):  # type: ignore[no-untyped-def]
     """Servers leaf by leaf and the links of each leaf."""
     order = np.empty(chosen.size, np.int64)
-    in_order(chosen, 0, starts.size, order)
+    in_order(chosen, np.int64(0), starts.size, order)
     at = 0
     for i in order:
         leaf = chosen[i]
