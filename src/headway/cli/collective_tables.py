@@ -70,22 +70,21 @@ def show_comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[
     console = Console()
     first = rows[0][0]
     console.print(
-        f"[bold]{first.collective}[/] of {size_text(first.size_bytes)}: time, and utilisation (ideal over time)"
+        f"[bold]{first.collective}[/] of {size_text(first.size_bytes)}: time in ms, and utilisation (ideal over time)"
     )
-    table = Table("topology", "ideal", "limit", box=None, pad_edge=False)
-    for mean in summary:
-        table.add_column(mean["method"])
+    table = Table(box=None, pad_edge=False)
+    table.add_column("topology", no_wrap=True)
+    for name in ("ideal", "limit", *(mean["method"] for mean in summary)):
+        table.add_column(name, justify="right")
     for row in rows:
-        cells = [f"{time_text(outcome.time_s)} {outcome.utilisation:6.1%}" for outcome in row]
-        table.add_row(row[0].topology.name, time_text(row[0].limit.ideal_s), time_text(row[0].limit.limit_s), *cells)
+        bounds = (f"{bound * MS_PER_S:.3f}" for bound in (row[0].limit.ideal_s, row[0].limit.limit_s))
+        times = (f"{outcome.time_s * MS_PER_S:.3f}\n{outcome.utilisation:.1%}" for outcome in row)
+        table.add_row(row[0].topology.name, *bounds, *times)
     table.add_section()
     table.add_row("mean utilisation", "", "", *(f"{mean['utilisation']:.2%}" for mean in summary))
     table.add_row("mean part of limit", "", "", *(f"{mean['of_limit']:.2%}" for mean in summary))
-    table.add_row(
-        "speed-up, mean (max)", "", "", *(f"{mean['speedup']:.2f} ({mean['speedup_max']:.2f})" for mean in summary)
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table.add_row("mean speed-up", "", "", *(f"{mean['speedup']:.2f}" for mean in summary))
+    table.add_row("largest speed-up", "", "", *(f"{mean['speedup_max']:.2f}" for mean in summary))
     console.print(table)
 
 
@@ -124,17 +123,16 @@ def show_advice(advice: "Advice") -> None:
 def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]") -> None:
     """Iteration time, what of it is exposed communication, and the speed-up against the baseline."""
     console = Console()
-    console.print(f"[bold]{workload}[/]: one training iteration (exposed communication)")
-    table = Table("topology", "compute", box=None, pad_edge=False)
-    for row in results[0]:
-        table.add_column(row.method)
+    console.print(f"[bold]{workload}[/]: one training iteration; time, exposed communication, speed-up")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("topology", no_wrap=True)
+    for name in ("compute", *(row.method for row in results[0])):
+        table.add_column(name, justify="right")
     for result in results:
         first = result[0]
-        cells = [
-            f"{time_text(row.time_s)} ({row.exposed_s / row.time_s:.0%}) {first.time_s / row.time_s:.2f}x"
+        cells = (
+            f"{time_text(row.time_s)}\n{row.exposed_s / row.time_s:.0%} {first.time_s / row.time_s:.2f}x"
             for row in result
-        ]
+        )
         table.add_row(first.topology, time_text(first.compute_s), *cells)
-    for column in table.columns[1:]:
-        column.justify = "right"
     console.print(table)

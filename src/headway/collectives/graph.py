@@ -96,6 +96,7 @@ class Graph:
             np.concatenate([[0], np.cumsum(counts)]),
             after[by_source],
             issue,
+            np.argsort(issue, kind="stable"),
             slots,
         )
         assert len(sequence) == self._count, "operations wait for each other in a circle"

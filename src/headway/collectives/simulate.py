@@ -95,6 +95,7 @@ def run_queues(ops: Operations, rank: Ints, bid: Ints, slots: Ints) -> tuple[Int
         ops.next_at,
         ops.next_op,
         np.zeros_like(ops.dim),
+        np.arange(len(ops.dim)),
         slots,
     )
     return start, finish, sequence

@@ -1,0 +1,172 @@
+"""What holds for every plan on every network: no byte lost, no deadlock, never above the limit, never worse than others."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.collectives.cost import Collective
+from headway.collectives.limit import balanced_loads, best_split_gbps, bytes_per_s, limit, limit_by_lp, order_loads
+from headway.collectives.plan import phases
+from headway.collectives.schedulers import schedule
+from headway.collectives.shares import optimal_mix
+from headway.collectives.simulate import play
+from headway.collectives.topology import Dimension, Kind, Topology
+
+AR = Collective.ALL_REDUCE
+
+
+def random_topology(rng: np.random.Generator) -> Topology:
+    """2 to 5 dimensions of any kind, bandwidths from 25 to 3200 Gb/s (often under-provisioned), with or without latency."""
+    latencies = rng.random() < 0.6
+    dimensions = []
+    for _ in range(int(rng.integers(2, 6))):
+        kind = list(Kind)[int(rng.integers(3))]
+        size = int(rng.choice([2, 3, 4, 5, 6, 8, 12, 16, 32]))
+        gbps = float(np.exp(rng.uniform(np.log(25), np.log(3200))))
+        dimensions.append(
+            Dimension(kind, size, gbps, float(rng.choice([20, 500, 700, 1700, 5000])) if latencies else 0.0)
+        )
+    return Topology("random", tuple(dimensions))
+
+
+def random_size(rng: np.random.Generator) -> int:
+    """1 MB to 1 GB, evenly on a log scale."""
+    return int(np.exp(rng.uniform(np.log(1e6), np.log(1e9))))
+
+
+dimension = st.builds(
+    Dimension,
+    st.sampled_from(list(Kind)),
+    st.integers(2, 9),
+    st.floats(1, 4000),
+    st.sampled_from([0.0, 20.0, 1700.0]),
+)
+topologies = st.lists(dimension, min_size=1, max_size=4).map(lambda dims: Topology("drawn", tuple(dims)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    topologies,
+    st.integers(1, 10**7),
+    st.sampled_from(["baseline", "themis", "best"]),
+    st.sampled_from(list(Collective)),
+    st.integers(1, 20),
+    st.integers(1, 3),
+)
+def test_plans_are_whole_deterministic_and_replayable(topology, size, scheduler, kind, chunks, in_flight):
+    options = {"scheduler": scheduler, "collective": kind, "chunks": min(chunks, size), "in_flight": in_flight}
+    outcome = schedule(topology, size, **options)
+    plan = outcome.plan
+    assert sum(chunk.bytes for chunk in plan.chunks) == size
+    assert all(chunk.bytes > 0 for chunk in plan.chunks)
+    assert len(plan.chunks) <= min(chunks, size) if scheduler == "best" else len(plan.chunks) == min(chunks, size)
+    assert plan == schedule(topology, size, **options).plan
+    assert play(plan, topology, in_flight).time_s == outcome.time_s
+    assert outcome.time_s >= outcome.limit.limit_s * (1 - 1e-9) - 1e-11 * len(plan.chunks)
+    assert outcome.limit.limit_s >= outcome.limit.ideal_s * (1 - 1e-9)
+
+
+def complete_in_any_interleaving(plan, rng) -> bool:
+    """Walk the lists by a random choice among the dimensions whose next operation may start; True if all get done."""
+    chains = [phases(plan.collective, chunk) for chunk in plan.chunks]
+    done, heads = [0] * len(chains), [0] * len(plan.lists)
+    left = sum(len(steps) for steps in plan.lists)
+    while left:
+        able = []
+        for dim, steps in enumerate(plan.lists):
+            if heads[dim] < len(steps):
+                chunk, kind = steps[heads[dim]]
+                if chains[chunk][done[chunk]] == (kind, dim):
+                    able.append(dim)
+        if not able:
+            return False
+        dim = able[int(rng.integers(len(able)))]
+        done[plan.lists[dim][heads[dim]][0]] += 1
+        heads[dim] += 1
+        left -= 1
+    return True
+
+
+@pytest.mark.parametrize("scheduler", ["baseline", "themis", "best"])
+def test_no_interleaving_deadlocks(scheduler, rounds):
+    rng = np.random.default_rng(11)
+    for _ in range(rounds(12, 150)):
+        topology, size = random_topology(rng), random_size(rng)
+        intra = None if scheduler == "best" else str(rng.choice(["fifo", "scf", "scf-public"]))
+        kind = list(Collective)[int(rng.integers(4))]
+        plan = schedule(topology, size, scheduler=scheduler, intra=intra, collective=kind, chunks=16).plan
+        for _ in range(5):
+            assert complete_in_any_interleaving(plan, rng)
+
+
+def test_the_interleaving_check_can_fail():
+    plan = schedule(Topology("t", (Dimension(Kind.RING, 2, 1), Dimension(Kind.RING, 2, 1))), 100, chunks=2).plan
+    crossed = type(plan)(plan.collective, plan.chunks, tuple(tuple(reversed(steps)) for steps in plan.lists))
+    assert not complete_in_any_interleaving(crossed, np.random.default_rng(0))
+
+
+def test_the_formula_agrees_with_the_linear_programme_and_the_mix_reaches_it(rounds):
+    rng = np.random.default_rng(7)
+    for _ in range(rounds(40, 400)):
+        topology = random_topology(rng)
+        per_byte, shares = limit_by_lp(topology)
+        formula = limit(topology, AR, 10**9).limit_s
+        assert 2e9 * per_byte == pytest.approx(formula, rel=1e-9)
+        assert sum(shares.values()) == pytest.approx(1)
+        for turn in range(len(topology.dimensions)):
+            mix = optimal_mix(topology, turn)
+            loads = sum(share * order_loads(topology.sizes, order) for order, share in mix)
+            assert sum(share for _, share in mix) == pytest.approx(1)
+            assert len(mix) <= len(topology.dimensions)
+            assert 2e9 * (loads / bytes_per_s(topology)).max() == pytest.approx(formula, rel=1e-6)
+            assert loads == pytest.approx(balanced_loads(topology), rel=1e-6)
+
+
+def test_the_limit_is_the_maximum_over_sets():
+    """The closed formula as it is written, set by set, against the blocks."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        topology = random_topology(rng)
+        sizes, rates = topology.sizes, bytes_per_s(topology)
+        dims = range(len(sizes))
+        worst = 0.0
+        for count in range(1, len(sizes) + 1):
+            for members in itertools.combinations(dims, count):
+                outside = np.prod([1 / sizes[dim] for dim in dims if dim not in members])
+                worst = max(worst, (outside - 1 / topology.npus) / sum(rates[dim] for dim in members))
+        assert limit(topology, AR, 10**9).limit_s == pytest.approx(2e9 * worst, rel=1e-9)
+
+
+def test_the_best_split_of_a_budget_reaches_the_ideal():
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        topology = random_topology(rng)
+        split = best_split_gbps(topology, 1000.0)
+        assert split.sum() == pytest.approx(1000)
+        dimensions = [
+            Dimension(d.kind, d.size, float(gbps)) for d, gbps in zip(topology.dimensions, split, strict=True)
+        ]
+        bound = limit(Topology("split", tuple(dimensions)), AR, 10**9)
+        assert bound.limit_s == pytest.approx(bound.ideal_s, rel=1e-6)
+
+
+def test_best_never_loses_to_the_baseline_or_themis(rounds):
+    rng = np.random.default_rng(2022)
+    for _ in range(rounds(25, 500)):
+        topology, size = random_topology(rng), random_size(rng)
+        others = [schedule(topology, size, scheduler="baseline")]
+        others += [schedule(topology, size, scheduler="themis", intra=intra) for intra in ("fifo", "scf", "scf-public")]
+        quickest = min(outcome.time_s for outcome in others)
+        assert schedule(topology, size, chunks=64).time_s <= quickest
+        assert schedule(topology, size).time_s <= quickest
+
+
+def test_the_cost_does_not_depend_on_the_number_of_npus():
+    small = Topology("s", (Dimension(Kind.SWITCH, 16, 1200), Dimension(Kind.SWITCH, 64, 800)))
+    large = Topology("l", (Dimension(Kind.SWITCH, 400, 1200), Dimension(Kind.SWITCH, 256, 800)))
+    counts = [sum(map(len, schedule(t, 10**9, scheduler="themis").plan.lists)) for t in (small, large)]
+    assert large.npus > 100_000
+    assert counts[0] == counts[1] == 64 * 4

@@ -1,0 +1,138 @@
+"""`headway collective`: its JSON, its files, its errors, and the example."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headway.cli import main as command_line
+from headway.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+RUN = ["collective", "--topology", "3D-SW_SW_SW_hetero", "--size", "100MB"]
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def failure(capsys, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["headway", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        command_line.main()
+    captured = capsys.readouterr()
+    return stopped.value.code, captured.out, captured.err
+
+
+@pytest.mark.parametrize("scheduler", ["baseline", "themis", "best"])
+def test_json_is_the_contract_and_the_plan_file_replays(scheduler, tmp_path):
+    file = tmp_path / "plan.json"
+    row = json.loads(run(*RUN, "--scheduler", scheduler, "--plan", str(file), "--json"))
+    wanted = {"topology", "size_bytes", "chunks", "scheduler", "intra", "time_s", "ideal_s", "limit_s", "utilisation"}
+    assert wanted | {"per_dimension"} <= set(row)
+    assert row["utilisation"] == row["ideal_s"] / row["time_s"]
+    assert row["size_bytes"] == 10**8
+    assert row["chunks"] <= 64 if scheduler == "best" else row["chunks"] == 64
+    assert len(row["per_dimension"]) == 3
+    plan = json.loads(file.read_text())
+    assert sum(chunk["bytes"] for chunk in plan["chunks"]) == 10**8
+    assert len(plan["chunks"]) == row["chunks"]
+    again = json.loads(run("collective", "--topology", "3D-SW_SW_SW_hetero", "--replay", str(file), "--json"))
+    assert again["time_s"] == row["time_s"]
+
+
+def test_chunks_auto_may_use_up_to_256():
+    row = json.loads(run(*RUN, "--chunks", "auto", "--bandwidth-bound", "--json"))
+    assert 64 < row["chunks"] <= 256
+    assert row["limit_s"] / row["time_s"] > 0.995
+
+
+def test_compare_averages_over_topologies():
+    told = json.loads(run("collective", "compare", "--size", "1GB", "--bandwidth-bound", "--json"))
+    assert [mean["method"] for mean in told["mean"]] == ["baseline", "themis-fifo", "themis-scf", "best"]
+    assert len(told["rows"]) == 24
+    assert told["mean"][0]["speedup"] == 1.0
+    assert told["mean"][3]["of_limit"] > 0.985
+
+
+def test_limit_names_what_is_under_provisioned():
+    told = json.loads(run("collective", "limit", "--topology", "dgx-rail-spine", "--budget", "2000Gbps", "--json"))
+    assert [row["under_provisioned"] for row in told["per_dimension"]] == [False, True, True]
+    assert sum(row["split_gbps"] for row in told["per_dimension"]) == pytest.approx(2000)
+    assert not told["balanced"]
+    assert "balanced" in run("collective", "limit", "--topology", "2D-SW_SW")
+    a2a = json.loads(run("collective", "limit", "--topology", "2D-SW_SW", "--collective", "all-to-all", "--json"))
+    assert a2a["limit_s"] == pytest.approx(63 / 64 / 100)
+
+
+def test_tables_are_for_people():
+    assert "utilisation" in run(*RUN)
+    assert "mean utilisation" in run("collective", "compare", "--topology", "2D-SW_SW", "--size", "10MB")
+    assert "speed-up" in run("collective", "iteration", "resnet-50", "--topology", "2D-SW_SW", "--chunks", "4")
+    rows = json.loads(run("collective", "iteration", "dlrm", "--topology", "2D-SW_SW", "--json"))["rows"]
+    assert len(rows) == 4
+
+
+def test_faults_slow_a_plan_that_does_not_know():
+    healthy, ill = (json.loads(run(*RUN, *more, "--json")) for more in ((), ("--degrade", "3:0.5")))
+    assert ill["time_s"] > healthy["time_s"]
+    late = json.loads(run(*RUN, "--straggler", "2", "--json"))
+    assert late["time_s"] == pytest.approx(2 * healthy["time_s"], rel=1e-6)
+
+
+def test_the_report_stands_alone(tmp_path):
+    page = tmp_path / "report.html"
+    run("collective", "compare", "--topology", "2D-SW_SW", "--topology", "3D-FC_Ring_SW", "--report", str(page))
+    text = page.read_text()
+    assert "Speed-up" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "<script src=" not in text
+    run(*RUN, "--collective", "all-to-all", "--report", str(page))
+    assert "all-to-all" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--topology", "3D-SW_SW_SW_heter", "--size", "1GB"], "3D-SW_SW_SW_hetero"),
+        (["--topology", "2D-SW_SW", "--size", "1"], "unit"),
+        (["--topology", "2D-SW_SW", "--size", "0GB"], "nothing to send"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--scheduler", "bestt"], "best"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--scheduler", "themis", "--intra", "scff"], "scf"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--chunks", "none"], "auto"),
+        (["--topology", "2D-SW_SW", "--size", "10B", "--scheduler", "themis"], "at most 10 chunks"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--collective", "reduce"], "one of|did you mean"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--degrade", "x"], "DIM:FRACTION"),
+        (["--topology", "switch:1:1Gbps:0ns", "--size", "1GB"], "at least 2"),
+        (["--topology", "2D-SW_SW", "--replay", "no-such-plan.json"], "cannot read plan"),
+        (["limit", "--topology", "2D-SW_SW", "--budget", "0Gbps"], "above 0"),
+        (["iteration", "resnet-15"], "resnet-152|resnet-50"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_1(arguments, said, capsys, monkeypatch):
+    import re
+
+    code, out, err = failure(capsys, monkeypatch, "collective", *arguments)
+    assert code == 1
+    assert out == ""
+    assert err.count("\n") == 1
+    assert re.search(said, err)
+
+
+def test_missing_options_are_a_usage_error(capsys, monkeypatch):
+    code, _, err = failure(capsys, monkeypatch, "collective", "--topology", "2D-SW_SW")
+    assert code == 2
+    assert "--size" in err
+
+
+def test_the_example_runs(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "plan.json"
+    monkeypatch.setattr(sys, "argv", ["plan_collective.py", str(file)])
+    runpy.run_path(str(ROOT / "examples" / "plan_collective.py"), run_name="__main__")
+    assert "best split" in capsys.readouterr().out
+    assert json.loads(file.read_text())["lists"]
