@@ -1,3 +1,16 @@
 """Headway: when, where and how distributed training jobs run on a shared GPU cluster."""
 
+from typing import Any
+
 __version__ = "0.1.0"
+_EXPORTS = dict.fromkeys(("simulate", "compare", "Result"), "headway.sim.api")
+__all__ = ["Result", "__version__", "compare", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for only then: importing headway stays quick."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'headway' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_EXPORTS[name]), name)

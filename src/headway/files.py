@@ -22,7 +22,8 @@ def writing(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     except OSError as error:
         raise BadInput(f"cannot write {target}: {error.strerror}") from None
     try:
-        with os.fdopen(handle, mode, **({} if "b" in mode else {"encoding": "utf-8", "newline": ""})) as file:
+        text = "b" not in mode
+        with open(handle, mode, encoding="utf-8" if text else None, newline="" if text else None) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from headway.cli import collective, fabric, trace
+from headway.cli import collective, fabric, simulate, trace
 from headway.core.errors import HeadwayError
 
 app = typer.Typer(
@@ -14,6 +14,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="When, where and how distributed training jobs run on a shared GPU cluster.",
 )
+simulate.register(app)
 trace.register(app)
 collective.register(app)
 fabric.register(app)

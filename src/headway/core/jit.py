@@ -1,10 +1,12 @@
-"""The one decorator of compiled code. Its cache folder carries a hash of every kernel's source.
+"""The one decorator of compiled code. Its cache folder carries a hash of the sources that the code can come from.
 
-Numba's own cache does not see edits in imported modules, so compiled code would go stale silently; a new hash is a new folder.
+Numba's own cache does not see edits in imported modules, so compiled code would go stale silently; a new hash is a new folder. Each
+package is hashed with those below it only: an edit in the simulator does not compile the core again.
 """
 
 import hashlib
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,41 +16,48 @@ import numba
 warnings.filterwarnings("ignore", category=numba.NumbaExperimentalFeatureWarning)
 
 PACKAGE = Path(__file__).parents[1]
+LAYERS = ("core", "network", "collectives", "policies", "placement", "sim")
+_BASE = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else Path.home() / ".cache" / "headway"
 
 
-def _cache_folder() -> Path:
-    """Where compiled kernels are kept: NUMBA_CACHE_DIR if set, else the user's cache folder."""
+@cache
+def cache_folder(layer: str) -> Path | None:
+    """Where compiled code of a layer is kept (under NUMBA_CACHE_DIR if set); None where nothing can be written."""
     digest = hashlib.sha256(f"{numba.__version__} {numba.config.BOUNDSCHECK}".encode())
-    for folder in ("core", "policies", "placement", "network", "collectives", "sim"):
-        for source in sorted((PACKAGE / folder).rglob("*.py")):
+    for below in LAYERS[: LAYERS.index(layer) + 1]:
+        for source in sorted((PACKAGE / below).rglob("*.py")):
             text = source.read_bytes()
             if b"core.jit import" in text:
                 digest.update(text)
-    base = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else Path.home() / ".cache" / "headway"
-    return base / f"kernels-{digest.hexdigest()[:16]}"
-
-
-def _writable(folder: Path) -> bool:
+    folder = _BASE / f"{layer}-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return False
-    return True
+        return None
+    return folder
 
 
-CACHE = _cache_folder()
-CACHED = _writable(CACHE)
-numba.config.CACHE_DIR = str(CACHE) if CACHED else ""
+def _layer_of(function: Any) -> str | None:
+    """The layer a function is written in; None: outside Headway (a user's policy)."""
+    parts = function.__module__.split(".")
+    return parts[1] if parts[0] == "headway" and len(parts) > 1 and parts[1] in LAYERS else None
 
 
 def jit(signature: Any = None) -> Any:
     """Compile a kernel: `@jit` when called, `@jit(signature)` at once (needed to pass the function as a value)."""
-    options = {"cache": CACHED, "error_model": "numpy"}
     if callable(signature) and not isinstance(signature, numba.core.typing.templates.Signature):
-        return numba.njit(**options)(signature)
-    return numba.njit(signature, **options)
+        return jit(None)(signature)
+
+    def compiled(function: Any) -> Any:
+        layer = _layer_of(function)
+        folder = cache_folder(layer) if layer else None
+        numba.config.CACHE_DIR = str(folder or "")
+        return numba.njit(signature, cache=folder is not None, error_model="numpy")(function)
+
+    return compiled
 
 
 def compiled_before() -> bool:
-    """Whether the kernels of this version are on disk already (the first run compiles for some seconds)."""
-    return CACHED and any(CACHE.rglob("*.nbi"))
+    """Whether the kernels of this version are on disk already (the first run compiles for a while)."""
+    folder = cache_folder("sim")
+    return folder is not None and any(folder.rglob("*.nbi"))

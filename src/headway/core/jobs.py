@@ -41,6 +41,7 @@ JOB: Final = np.dtype(
         ("ran", "f8"),  # seconds run that decide the queue; reset with `service`
         ("waited", "f8"),  # seconds waited since the last reset
         ("total", "f8"),  # GPU-seconds in all: never reset
+        ("pending", "f8"),  # seconds waited in all: never reset
         ("done", "f8"),  # work done, in seconds at the speed of the GPUs asked for (a job reports its progress)
         ("left", "f8"),  # work left, as of `since`; NaN unless the policy is an oracle
         ("rate", "f8"),  # speed of progress while running: 1 on the GPUs asked for, undisturbed
@@ -126,3 +127,4 @@ def settle(job: Any, now: float) -> None:
         job.left -= elapsed * job.rate
     elif job.state == PENDING:
         job.waited += elapsed
+        job.pending += elapsed

@@ -41,7 +41,7 @@ def predict_left(x: NDArray[np.float64], loss: NDArray[np.float64]) -> float:
             best, slope, offset = error, b0, max(b1, 1e-9)
     if slope <= 0.0:
         return FIRST_GUESS_S
-    # loss(x) = 1 / (slope x + offset): converged where slope x / (slope x + offset)^2 / 100 = CONVERGED / offset, with z = slope x / offset.
+    # With z = slope x / offset the loss is 1 / (offset (1 + z)): converged where z / (1 + z)^2 / 100 = CONVERGED.
     c = 100 * CONVERGED
     z = (1 - 2 * c + (1 - 4 * c) ** 0.5) / (2 * c)
     return float(max(z * offset / slope - x[-1], 1.0))

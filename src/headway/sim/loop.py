@@ -13,9 +13,10 @@ from headway.core.decide import ALLOT_TYPE, decide, wake_at
 from headway.core.events import CROSSED, RESIZE, STARTED, STOP, SUBMITTED
 from headway.core.jit import jit
 from headway.core.journal import JOURNAL_TYPE, Journal, has_room, note
+from headway.core.ledger import gpu_count
 from headway.core.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.record import record
-from headway.core.state import PLACE_TYPE, STATE_TYPE, State
+from headway.core.state import FREE, PLACE_TYPE, STATE_TYPE, State
 from headway.core.timers import due
 from headway.sim.world import DONE, NEXT, ROUNDS, WORLD_TYPE, World, learn, next_fact, next_time, perform
 
@@ -101,6 +102,7 @@ def drive_compiled(
         still = still + 1 if now == world.clock[0] else 0
         if still > MOST_ROUNDS_AT_ONCE:
             return TURNING
+        world.clock[3] += (now - world.clock[0]) * (gpu_count(state) - state.tally[FREE])
         world.clock[0] = now
         kind, j = any_fact(state, world, now) if has_room(book) else (-2, -1)
         while kind >= 0:

@@ -1,9 +1,9 @@
 """What is known of models: the cost of preempting them, the harm of spreading them, how they pack and how they scale.
 
-Save, resume, size and skew are of Tiresias (NSDI'19), sections 4 and 5 (resume and the spread ratio read off its figures). The sum of speeds
-of two packed jobs is of Gavel's measured pairs on one V100 (OSDI'20 artifact, isolated rows against co-located ones, means by family):
-ResNet-50 with itself 0.77, ResNet-18 1.81, Transformer 1.50, LM 1.28. The scaling constant c in speed(g) = g / (1 + c (g - 1)) is the median
-fit to ElasticFlow's throughputs on A100 (ASPLOS'23 artifact) at the largest batch: ResNet-50 0.066, Inception-3 0.137, VGG-16 0.045.
+Save, resume, size and skew are of Tiresias (NSDI'19), sections 4 and 5; resume and the spread ratio were read off its figures. The sum of
+speeds of two packed jobs is of Gavel's measured pairs on one V100 (OSDI'20 artifact: co-located against isolated, means by family):
+ResNet-50 with itself 0.77, ResNet-18 1.81, Transformer 1.50, LM 1.28. The constant c in speed(g) = g / (1 + c (g - 1)) is the median fit
+to ElasticFlow's throughputs on A100 (ASPLOS'23 artifact) at the largest batch: ResNet-50 0.066, Inception-3 0.137, VGG-16 0.045.
 """
 
 from typing import NamedTuple

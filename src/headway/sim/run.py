@@ -48,6 +48,7 @@ class Run:
     events: int
     decisions: int
     preemption_cost_s: float
+    held_gpu_s: float
     wall_s: float
 
 
@@ -165,6 +166,7 @@ def simulate_run(
         noted,
         int(world.tally[ROUNDS]),
         float(world.clock[2]),
+        float(world.clock[3]),
         perf_counter() - began,
     )
 

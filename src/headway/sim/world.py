@@ -39,7 +39,7 @@ class World(NamedTuple):
     heap: NDArray[Any]
     speed: NDArray[np.float64]  # by model and GPUs: of elastic jobs
     together: NDArray[np.float64]  # by two models: speed of the first when packed with the second
-    clock: NDArray[np.float64]  # now, when to wake, seconds lost to preemption
+    clock: NDArray[np.float64]  # now, when to wake, seconds lost to preemption, GPU-seconds held
     tally: NDArray[np.int64]
 
 
@@ -62,7 +62,7 @@ def new_world(
         np.zeros(8 * seats + 64, TIMER),
         np.ones((1, 1)) if speed is None else speed,
         np.ones((1, 1)) if together is None else together,
-        np.array([0.0, np.inf, 0.0]),
+        np.array([0.0, np.inf, 0.0, 0.0]),
         np.zeros(5, np.int64),
     )
 

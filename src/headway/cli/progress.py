@@ -1,0 +1,57 @@
+"""Progress on long work: a bar on a terminal's stderr, nothing otherwise."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Progress:
+    """A bar over one or several runs; quiet when there is no terminal to look at it."""
+
+    def __init__(self, bar: Any = None, task: Any = None, runs: int = 1) -> None:
+        self._bar, self._task, self._runs, self._done = bar, task, runs, 0
+
+    def update(self, ended: int, jobs: int) -> None:
+        """So many jobs of this run have ended."""
+        if self._bar is not None:
+            self._bar.update(self._task, total=self._runs, completed=self._done + ended / jobs)
+
+    def next_run(self, what: str) -> None:
+        """The run is over; the next one begins."""
+        self._done += 1
+        self.say(what)
+
+    def say(self, what: str) -> None:
+        """What is being done now."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=what)
+
+
+@contextmanager
+def following(what: str, *, quiet: bool, runs: int = 1) -> Iterator[Progress]:
+    """Show a bar while the block runs."""
+    if quiet or not sys.stderr.isatty():
+        yield Progress()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield Progress(bar, bar.add_task(what, total=None), runs)
+
+
+def kernels_ready(progress: Progress) -> None:
+    """Load the engine; on the first run, say why it takes a while."""
+    from headway.core.jit import compiled_before
+
+    if not compiled_before():
+        print("headway: compiling the engine for this machine, once (about a minute)", file=sys.stderr, flush=True)
+    import headway.sim.loop  # noqa: F401

@@ -1,0 +1,76 @@
+"""What a run amounts to, in numbers: the summary of `--json`, and the table of its jobs."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.sim.run import Run
+
+JOB_COLUMNS = (
+    "job_id",
+    "user",
+    "gpus",
+    "submit_s",
+    "start_s",
+    "end_s",
+    "jct_s",
+    "queue_s",
+    "service_gpu_s",
+    "preemptions",
+)
+
+
+def spread_of(seconds: NDArray[np.float64]) -> dict[str, float]:
+    """Mean, median, tail and maximum."""
+    p95, p99 = np.percentile(seconds, (95, 99))
+    return {
+        "mean": float(seconds.mean()),
+        "median": float(np.median(seconds)),
+        "p95": float(p95),
+        "p99": float(p99),
+        "max": float(seconds.max()),
+    }
+
+
+def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[str, Any]:
+    """The figures of a run, as `simulate --json` prints them."""
+    jobs = run.jobs
+    makespan = float(jobs["end"].max() - jobs["submit"].min())
+    return {
+        "policy": run.policy.name,
+        "placement": run.placement.name,
+        "network": network,
+        "collective": collective,
+        "trace": run.workload.name,
+        "cluster": run.cluster.name,
+        "seed": run.setting.seed,
+        "jobs": len(jobs),
+        "finished": int(np.isfinite(jobs["end"]).sum()),
+        "jct_s": spread_of(jobs["end"] - jobs["submit"]),
+        "queue_s": spread_of(jobs["pending"]),
+        "makespan_s": makespan,
+        "gpu_utilisation": run.held_gpu_s / (makespan * run.cluster.total) if makespan else 0.0,
+        "preemptions": int(jobs["preemptions"].sum()),
+        "preemption_cost_s": run.preemption_cost_s,
+        "events": run.events,
+        "wall_s": run.wall_s,
+    }
+
+
+def job_columns(run: Run) -> dict[str, NDArray[Any]]:
+    """The jobs of a run, column by column, in the order of `jobs.csv`."""
+    jobs, workload = run.jobs, run.workload
+    columns = (
+        workload.job_id,
+        workload.user,
+        jobs["asked"],
+        jobs["submit"],
+        jobs["first"],
+        jobs["end"],
+        jobs["end"] - jobs["submit"],
+        jobs["pending"],
+        jobs["total"],
+        jobs["preemptions"],
+    )
+    return dict(zip(JOB_COLUMNS, columns, strict=True))
