@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.network.circuits import find_circuits
+from headway.network.circuits import BLOCKED, find_circuits
 from headway.network.colouring import remove_job
 from headway.network.milp import solve_equal
 from headway.network.padded import find_padded
@@ -115,13 +115,14 @@ def circuits(leaves: int, count: int) -> None:
     moves = np.empty((leaves * 32, 4), np.int64)
     sizes, weights = MIXES["helios-like"]
     held: list[tuple[Any, ...]] = []
-    times, moved = [], []
+    times, moved, blocked = [], [], 0
     for job, gpus in enumerate(rng.choice(sizes, count, p=np.array(weights) / sum(weights))):
         start = time.thread_time_ns()
         case, entries, _, shifted = find_circuits(
             free, node_leaf, partner, owner, 2, leaves, gpus, 0, job, nodes, given, moves
         )
         times.append((time.thread_time_ns() - start) / 1e6)
+        blocked += case == BLOCKED
         if entries:
             free[nodes[:entries]] -= given[:entries]
             held.append((job, nodes[:entries].copy(), given[:entries].copy()))
@@ -134,7 +135,7 @@ def circuits(leaves: int, count: int) -> None:
     print(
         f"{leaves:>5} x 32 OCS  ocs-vclos     helios-like  {count:>6} states  mean {np.mean(times[20:]):6.3f} ms  worst "
         f"{max(times[20:]):6.3f} ms  of {len(moved)} admissions over several leaves {np.mean(np.array(moved) == 0):.0%} "
-        f"moved nothing, mean {np.mean(moved):.2f} circuits"
+        f"moved nothing, mean {np.mean(moved):.2f} circuits; blocked {blocked}"
     )
 
 

@@ -1,0 +1,129 @@
+"""Certificates over long runs: every placement is verified by code of its own, alone and with all others."""
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headway.network
+from headway.network.allocate import allocate, empty, occupied_by
+from headway.network.fabric_file import fabric_from, load_fabric
+from headway.network.fallback import solve_slice
+from headway.network.slices import NODE_BUDGET, PLACED, UNDECIDED, find_slice
+from headway.network.traffic import parse_pattern, why_undefined
+from headway.network.verify import verify
+
+PODS = {
+    "kind": "three-tier", "pods": 3, "leaves_per_pod": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8,
+    "cores_per_group": 4,
+}  # fmt: skip
+RAIL = {"kind": "rail", "segments": 6, "servers_per_segment": 4, "gpus_per_server": 4, "spines": 2, "parallel_links": 2}
+THIN = {"leaves": 8, "servers_per_leaf": 2, "gpus_per_server": 8, "oversubscription": 2}
+OPTICAL = {
+    "leaves": 8, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 4, "ocs": {"switches": 8, "spine_fibres": 2},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "method", "unit"),
+    [
+        (PODS, "vclos", 1),
+        (PODS, "vclos-padded", 1),
+        (RAIL, "vclos", 4),
+        (RAIL, "vclos-padded", 4),
+        (THIN, "vclos", 1),
+        (THIN, "vclos-padded", 1),
+        (OPTICAL, "ocs-vclos", 1),
+    ],
+    ids=["pods", "pods-padded", "rails", "rails-padded", "thin", "thin-padded", "optical"],
+)
+def test_every_placement_is_isolated_on_every_kind_of_fabric(content, method, unit, rounds):
+    """Random sizes and patterns, random departures; after every admission all certificates are verified together."""
+    fabric = fabric_from(content, "x")
+    rng = np.random.default_rng(17)
+    held, spread = [], 0
+    for _ in range(rounds(60, 600)):
+        gpus = int(rng.choice([2, 4, 8, 12, 16, 18, 20, 24, 32, 48]))
+        pattern = parse_pattern(
+            str(rng.choice(["ring", "all-to-all", "halving-doubling", "hybrid:4", "hierarchical-ring:2"]))
+        )
+        if (gpus > unit and gpus % unit) or why_undefined(pattern, gpus):
+            continue
+        before = occupied_by(fabric, held)
+        answer = allocate(before, gpus, method, pattern)
+        if answer.certificate is None:
+            assert answer.reason
+            if held:
+                held.pop(int(rng.integers(len(held))))
+            continue
+        for number, again in answer.reissued:
+            assert again.rank_order == held[number].rank_order
+            held[number] = again
+        held.append(answer.certificate)
+        spread += bool(answer.certificate.links)
+        assert answer.certificate.patterns[0] == str(pattern)
+        verdicts = verify([(str(i), json.loads(one.as_text())) for i, one in enumerate(held)])
+        assert not [reason for verdict in verdicts for reason in verdict.reasons]
+    assert spread > 5
+    whole, fresh = occupied_by(fabric, []), empty(fabric)
+    assert whole.gpu_free.all()
+    assert (whole.masks == fresh.masks).all()
+
+
+def test_the_fallback_gives_what_the_search_gives():
+    """The MILP alone, on small busy fabrics, finds a slice exactly when the search does, of the same shape."""
+    rng = np.random.default_rng(8)
+    node_leaf = np.arange(8)
+    placed = 0
+    for _ in range(60):
+        masks = (rng.random((8, 6)) < 0.7) @ (1 << np.arange(6))
+        masks = masks.astype(np.uint64)
+        free = rng.integers(0, 7, 8)
+        gpus = int(rng.choice([8, 9, 10, 12, 15, 16, 18]))
+        nodes, counts, links = np.empty(8, np.int64), np.empty(8, np.int64), np.empty(8, np.uint64)
+        status, entries, width, _ = find_slice(free, node_leaf, masks, gpus, 0, NODE_BUDGET, nodes, counts, links)
+        again = solve_slice("vclos", free, node_leaf, masks, gpus, 0, gpus)
+        assert again[:2] == (status, width)
+        if status == PLACED:
+            placed += 1
+            assert again[3].sum() == gpus
+            assert free[again[2]].sum() == free[nodes[:entries]].sum(), "the same cost"
+            assert (again[4] & ~masks == 0).all()
+    assert placed > 10
+
+
+def test_running_past_the_budget_asks_the_milp(monkeypatch):
+    """With one node to visit the search is undecided, and the answer is still that of the whole search."""
+    fabric = load_fabric("vclos-512")
+    rng = np.random.default_rng(1)
+    undecided = placed = 0
+    for gpus in (36, 40, 48, 60, 66, 80):
+        state = empty(fabric)
+        state.masks[:] = ((rng.random((16, 32)) < 0.8) @ (1 << np.arange(32))).astype(np.uint64)
+        whole = allocate(state, gpus, "vclos").certificate
+        nodes, counts, links = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(16, np.uint64)
+        free = state.free_per_server()
+        undecided += find_slice(free, fabric.server_leaf, state.masks, gpus, 0, 1, nodes, counts, links)[0] == UNDECIDED
+        with monkeypatch.context() as patch:
+            patch.setattr("headway.network.allocate.NODE_BUDGET", 1)
+            answer = allocate(state, gpus, "vclos").certificate
+        assert (answer is None) == (whole is None)
+        if answer and whole:
+            placed += 1
+            assert answer.routing["modulus"] == whole.routing["modulus"]
+            assert verify([("c", json.loads(answer.as_text()))])[0].isolation == "full"
+    assert undecided > 0
+    assert placed > 0
+
+
+def test_the_verifier_shares_nothing_with_the_allocator():
+    folder = Path(headway.network.__file__).parent
+    allowed = {"headway.core.errors", "headway.network.verify_flows"}
+    for name in ("verify.py", "verify_flows.py"):
+        for node in ast.walk(ast.parse((folder / name).read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("headway"):
+                assert node.module in allowed
+            if isinstance(node, ast.Import):
+                assert not any(one.name.startswith("headway") for one in node.names)
