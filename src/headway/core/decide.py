@@ -165,7 +165,7 @@ def _advance(state: State, options: Options, i: int, seated: bool) -> None:
         close_class(state, i)
     else:
         state.classes[i].head = following
-    if not options.packs:
+    if not options.packs and not options.blocks:
         # Classes are sorted by GPUs: the last ones stop fitting first.
         while state.tally[OPEN] > 0 and state.classes[state.tally[OPEN] - 1].id >> 1 > state.tally[SPARE]:
             state.tally[OPEN] -= 1
