@@ -118,10 +118,12 @@ def allocate(
     wanted = None if pattern == "auto" else parse_pattern(pattern)
     method = placement if placement != "auto" else "ocs-vclos" if loaded.ocs else "vclos"
     certificates = _read(after or [])
-    print("searching (the first run compiles for some seconds) ...", file=sys.stderr) if sys.stderr.isatty() else None
+    from headway.core.jit import compiled_before
     from headway.network.allocate import allocate as find
     from headway.network.allocate import occupied_by
 
+    if not compiled_before():
+        print("compiling the search, once, some seconds ...", file=sys.stderr)
     answer = find(occupied_by(loaded, certificates), gpus, method, wanted)
     if answer.certificate is None:
         raise BadInput(f"no isolated slice of {loaded.name}: {answer.reason}")

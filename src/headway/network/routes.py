@@ -134,11 +134,12 @@ def _lane_rules(certificate: Certificate, places: _Places) -> list[Rule]:
     for spine in certificate.routing["spines"]:
         name = fabric.upper_name(places.leaves[0], spine).rsplit(".", 1)[0]
         lane = spine % fabric.parallel_links
+        rails = fabric.gpus_per_server if fabric.kind == "rail" else 1  # a flow stays on its rail
         rules += [
             Rule(name, f"down{there}.{lane}", lower_address(there, spine), incoming=f"down{here}.{lane}", target=leaf_net(there))
             for here in places.leaves
             for there in places.leaves
-            if here != there
+            if here != there and (here - there) % rails == 0
         ]  # fmt: skip
     return rules
 

@@ -9,13 +9,20 @@ comes from the allocator.
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headway.network.verify_flows import Fault, Model, Worst
 
 EXTRA_PATTERNS = ("ring", "halving-doubling", "all-to-all", "pipeline")
+
+
+# Sizes beyond any cluster: a damaged number must not make the check itself run out of memory.
+MOST_GPUS = 1 << 22
+MOST_SWITCHES = 4096
+
+_Count = Annotated[int, Field(ge=0, le=1 << 22)]
 
 
 class _Strict(BaseModel):
@@ -30,40 +37,40 @@ class _Ocs(_Strict):
 class _Fabric(_Strict):
     name: str
     kind: Literal["leaf-spine", "rail", "three-tier"]
-    servers_on_leaf: list[int] = Field(min_length=1)
+    servers_on_leaf: list[_Count] = Field(min_length=1)
     gpus_per_server: int = Field(ge=1)
     spines: int = Field(ge=1)
     parallel_links: int = Field(ge=1)
     link_gbps: float = Field(gt=0)
     server_gbps: float = Field(gt=0)
-    leaf_pod: list[int] | None = None
-    cores_per_group: int = 0
+    leaf_pod: list[_Count] | None = None
+    cores_per_group: int = Field(default=0, ge=0)
     ocs: _Ocs | None = None
 
 
 class _Circuit(_Strict):
-    ocs: int = Field(ge=0)
-    leaf: int = Field(ge=0)
-    spine: int | None = Field(default=None, ge=0)
-    fibre: int | None = Field(default=None, ge=0)
-    other_leaf: int | None = Field(default=None, ge=0)
+    ocs: _Count
+    leaf: _Count
+    spine: _Count = -1  # absent unless the circuit ends on a spine
+    fibre: _Count = -1
+    other_leaf: _Count = -1  # absent unless it ends on a leaf
 
 
 class _Routing(_Strict):
     rule: Literal["none", "rank-mod", "by-member", "direct"]
-    modulus: int = Field(default=1, ge=1)
-    spines: list[int] | None = None
-    fibres: dict[str, list[int]] | None = None
-    near: int | None = None
-    core_modulus: int = Field(default=1, ge=1)
-    cores: list[list[int]] | None = None
+    modulus: int = Field(default=0, ge=1)
+    spines: list[_Count] = []
+    fibres: dict[str, list[_Count]] = {}
+    near: _Count = 0
+    core_modulus: int = Field(default=0, ge=1)
+    cores: list[list[_Count]] = []
 
 
 class _Certificate(_Strict):
     version: Literal[1]
     fabric: _Fabric
-    gpus: list[int] = Field(min_length=1)
-    rank_order: list[int]
+    gpus: list[_Count] = Field(min_length=1)
+    rank_order: list[_Count]
     links: list[tuple[str, str]]
     circuits: list[_Circuit]
     routing: _Routing
@@ -140,15 +147,42 @@ def verify(certificates: list[tuple[str, Any]]) -> list[Verdict]:
 def _malformed(content: Any) -> str:
     """Why this is no certificate as issued; empty if it is one."""
     try:
-        _Certificate.model_validate(content, strict=False)
+        _Certificate.model_validate_json(json.dumps(content))
     except ValidationError as error:
         first = error.errors()[0]
         return f"field {'.'.join(map(str, first['loc'])) or 'certificate'}: {first['msg'].lower()}"
+    reason = _inconsistent(content["fabric"]) or _incomplete(content["routing"])
+    if reason:
+        return reason
     rest = {key: value for key, value in content.items() if key != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     if content["digest"] != "sha256:" + hashlib.sha256(text.encode()).hexdigest():
         return "the digest does not match: the certificate was changed after it was issued"
     return ""
+
+
+def _inconsistent(fabric: dict[str, Any]) -> str:
+    """Why the fabric described cannot exist; empty if it can."""
+    leaves = len(fabric["servers_on_leaf"])
+    if sum(fabric["servers_on_leaf"]) * fabric["gpus_per_server"] > MOST_GPUS:
+        return f"field fabric: more than {MOST_GPUS} GPUs"
+    if fabric["spines"] * fabric["parallel_links"] > MOST_SWITCHES or fabric.get("cores_per_group", 0) > MOST_SWITCHES:
+        return f"field fabric: more than {MOST_SWITCHES} switches of one kind"
+    pods = fabric.get("leaf_pod")
+    if fabric["kind"] == "three-tier" and (pods is None or len(pods) != leaves or max(pods) >= leaves):
+        return "field fabric.leaf_pod: must name the pod of every leaf"
+    if fabric["kind"] != "three-tier" and (pods or fabric.get("cores_per_group")):
+        return "field fabric.leaf_pod: only a three-tier fabric has pods and cores"
+    return ""
+
+
+def _incomplete(routing: dict[str, Any]) -> str:
+    """What the routing rule needs and does not say; empty if it is all there."""
+    needed = {"none": (), "rank-mod": ("modulus",), "by-member": ("fibres",), "direct": ("fibres", "near")}
+    missing = [name for name in needed[routing["rule"]] if name not in routing]
+    if "cores" in routing and "core_modulus" not in routing:
+        missing.append("core_modulus")
+    return f"field routing.{missing[0]}: missing for {routing['rule']}" if missing else ""
 
 
 def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
@@ -203,6 +237,8 @@ def _wrong_circuits(content: dict[str, Any], model: Model, held: set[int]) -> li
             if end in ends:
                 wrong.append(f"two circuits on {' - '.join(model.cable_name(end))}")
             ends.add(end)
+    if wrong:
+        return wrong
     ports = [(one["ocs"], one["spine"], one["fibre"]) for one in content["circuits"] if "spine" in one]
     if len(set(ports)) != len(ports):
         wrong.append("two circuits on one spine port")

@@ -195,6 +195,8 @@ class Model:
             core = np.array([cores[i][t] for i, t in zip(index, turn, strict=True)], np.int64)
         except IndexError:
             raise Fault("routing.cores has fewer cores than core_modulus") from None
+        if core.max(initial=0) >= self.cores:
+            raise Fault(f"routing uses core {core.max()}, but a group has {self.cores}")
         base = self.leaves * self.uplinks
         up = base + (self.pod_of_leaf[here] * self.uplinks + port) * self.cores + core
         down = base + (self.pod_of_leaf[there] * self.uplinks + port) * self.cores + core
