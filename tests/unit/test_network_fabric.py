@@ -47,6 +47,8 @@ def test_every_cable_has_its_own_name():
 def test_oversubscription_gives_the_spines_or_must_agree():
     content = {key: value for key, value in LEAF_SPINE.items() if key != "spines"}
     assert fabric_from({**content, "oversubscription": 2}, "x").spines == 4
+    with pytest.raises(BadInput, match=r"oversubscription: 3 of 8 NICs a leaf gives 2\.67 spines"):
+        fabric_from({**content, "oversubscription": 3}, "x")
     with pytest.raises(BadInput, match=r"two.yaml: oversubscription: 2 given, but 8 NICs over 8 uplinks a leaf is 1"):
         fabric_from({**LEAF_SPINE, "oversubscription": 2}, "two.yaml")
 

@@ -113,7 +113,7 @@ def show_certificate(console: Console, certificate: "Certificate", moved: int) -
 def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
     """One row a certificate, then the patterns that are not clean and the reasons for rejection."""
     table = Table()
-    for name in ("certificate", "GPUs", "isolation", "clean for", "not clean (worst link)"):
+    for name in ("certificate", "GPUs", "isolation", "clean for", "not clean (worst link), or why rejected"):
         table.add_column(name, justify="right" if name == "GPUs" else "left", overflow="fold")
     colours = {"full": "green", "partial": "yellow", "rejected": "red"}
     for one in verdicts:
@@ -123,6 +123,8 @@ def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
             for found in one.findings
             if not found.clean
         )
+        if one.reasons:
+            rest = "; ".join(one.reasons[:3]) + (f"; {len(one.reasons) - 3} more" if len(one.reasons) > 3 else "")
         state = Text(one.isolation, style=colours[one.isolation])
         table.add_row(one.where, str(one.ranks or "?"), state, clean, rest)
     console.print(table)

@@ -174,7 +174,13 @@ def _spines(given: FabricFile, group_of_server: tuple[int, ...], where: str) -> 
     if given.spines is None:
         if given.oversubscription is None:
             raise BadInput(f"{where}: spines: missing; give spines or oversubscription")
-        return max(1, round(nics / given.oversubscription / given.parallel_links))
+        spines = nics / given.oversubscription / given.parallel_links
+        if spines < 1 or abs(spines - round(spines)) > 1e-6:
+            raise BadInput(
+                f"{where}: oversubscription: {given.oversubscription:g} of {nics} NICs a leaf gives {spines:.2f} spines; "
+                f"give a ratio that divides, or spines"
+            )
+        return round(spines)
     ratio = nics / (given.spines * given.parallel_links)
     if given.oversubscription is not None and abs(ratio - given.oversubscription) > 1e-6 * ratio:
         raise BadInput(
