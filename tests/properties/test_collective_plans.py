@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.collectives.cost import Collective
+from headway.collectives.drawn import random_size_bytes, random_topology
 from headway.collectives.limit import balanced_loads, best_split_gbps, bytes_per_s, limit, limit_by_lp, order_loads
 from headway.collectives.plan import phases
 from headway.collectives.schedulers import schedule
@@ -16,25 +17,6 @@ from headway.collectives.simulate import play
 from headway.collectives.topology import Dimension, Kind, Topology
 
 AR = Collective.ALL_REDUCE
-
-
-def random_topology(rng: np.random.Generator) -> Topology:
-    """2 to 5 dimensions of any kind, bandwidths from 25 to 3200 Gb/s (often under-provisioned), with or without latency."""
-    latencies = rng.random() < 0.6
-    dimensions = []
-    for _ in range(int(rng.integers(2, 6))):
-        kind = list(Kind)[int(rng.integers(3))]
-        size = int(rng.choice([2, 3, 4, 5, 6, 8, 12, 16, 32]))
-        gbps = float(np.exp(rng.uniform(np.log(25), np.log(3200))))
-        dimensions.append(
-            Dimension(kind, size, gbps, float(rng.choice([20, 500, 700, 1700, 5000])) if latencies else 0.0)
-        )
-    return Topology("random", tuple(dimensions))
-
-
-def random_size(rng: np.random.Generator) -> int:
-    """1 MB to 1 GB, evenly on a log scale."""
-    return int(np.exp(rng.uniform(np.log(1e6), np.log(1e9))))
 
 
 dimension = st.builds(
@@ -94,7 +76,7 @@ def complete_in_any_interleaving(plan, rng) -> bool:
 def test_no_interleaving_deadlocks(scheduler, rounds):
     rng = np.random.default_rng(11)
     for _ in range(rounds(12, 150)):
-        topology, size = random_topology(rng), random_size(rng)
+        topology, size = random_topology(rng), random_size_bytes(rng)
         intra = None if scheduler == "best" else str(rng.choice(["fifo", "scf", "scf-public"]))
         kind = list(Collective)[int(rng.integers(4))]
         plan = schedule(topology, size, scheduler=scheduler, intra=intra, collective=kind, chunks=16).plan
@@ -156,7 +138,7 @@ def test_the_best_split_of_a_budget_reaches_the_ideal():
 def test_best_never_loses_to_the_baseline_or_themis(rounds):
     rng = np.random.default_rng(2022)
     for _ in range(rounds(25, 500)):
-        topology, size = random_topology(rng), random_size(rng)
+        topology, size = random_topology(rng), random_size_bytes(rng)
         others = [schedule(topology, size, scheduler="baseline")]
         others += [schedule(topology, size, scheduler="themis", intra=intra) for intra in ("fifo", "scf", "scf-public")]
         quickest = min(outcome.time_s for outcome in others)

@@ -191,7 +191,7 @@ def iteration(
 
     Example: headway collective iteration resnet-152 --topology 2D-SW_SW
     """
-    from headway.collectives.iteration import Settings, iterate
+    from headway.collectives.iteration import Settings, iterate, mean_speedups
     from headway.collectives.presets import PAPER
     from headway.core.units import size_bytes
 
@@ -199,11 +199,12 @@ def iteration(
     settings = Settings(chunks, tflops, size_bytes(bucket), in_flight)
     results = [iterate(workload, _topology(name, bandwidth_bound), settings) for name in names]
     if as_json:
-        _print_json({"workload": workload, "rows": [row.as_json() for result in results for row in result]})
+        rows = [row.as_json() for result in results for row in result]
+        _print_json({"workload": workload, "rows": rows, "mean": mean_speedups(results)})
         return
     from headway.cli.collective_tables import show_iterations
 
-    show_iterations(workload, results)
+    show_iterations(workload, results, mean_speedups(results))
 
 
 def _topology(text: str, bandwidth_bound: bool) -> "Topology":

@@ -120,7 +120,7 @@ def show_advice(advice: "Advice") -> None:
     console.print(f"with that split the limit is {time_text(advice.budget_limit_s)}")
 
 
-def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]") -> None:
+def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]", means: Sequence[dict[str, Any]]) -> None:
     """Iteration time, what of it is exposed communication, and the speed-up against the baseline."""
     console = Console()
     console.print(f"[bold]{workload}[/]: one training iteration; time, exposed communication, speed-up")
@@ -135,4 +135,6 @@ def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]") -> 
             for row in result
         )
         table.add_row(first.topology, time_text(first.compute_s), *cells)
+    table.add_row("mean speed-up", "", *(f"{mean['speedup']:.2f}x" for mean in means))
+    table.add_row("largest speed-up", "", *(f"{mean['speedup_max']:.2f}x" for mean in means))
     console.print(table)

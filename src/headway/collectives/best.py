@@ -101,6 +101,7 @@ def share_out(mix: Mix, size_bytes: int, chunks: int, growth: float) -> tuple[In
     smallest shares are dropped."""
     kept = sorted(mix, key=lambda part: -part[1])[:chunks]
     shares = np.array([share for _, share in kept])
+    shares /= shares.sum()
     counts = apportion(shares, chunks)
     totals = _whole(shares, size_bytes, counts)
     parts, orders, middles = [], [], []
@@ -116,9 +117,10 @@ def share_out(mix: Mix, size_bytes: int, chunks: int, growth: float) -> tuple[In
 
 
 def apportion(shares: NDArray[np.float64], seats: int) -> Ints:
-    """`seats` whole numbers in proportion to `shares`, each at least 1: always to the one with the largest chunks."""
-    counts = np.ones(len(shares), np.int64)
-    for _ in range(seats - len(shares)):
+    """`seats` whole numbers in proportion to `shares`, each at least 1; what rounding leaves goes to the largest
+    chunks."""
+    counts = 1 + np.floor(shares * (seats - len(shares))).astype(np.int64)
+    for _ in range(seats - int(counts.sum())):
         counts[np.argmax(shares / counts)] += 1
     return counts
 

@@ -108,6 +108,15 @@ def iterate(name: str, topology: Topology, settings: Settings | None = None) -> 
     return rows
 
 
+def mean_speedups(results: Sequence[Sequence[Iteration]]) -> list[dict[str, Any]]:
+    """Mean and largest speed-up over topologies, each against the first scheduler on the same one."""
+    found = []
+    for place, first in enumerate(results[0]):
+        gains = [result[0].time_s / result[place].time_s for result in results]
+        found.append({"method": first.method, "speedup": sum(gains) / len(gains), "speedup_max": max(gains)})
+    return found
+
+
 def _run(model: Workload, topology: Topology, way: str, settings: Settings, method: str) -> tuple[float, float]:
     """Time and computation of one iteration, in s."""
     mapping = map_dimensions(topology, model.tensor, model.pipeline)

@@ -42,20 +42,24 @@ def _peel(topology: Topology, block: Block, data: float, turn: int) -> Mix:
     wish = np.roll(np.arange(count), -turn)
     found: list[tuple[tuple[int, ...], float]] = []
     left = 1.0
-    for _ in range(count + 1):
-        room = most - members @ point
-        order = _agreeing_order(members[room <= TOLERANCE * count], wish)
+    # Once full, a set stays full: rounding must not free it again. Each turn fills one more, so the loop ends.
+    full = most - members @ point <= TOLERANCE * count
+    while True:
+        order = _agreeing_order(members[full], wish)
         corner = order_loads(sizes, order)
         away = members @ (point - corner)
-        grows = away > TOLERANCE
-        found.append((tuple(int(dims[place]) for place in order), left))
+        grows = (away > TOLERANCE) & ~full
+        named = tuple(int(dims[place]) for place in order)
         if not grows.any():
-            break
-        step = float((np.maximum(room[grows], 0.0) / away[grows]).min())
-        found[-1] = (found[-1][0], left * step / (1 + step))
+            found.append((named, left))
+            return tuple((order, share) for order, share in found if share > TOLERANCE)
+        steps = np.full(len(members), np.inf)
+        steps[grows] = np.maximum(most - members @ point, 0.0)[grows] / away[grows]
+        step = float(steps.min())
+        full |= steps <= step * (1 + TOLERANCE)
+        found.append((named, left * step / (1 + step)))
         left /= 1 + step
         point = point + step * (point - corner)
-    return tuple((order, share) for order, share in found if share > TOLERANCE)
 
 
 def _agreeing_order(full: NDArray[np.bool_], wish: NDArray[np.int64]) -> tuple[int, ...]:

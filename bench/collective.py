@@ -1,0 +1,133 @@
+"""How fast collectives are planned and simulated, and how good plans are on drawn networks and numbers of chunks.
+
+Run: python -m bench.collective            speed: CPU ms, and ratios that do not depend on the machine
+     python -m bench.collective random     500 drawn networks: best against baseline, Themis and the limit
+     python -m bench.collective chunks     2 to 256 chunks on the paper's six networks: docs/results/themis-chunks.svg
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from bench.line_chart import line_chart
+
+from headway.collectives.drawn import random_size_bytes, random_topology
+from headway.collectives.presets import PAPER, PRESETS
+from headway.collectives.schedulers import Outcome, schedule
+from headway.collectives.topology import Dimension, Kind, Topology
+from headway.files import write_atomically
+
+GB = 10**9
+# CPU seconds of ASTRA-sim 1.0 for one 1024-NPU all-reduce with 64 chunks, the lower and upper end of what was measured.
+ASTRA_SIM_S = (11.0, 16.0)
+LARGE = Topology("100,352 NPUs", (Dimension(Kind.SWITCH, 392, 1200, 700), Dimension(Kind.SWITCH, 256, 800, 1700)))
+METHODS = (
+    ("baseline", {"scheduler": "baseline"}),
+    ("themis-fifo", {"scheduler": "themis", "intra": "fifo"}),
+    ("themis-scf", {"scheduler": "themis", "intra": "scf"}),
+    ("themis-scf-public", {"scheduler": "themis", "intra": "scf-public"}),
+    ("best", {"scheduler": "best"}),
+)
+NETWORKS = 500
+SEED = 2022
+COUNTS = (2, 4, 8, 16, 32, 64, 128, 256)
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+CHUNKS, DRAWN = RESULTS / "themis-chunks.svg", RESULTS / "themis-drawn.svg"
+
+
+def main(what: str = "speed") -> None:
+    """Print one of the three tables."""
+    print("python -m bench.collective" + ("" if what == "speed" else f" {what}"))
+    {"speed": speed, "random": drawn, "chunks": chunks}[what]()
+
+
+def speed() -> None:
+    """CPU time of planning and simulating, after warm-up; the slowest of the paper's networks."""
+    for name, options in METHODS:
+        for latency in ("", ", bandwidth-bound"):
+            spans = {
+                t.name: cpu_ms(lambda t=t, options=options: schedule(t, GB, chunks=64, **options))
+                for t in (topology.without_latency() if latency else topology for topology in PAPER)
+            }
+            worst = max(spans, key=lambda key: spans[key])
+            low, high = (limit * 1e3 / spans[worst] for limit in ASTRA_SIM_S)
+            print(
+                f"{name + latency:36} {spans[worst]:8.2f} CPU ms (slowest: {worst}), "
+                f"ASTRA-sim takes {low:,.0f} to {high:,.0f} times as long"
+            )
+    for name, options in METHODS:
+        small, large = (
+            cpu_ms(lambda t=t, options=options: schedule(t, GB, chunks=64, **options))
+            for t in (PRESETS["2D-SW_SW"], LARGE)
+        )
+        print(f"{name:36} {LARGE.npus:,} NPUs cost {large / small:.2f} times what 1,024 do")
+
+
+def cpu_ms(work: Callable[[], Outcome], repeats: int = 5) -> float:
+    """The least CPU time of several runs, after one that warms up."""
+    work()
+    spans = []
+    for _ in range(repeats):
+        begin = time.process_time()
+        work()
+        spans.append(time.process_time() - begin)
+    return min(spans) * 1e3
+
+
+def drawn() -> None:
+    """The distribution of best's advantage over drawn networks, 64 chunks at most; also as a plot."""
+    rng = np.random.default_rng(SEED)
+    rows = []
+    for _ in range(NETWORKS):
+        topology, size = random_topology(rng), random_size_bytes(rng)
+        outcomes = [schedule(topology, size, chunks=64, **options) for _, options in METHODS]
+        baseline, *themis, best = (outcome.time_s for outcome in outcomes)
+        with_latency = any(dimension.latency_ns for dimension in topology.dimensions)
+        rows.append((baseline, min(themis), best, outcomes[0].limit.limit_s, with_latency))
+    baseline, themis, best, limit_s, with_latency = np.array(rows).T
+    free = with_latency == 0
+    print(
+        f"{NETWORKS} networks, seed {SEED}; percentiles          least     5 %    25 %    50 %    75 %    95 %    most"
+    )
+    for label, column in (
+        ("baseline time / best time", baseline / best),
+        ("best of Themis's times / best time", themis / best),
+        ("quickest of all others / best time", np.minimum(baseline, themis) / best),
+        (f"part of the limit, no latency ({free.sum()})", (limit_s / best)[free]),
+        (f"part of the limit, latency ({(~free).sum()})", (limit_s / best)[~free]),
+    ):
+        print(f"{label:44}" + "".join(f"{value:8.3f}" for value in np.percentile(column, [0, 5, 25, 50, 75, 95, 100])))
+    loses = (np.minimum(baseline, themis) < best).sum()
+    print(f"networks where best loses: {loses}; where Themis is slower than the baseline: {(themis > baseline).sum()}")
+    steps = list(range(0, 101, 5))
+    spans = {"baseline": baseline, "themis, best of 3": themis, "best": best}
+    lines = {name: (100 * np.percentile((limit_s / span)[free], steps)).tolist() for name, span in spans.items()}
+    title = f"Part of the limit reached (%), by percentile of {free.sum()} drawn networks without latency"
+    plot(DRAWN, title, [str(step) if step % 10 == 0 else "" for step in steps], lines)
+
+
+def plot(path: Path, title: str, ticks: list[str], lines: dict[str, list[float]]) -> None:
+    """Write a chart for the documentation."""
+    write_atomically(path, line_chart(title, ticks, lines))
+    print(f"wrote {path.relative_to(path.parents[2])}")
+
+
+def chunks() -> None:
+    """Mean utilisation over the paper's networks, bandwidth-bound, by the number of chunks; also as a plot."""
+    print("mean utilisation, %" + " " * 17 + "".join(f"{count:8}" for count in COUNTS))
+    lines: dict[str, list[float]] = {}
+    for name, options in METHODS:
+        lines[name] = [
+            100
+            * float(np.mean([schedule(t.without_latency(), GB, chunks=count, **options).utilisation for t in PAPER]))
+            for count in COUNTS
+        ]
+        print(f"{name:36}" + "".join(f"{value:8.2f}" for value in lines[name]))
+    title = "Mean utilisation (%) on six networks, 1 GB, bandwidth-bound, by number of chunks"
+    plot(CHUNKS, title, [str(count) for count in COUNTS], lines)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])
