@@ -1,0 +1,102 @@
+"""Tokens: who they are for, that files keep them from others, and that only hashes are stored."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from headway.core.errors import BadInput
+from headway.live.auth import Caller, Scope, Tokens, job_secret, job_token, make_token, revoke_token, stored_tokens
+
+
+def test_the_owner_token_is_a_private_file_and_stays(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "data", "ada")
+    path = tmp_path / "data" / "token"
+    token = path.read_text().strip()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert tokens.caller(token) == Caller("owner", "ada", Scope.OPERATE)
+    assert Tokens(tmp_path / "data", "ada").caller(token) is not None
+
+
+def test_a_token_that_others_could_read_is_replaced(tmp_path: Path) -> None:
+    Tokens(tmp_path, "ada")
+    leaked = (tmp_path / "token").read_text().strip()
+    os.chmod(tmp_path / "token", 0o644)
+    tokens = Tokens(tmp_path, "ada")
+    assert tokens.caller(leaked) is None
+    assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
+
+
+def test_a_link_planted_as_token_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "known").write_text("hw-known\n")
+    os.chmod(tmp_path / "known", 0o600)
+    (tmp_path / "token").symlink_to(tmp_path / "known")
+    assert Tokens(tmp_path, "ada").caller("hw-known") is None
+    assert (tmp_path / "known").read_text() == "hw-known\n"
+
+
+def test_made_tokens_work_at_once_are_hashed_and_can_be_revoked(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path, "ada")
+    secret = make_token(tmp_path, "laptop", "bob", Scope.SUBMIT)
+    assert tokens.caller(secret) == Caller("laptop", "bob", Scope.SUBMIT)
+    assert secret not in (tmp_path / "tokens.json").read_text()
+    assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
+    assert [each.name for each in stored_tokens(tmp_path)] == ["laptop"]
+    revoke_token(tmp_path, "laptop")
+    assert tokens.caller(secret) is None
+
+
+def test_bad_names_and_doubles_are_refused(tmp_path: Path) -> None:
+    make_token(tmp_path, "one", "bob", Scope.READ)
+    for name, user, words in (
+        ("one", "bob", "already"),
+        ("../x", "bob", "token name"),
+        ("two", "b\nc", "user"),
+        ("two", "-root", "user"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            make_token(tmp_path, name, user, Scope.READ)
+    with pytest.raises(BadInput, match="scope job"):
+        make_token(tmp_path, "two", "bob", Scope.JOB)
+    with pytest.raises(BadInput, match="no token named 'three'"):
+        revoke_token(tmp_path, "three")
+
+
+def test_a_job_token_reaches_that_job_only(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path, "ada")
+    own = job_token(job_secret(tmp_path), 7)
+    caller = tokens.caller(own)
+    assert caller is not None
+    assert caller.sees(7, "bob")
+    assert not caller.sees(8, "bob")
+    assert not caller.scope.covers(Scope.READ)
+    assert tokens.caller(own.replace("job-7-", "job-8-")) is None
+    assert tokens.caller(own[:-1] + ("0" if own[-1] != "0" else "1")) is None
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", " ", "hw-", "job-1-", "job-1-" + "0" * 64, "job-" + "9" * 400 + "-" + "0" * 64, "\u0661", "x" * 10_000],
+)
+def test_wrong_tokens_belong_to_nobody(tmp_path: Path, token: str) -> None:
+    assert Tokens(tmp_path, "ada").caller(token) is None
+
+
+def test_scopes_include_the_ones_before() -> None:
+    order = [Scope.READ, Scope.SUBMIT, Scope.OPERATE]
+    for i, scope in enumerate(order):
+        assert [scope.covers(needed) for needed in order] == [j <= i for j in range(3)]
+    assert not any(Scope.JOB.covers(needed) for needed in order)
+
+
+def test_users_see_their_own_jobs_unless_they_operate() -> None:
+    assert Caller("t", "ada", Scope.SUBMIT).sees(1, "ada")
+    assert not Caller("t", "ada", Scope.SUBMIT).sees(1, "bob")
+    assert Caller("t", "ada", Scope.OPERATE).sees(1, "bob")
+
+
+def test_a_damaged_token_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tokens.json").write_text("[{")
+    with pytest.raises(BadInput, match=r"tokens\.json is damaged"):
+        stored_tokens(tmp_path)
