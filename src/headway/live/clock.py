@@ -1,0 +1,53 @@
+"""The clock of a manager: seconds since 1970 that never go backwards and never jump.
+
+Wall clocks are set by people and by NTP; service counts must not follow. So the wall clock is read once and the time since then comes
+from the monotonic clock. The offset between the two is kept with the journal: a manager restarted on the same boot goes on without a seam, and
+jobs that ran while it was down are credited with exactly the seconds they ran.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """The name of this boot of the machine; empty where the system does not tell."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@dataclass(slots=True)
+class Clock:
+    """Call it for the time. `offset` turns the monotonic clock into seconds since 1970."""
+
+    offset: float
+    boot: str
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __call__(self) -> float:
+        return self.offset + self.monotonic()
+
+    def saved(self) -> str:
+        """What the next manager needs to go on."""
+        return json.dumps({"offset": self.offset, "boot": self.boot})
+
+
+def resume_clock(
+    saved: str | None,
+    last: float,
+    monotonic: Callable[[], float] = time.monotonic,
+    wall: Callable[[], float] = time.time,
+    boot: str | None = None,
+) -> Clock:
+    """Go on with the clock of the manager before this one; after a reboot, start at the wall clock, but never before `last`."""
+    boot = boot_id() if boot is None else boot
+    before = json.loads(saved) if saved else {}
+    same_boot = boot and before.get("boot") == boot
+    offset = float(before["offset"]) if same_boot else wall() - monotonic()
+    return Clock(max(offset, last - monotonic()), boot, monotonic)

@@ -1,0 +1,21 @@
+"""What the live manager refuses, each in one line that says what would be right."""
+
+from headway.core.errors import HeadwayError
+
+
+class NotFound(HeadwayError):
+    """There is no such job or node (or none that this user may see)."""
+
+    exit_code = 102
+
+
+class WrongState(HeadwayError):
+    """The job exists, but what was asked does not apply to the state it is in."""
+
+
+class JournalFailed(HeadwayError):
+    """The journal cannot be written: nothing was accepted, and nothing is started until it can."""
+
+
+class AlreadyServed(HeadwayError):
+    """Another manager serves this data folder."""

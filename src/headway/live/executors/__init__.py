@@ -1,0 +1,70 @@
+"""Executors: how an action becomes processes. A request is built first (pure, testable as text), then sent.
+
+An executor fills the four hooks of `Executor`. It never raises for what happens to a job: that comes back as a Report. Every report names
+the attempt it is about, so that late or doubled ones can be dropped.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from headway.live.records import Progress
+from headway.live.spec import JobSpec
+
+STARTED, ENDED, PROGRESSED = "started", "ended", "progressed"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One attempt of one job, ready to be rendered."""
+
+    job: int
+    attempt: int
+    user: str
+    spec: JobSpec
+    gpus: tuple[int, ...]  # in the order of ranks
+    nodes: tuple[str, ...]  # of each GPU
+    array_id: int | None = None
+    array_index: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)  # HEADWAY_API, HEADWAY_TOKEN and the like
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Something that happened to an attempt."""
+
+    what: str
+    job: int
+    attempt: int
+    exit_code: int | None = None
+    signalled: bool = False  # it was asked to stop before it ended
+    lost: bool = False  # nobody knows how it ended: the machine or its shim died
+    never_ran: bool = False  # lost before any rank was started
+    message: str = ""
+    progress: Progress | None = None
+
+
+class Executor(Protocol):
+    """Starts, stops and watches attempts."""
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Begin to watch; call `wake` when a report is ready."""
+
+    def start(self, launch: Launch) -> None:
+        """Start all ranks or none; doing it twice for one attempt is harmless."""
+
+    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
+        """Signal all ranks, and kill what is left after the grace; doing it twice is harmless."""
+
+    def adopt(self, job: int, attempt: int) -> None:
+        """Watch an attempt that an earlier manager started, or report how it ended."""
+
+    def reports(self) -> list[Report]:
+        """What happened since the last call."""
+
+    def logs(self, job: int, attempt: int) -> list[Path]:
+        """The log of each rank, in order."""
+
+    def close(self) -> None:
+        """Stop watching; jobs go on."""

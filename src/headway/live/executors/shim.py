@@ -1,0 +1,254 @@
+"""The shim: starts the ranks of one attempt, watches over them, and writes down how they ended. It outlives the manager.
+
+Run by the process executor as `python -I -S shim.py FOLDER FIFO LOCK`, with the lock of the attempt held by an inherited descriptor: as
+long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only, for a quick start. Its files:
+launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), exit.json (flushed to disk).
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any, NoReturn
+
+FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
+KILL_PAUSE_S = 0.01
+SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
+COMMAND_NOT_FOUND = 127  # as shells have it
+MINE = (signal.SIGCHLD, signal.SIGTERM)
+
+
+def prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def started_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot: with its pid, its name for ever. None: there is none, or a dead one."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def parents() -> dict[int, int]:
+    """The parent of every process."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below `root`."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
+    below, ahead = [], [root]
+    while ahead:
+        for pid in children.get(ahead.pop(), []):
+            below.append(pid)
+            ahead.append(pid)
+    return below
+
+
+def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
+    """Write aside, then rename; `durable` also survives the loss of power."""
+    aside = os.path.join(folder, f".{name}")
+    with open(aside, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    os.rename(aside, os.path.join(folder, name))
+    if durable:
+        handle = os.open(folder, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+
+
+def read(folder: str, name: str) -> dict[str, Any] | None:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            content: dict[str, Any] = json.load(file)
+            return content
+    except (OSError, ValueError):
+        return None
+
+
+class Shim:
+    """One attempt."""
+
+    def __init__(self, folder: str, fifo: str) -> None:
+        self.folder, self.fifo = folder, fifo
+        self.launch = read(folder, "launch.json") or {"ranks": []}
+        self.label = f"{self.launch.get('job')} {self.launch.get('attempt')}"
+        self.ranks: dict[int, int] = {}  # pid -> rank
+        self.codes: dict[int, int] = {}  # rank -> exit code
+        self.first_bad: int | None = None
+        self.signalled = False
+        self.message = ""
+        self.deadline = float("inf")
+
+    def run(self) -> None:
+        write(self.folder, "shim.json", {"pid": os.getpid(), "start": started_ticks(os.getpid())})
+        if read(self.folder, "stop.json") is not None:
+            self.signalled = True
+            self.finish(never_ran=True)
+            return
+        if self.start():
+            write(self.folder, "ranks.json", {"pids": [[pid, started_ticks(pid)] for pid in self.ranks]})
+            self.tell("started")
+            self.watch()
+        self.kill_all()
+        self.finish()
+
+    def tell(self, what: str) -> None:
+        """Wake the manager, if there is one; the files are the truth."""
+        with contextlib.suppress(OSError):
+            handle = os.open(self.fifo, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(handle, f"{self.label} {what}\n".encode())
+            os.close(handle)
+
+    # ---- starting
+
+    def start(self) -> bool:
+        """Fork every rank, then see whether all of them could execute their command."""
+        hear, say = os.pipe()  # closed on exec: what is left to read is what went wrong
+        for number, rank in enumerate(self.launch["ranks"]):
+            pid = os.fork()
+            if pid == 0:
+                os.close(hear)
+                self.become(rank, say)
+            self.ranks[pid] = number
+        os.close(say)
+        with open(hear, "rb") as file:
+            self.message = file.read(1000).decode(errors="replace").partition("\n")[0]
+        return not self.message
+
+    def become(self, rank: dict[str, Any], say: int) -> NoReturn:
+        """In the child: its own session, user, folder, log and environment, then its command."""
+        step = "start"
+        try:
+            os.setsid()
+            log = os.open(os.path.join(self.folder, rank["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            null = os.open("/dev/null", os.O_RDONLY)
+            os.dup2(null, 0)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            if self.launch.get("uid") is not None:
+                step = "become the submitting user"
+                os.setgroups(self.launch["groups"])
+                os.setgid(self.launch["gid"])
+                os.setuid(self.launch["uid"])
+            step = f"enter the folder {self.launch['cwd']}"
+            os.chdir(self.launch["cwd"])
+            prctl(SET_PDEATHSIG, signal.SIGKILL)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            step = f"run {rank['argv'][0]}"
+            os.execvpe(rank["argv"][0], rank["argv"], rank["env"])
+        except BaseException as error:
+            text = f"cannot {step}: {getattr(error, 'strerror', None) or error}\n"
+            os.write(say, text.encode(errors="replace"))
+        os._exit(COMMAND_NOT_FOUND)
+
+    # ---- watching
+
+    def watch(self) -> None:
+        """Until nothing is left to wait for: all ranks ended, or the time to stop is over."""
+        while True:
+            any_left = self.reap()
+            # Asked to stop, a rank's leader may end before the child that still saves: wait for all of them.
+            if not any_left or (len(self.codes) == len(self.ranks) and not self.signalled):
+                return
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                return
+            # Signals are blocked and taken one by one here: none is lost and none interrupts.
+            found = signal.sigtimedwait(MINE, min(left, 3600.0))
+            if found is not None and found.si_signo == signal.SIGTERM:
+                self.stop()
+
+    def reap(self) -> bool:
+        """Collect what ended; False when no process is left at all."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            rank = self.ranks.get(pid)
+            if rank is None:
+                continue  # an orphan of a rank
+            code = os.waitstatus_to_exitcode(status)
+            self.codes[rank] = code if code >= 0 else 128 - code
+            if code != 0 and self.first_bad is None:
+                self.first_bad = rank
+                if not self.signalled:
+                    self.send(signal.SIGTERM, FAIL_GRACE_S)
+
+    def stop(self) -> None:
+        """The manager asks: signal every rank's group, and set the end of the grace."""
+        asked = read(self.folder, "stop.json")
+        if asked is None or len(self.codes) == len(self.ranks):
+            return
+        self.signalled = True
+        self.send(signal.Signals[asked["signal"]], float(asked["grace_s"]))
+
+    def send(self, number: int, grace_s: float) -> None:
+        for pid, rank in self.ranks.items():
+            if rank not in self.codes:
+                with contextlib.suppress(OSError):
+                    os.killpg(pid, number)
+        self.deadline = min(self.deadline, time.monotonic() + grace_s)
+
+    # ---- ending
+
+    def kill_all(self) -> None:
+        """Leave nothing behind: orphans come to us, so everything the ranks started is below us."""
+        while self.reap():
+            for pid in descendants(os.getpid()):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            signal.sigtimedwait(MINE, KILL_PAUSE_S)
+
+    def finish(self, never_ran: bool = False) -> None:
+        codes = [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))]
+        if self.message:
+            code: int | None = COMMAND_NOT_FOUND
+        else:
+            code = self.codes.get(self.first_bad, 0) if self.first_bad is not None else 0
+        write(
+            self.folder,
+            "exit.json",
+            {
+                "exit_code": None if never_ran else code,
+                "codes": codes,
+                "signalled": self.signalled,
+                "never_ran": never_ran,
+                "message": self.message,
+            },
+            durable=True,
+        )
+        self.tell("ended")
+
+
+def main() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, MINE)
+    os.set_inheritable(
+        int(sys.argv[3]), False
+    )  # the lock is the shim's alone: what a rank leaves behind must not hold it
+    prctl(SET_CHILD_SUBREAPER, 1)
+    Shim(sys.argv[1], sys.argv[2]).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""The journal on disk: SQLite in WAL mode with full sync. What is acknowledged is on disk; nothing else is the truth.
+
+Two tables: `jobs` holds submissions as they were accepted, `events` every fact and action in the order in which the engine recorded them.
+One thread writes. Everything that waits when it becomes free goes into one transaction, so many clients share one flush to disk
+(group commit). A transaction that fails is rolled back whole, and everyone in it is told.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headway.live.errors import AlreadyServed, JournalFailed
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS jobs (
+    id INTEGER PRIMARY KEY, user TEXT NOT NULL, submitted REAL NOT NULL, spec INTEGER NOT NULL, array_id INTEGER, array_index INTEGER);
+CREATE TABLE IF NOT EXISTS specs (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS keys (
+    user TEXT NOT NULL, key TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, spec INTEGER NOT NULL,
+    PRIMARY KEY (user, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS events (
+    seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, job INTEGER NOT NULL, attempt INTEGER NOT NULL, data TEXT NOT NULL);
+"""
+MOST_IN_ONE_COMMIT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """One fact or action. `job` is 0 for facts about nodes or the manager itself."""
+
+    time: float
+    kind: str
+    job: int
+    attempt: int
+    data: dict[str, Any] = field(default_factory=dict)
+    seq: int = 0
+
+
+@dataclass(slots=True)
+class _Work:
+    """Something to write: `write(connection)` inside the transaction, `after(result)` in the order of commits, once it is on disk."""
+
+    write: Callable[[sqlite3.Connection], Any]
+    after: Callable[[Any], None] | None
+    done: Future[Any]
+
+
+def failed(error: BaseException) -> JournalFailed:
+    """Say what happened to the journal and what that means."""
+    return JournalFailed(
+        f"the journal cannot be written ({error}): nothing was accepted; make room or repair it, then try again"
+    )
+
+
+class Journal:
+    """The one journal of a data folder; the second to open it is refused."""
+
+    def __init__(self, data: Path) -> None:
+        self.path = data / "journal.db"
+        try:
+            data.mkdir(parents=True, exist_ok=True, mode=0o711)
+            self._lock_file = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise JournalFailed(f"cannot use the data folder {data}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock_file)
+            raise AlreadyServed(
+                f"another manager serves {data}: stop it first, or give another --data folder"
+            ) from None
+        try:
+            self._connection = self._open()
+        except (sqlite3.Error, OSError) as error:
+            os.close(self._lock_file)
+            raise failed(error) from None
+        self._reader, self._reading = self._open(), threading.Lock()
+        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self.commits = 0
+        self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
+        self._thread.start()
+
+    def _open(self) -> sqlite3.Connection:
+        created = not self.path.exists()
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+        if created:
+            os.chmod(self.path, 0o600)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.executescript(SCHEMA)
+        return connection
+
+    # ---- writing
+
+    def commit(self, write: Callable[[sqlite3.Connection], Any], after: Callable[[Any], None] | None = None) -> Any:
+        """Run `write` in a transaction and return its result once that is on disk; JournalFailed when it is not."""
+        done: Future[Any] = Future()
+        self._queue.put(_Work(write, after, done))
+        return done.result()
+
+    def append(self, rows: list[JournalRow]) -> list[int]:
+        """Add facts and actions; their numbers in the journal."""
+        return list(self.commit(lambda connection: [_insert(connection, row) for row in rows]))
+
+    def _write_all(self) -> None:
+        closing = False
+        while not closing:
+            batch: list[_Work] = []
+            work = self._queue.get()
+            while work is not None:
+                batch.append(work)
+                if len(batch) == MOST_IN_ONE_COMMIT:
+                    break
+                try:
+                    work = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            closing = work is None
+            self._commit(batch)
+
+    def _commit(self, batch: list[_Work]) -> None:
+        if not batch:
+            return
+        results: list[tuple[_Work, Any]] = []
+        refused: list[tuple[_Work, BaseException]] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for work in batch:
+                try:
+                    results.append((work, self._savepoint(work)))
+                except sqlite3.Error:
+                    raise
+                except Exception as error:
+                    refused.append((work, error))
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            for work in batch:
+                work.done.set_exception(failed(error))
+            return
+        self.commits += 1
+        for work, error in refused:
+            work.done.set_exception(error)
+        for work, result in results:
+            try:
+                if work.after:
+                    work.after(result)
+                work.done.set_result(result)
+            except Exception as error:
+                work.done.set_exception(error)
+
+    def _savepoint(self, work: _Work) -> Any:
+        """One work among many: if it refuses, only what it wrote is undone."""
+        self._connection.execute("SAVEPOINT work")
+        try:
+            result = work.write(self._connection)
+        except sqlite3.Error:
+            raise
+        except Exception:
+            self._connection.execute("ROLLBACK TO work")
+            self._connection.execute("RELEASE work")
+            raise
+        self._connection.execute("RELEASE work")
+        return result
+
+    # ---- reading
+
+    def rows(self, after: int = 0, limit: int = -1) -> list[JournalRow]:
+        """Facts and actions that follow number `after`."""
+        return list(self.each(after, limit))
+
+    def each(self, after: int = 0, limit: int = -1) -> Iterator[JournalRow]:
+        """The same, page by page, so that a long journal does not fill the memory."""
+        page = 10_000
+        while limit != 0:
+            n = page if limit < 0 else min(page, limit)
+            with self._reading:
+                found = self._reader.execute(
+                    "SELECT seq, time, kind, job, attempt, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
+                    (after, n),
+                ).fetchall()
+            for seq, time, kind, job, attempt, data in found:
+                yield JournalRow(time, kind, job, attempt, json.loads(data), seq)
+            if len(found) < n:
+                return
+            after, limit = found[-1][0], limit - len(found) if limit > 0 else limit
+
+    def query(self, sql: str, *given: Any) -> list[Any]:
+        """Read with SQL."""
+        with self._reading:
+            return self._reader.execute(sql, given).fetchall()
+
+    def meta(self, name: str) -> str | None:
+        """A remembered value."""
+        found = self.query("SELECT value FROM meta WHERE name = ?", name)
+        return str(found[0][0]) if found else None
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep a value by name."""
+        self.commit(
+            lambda c: c.execute(
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value", (name, value)
+            )
+        )
+
+    def close(self) -> None:
+        """Write what waits, then let the next manager in."""
+        self._queue.put(None)
+        self._thread.join()
+        self._connection.close()
+        self._reader.close()
+        os.close(self._lock_file)
+
+
+def _insert(connection: sqlite3.Connection, row: JournalRow) -> int:
+    cursor = connection.execute(
+        "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)",
+        (row.time, row.kind, row.job, row.attempt, json.dumps(row.data, separators=(",", ":"))),
+    )
+    return int(cursor.lastrowid or 0)

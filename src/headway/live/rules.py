@@ -1,0 +1,56 @@
+"""What an end means, and when a job is tried again: pure rules over a record and a report."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headway.live.executors import Report
+from headway.live.records import CANCEL, HELD, HOLD, RETRY_BACKOFF, TIME_UP, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits between tries: doubled each time, up to a bound (Kubernetes: 10 s, doubled, at most 300 s)."""
+
+    first_s: float = 10.0
+    most_s: float = 300.0
+
+    def after(self, failures: int) -> float:
+        """Seconds to wait after so many failures."""
+        return min(self.most_s, self.first_s * 2.0 ** min(failures - 1, 60))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The job has ended in `state`, or (state "") waits again behind `gates`."""
+
+    state: str
+    data: dict[str, Any]
+    gates: int = 0
+    not_before: float = 0.0
+
+
+def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
+    """What becomes of a job whose attempt is over."""
+    told: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
+    clean = report.exit_code == 0 and not report.lost
+    if job.asked == CANCEL:
+        return Outcome("CANCELLED", {**told, "message": "cancelled"})
+    if job.asked == TIME_UP:
+        return Outcome("TIMEOUT", {**told, "message": f"ran longer than its time limit of {job.spec.time_limit:g} s"})
+    if job.asked and (report.signalled or report.lost):
+        # An exit code says little here: a saved job may exit with 0, a shell gives 143. Only "all steps done" counts as an end.
+        if clean and job.progress.finished:
+            return Outcome("COMPLETED", told)
+        return Outcome("", told, HELD if job.asked == HOLD else 0)
+    if clean:
+        return Outcome("COMPLETED", told)
+    if report.never_ran:
+        return Outcome("", told)  # nothing of it was done: that is nobody's failure
+    kind = "node_failure" if report.lost else "failure"
+    if kind in job.spec.retry.on and job.failures < job.spec.retry.max:
+        failures = job.failures + 1
+        return Outcome("", {**told, "failures": failures}, RETRY_BACKOFF, now + backoff.after(failures))
+    message = report.message or f"exited with code {report.exit_code}"
+    if kind in job.spec.retry.on and job.spec.retry.max:
+        message += f", after {job.failures} retries"
+    return Outcome("FAILED", {**told, "message": message})
