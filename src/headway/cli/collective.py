@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from headway.core.errors import BadInput
 
 if TYPE_CHECKING:
+    from headway.collectives.cost import Collective
     from headway.collectives.schedulers import Outcome
     from headway.collectives.topology import Topology
 
@@ -122,8 +124,8 @@ def compare(
 
     names = topologies or [topology.name for topology in PAPER]
     rows: list[list[Outcome]] = []
-    for name in names:
-        network = _topology(name, bandwidth_bound)
+    networks = [_topology(name, bandwidth_bound) for name in names]
+    for network in _progress(networks, as_json):
         rows.append(
             [_named(network, size, method.strip(), kind, chunks, in_flight) for method in schedulers.split(",")]
         )
@@ -197,7 +199,8 @@ def iteration(
 
     names = topologies or [topology.name for topology in PAPER]
     settings = Settings(chunks, tflops, size_bytes(bucket), in_flight)
-    results = [iterate(workload, _topology(name, bandwidth_bound), settings) for name in names]
+    networks = [_topology(name, bandwidth_bound) for name in names]
+    results = [iterate(workload, network, settings) for network in _progress(networks, as_json)]
     if as_json:
         rows = [row.as_json() for result in results for row in result]
         _print_json({"workload": workload, "rows": rows, "mean": mean_speedups(results)})
@@ -214,7 +217,7 @@ def _topology(text: str, bandwidth_bound: bool) -> "Topology":
     return network.without_latency() if bandwidth_bound else network
 
 
-def _kind(text: str) -> Any:
+def _kind(text: str) -> "Collective":
     from headway.collectives.cost import Collective
     from headway.core.errors import unknown
 
@@ -310,6 +313,15 @@ def _report(path: Path, rows: "list[list[Outcome]]", chosen: "Outcome") -> None:
 
     write_atomically(path, collective_report(rows, chosen))
     print(f"report written to {path}", file=sys.stderr)
+
+
+def _progress(networks: "list[Topology]", as_json: bool) -> "Iterable[Topology]":
+    """A bar on the terminal while there is something to wait for (the first run also compiles for some seconds)."""
+    from rich.console import Console
+    from rich.progress import track
+
+    hidden = as_json or not sys.stderr.isatty()
+    return track(networks, "simulating", console=Console(stderr=True), transient=True, disable=hidden)
 
 
 def _print_json(value: Any) -> None:

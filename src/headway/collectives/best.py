@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.cost import Collective, split_bytes
+from headway.collectives.cost import PS_PER_S, Collective, split_bytes
 from headway.collectives.draft import Draft, draft_by_queues, drafts_mirrored
 from headway.collectives.limit import limit
 from headway.collectives.operations import INTRA
-from headway.collectives.schedulers import baseline, themis
+from headway.collectives.published import baseline, themis
 from headway.collectives.shares import Mix, optimal_mix
 from headway.collectives.topology import Topology
-from headway.core.errors import BadInput
 
 Ints = NDArray[np.int64]
 
@@ -30,13 +29,12 @@ GROWTH = 1.3
 SMALLEST = 1 / 8
 # A plan this close to the limit cannot be bettered noticeably: stop looking.
 GOOD_ENOUGH = 0.9999
-PS_PER_S = 1e12
+# Beyond this, more chunks gain nothing that can be measured; what others do is still compared at the number asked for.
+MOST_USEFUL = 1024
 
 
 def best(topology: Topology, collective: Collective, size_bytes: int, most_chunks: int, in_flight: int) -> Draft:
     """The fastest candidate; of equals the first, in a fixed sequence, so that all ranks choose alike."""
-    if most_chunks < 1:
-        raise BadInput(f"{most_chunks} chunks: a collective is cut into at least 1")
     counts = chunk_counts(size_bytes, most_chunks)
     published = itertools.chain.from_iterable(
         _published(topology, collective, size_bytes, count, in_flight) for count in counts
@@ -44,7 +42,7 @@ def best(topology: Topology, collective: Collective, size_bytes: int, most_chunk
     found = min(published, key=_end)
     floor_ps = limit(topology, collective, size_bytes).limit_s * PS_PER_S
     mixes = dict.fromkeys(optimal_mix(topology, turn) for turn in range(len(topology.dimensions)))
-    for count in counts:
+    for count in (count for count in counts if count <= MOST_USEFUL):
         if floor_ps >= GOOD_ENOUGH * found.end_ps:
             break
         found = min(found, *_at_the_limit(topology, collective, size_bytes, count, in_flight, mixes), key=_end)

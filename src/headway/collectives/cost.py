@@ -23,6 +23,8 @@ from headway.collectives.topology import Dimension, Kind, Topology
 from headway.core.errors import BadInput
 
 PS_PER_S = 10**12
+# Far beyond what any network gains from (a few hundred); more would only take memory.
+MOST_CHUNKS = 65_536
 PS_PER_NS = 1000
 # One byte at one gigabit a second takes 8 ns.
 PS_PER_BYTE_AT_1_GBPS = 8000.0
@@ -67,8 +69,8 @@ def ps_per_byte(topology: Topology) -> NDArray[np.float64]:
 
 def split_bytes(total_bytes: int, chunks: int) -> NDArray[np.int64]:
     """Cut `total_bytes` into `chunks` whole parts that differ by at most one byte and add up exactly (the splitter)."""
-    if chunks < 1:
-        raise BadInput(f"{chunks} chunks: a collective is cut into at least 1")
+    if not 1 <= chunks <= MOST_CHUNKS:
+        raise BadInput(f"{chunks} chunks: a collective is cut into at least 1 and at most {MOST_CHUNKS}")
     if total_bytes < chunks:
         raise BadInput(f"{total_bytes} bytes cannot be cut into {chunks} chunks: ask for at most {total_bytes} chunks")
     parts = np.full(chunks, total_bytes // chunks, np.int64)

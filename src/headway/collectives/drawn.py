@@ -1,4 +1,5 @@
-"""Networks drawn at random, to try schedulers on what no paper shows: under-provisioned, lopsided, with real latencies."""
+"""Networks drawn at random, to try schedulers on what no paper shows: under-provisioned, lopsided, with real
+latencies."""
 
 import numpy as np
 

@@ -14,7 +14,7 @@ from headway.collectives import kernels
 from headway.collectives.best import share_out
 from headway.collectives.cost import PS_PER_S, Collective, split_bytes
 from headway.collectives.operations import RANKS, operations, queue_keys
-from headway.collectives.schedulers import fresh_tracker, themis_orders
+from headway.collectives.published import fresh_tracker, themis_orders
 from headway.collectives.shares import optimal_mix
 from headway.collectives.topology import Topology
 from headway.core.errors import BadInput, unknown

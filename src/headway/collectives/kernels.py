@@ -171,8 +171,8 @@ def themis_orders(chunk_bytes: Ints, sizes: Ints, ps_per_byte: Floats, loads_ps:
     place.
 
     Least loaded dimension first, because the first phase carries the most data. The sort is stable and starts from the
-    previous chunk's order: breaking ties by index instead costs up to 20 %. The tracker counts whole bytes, rounded down
-    as the data shrinks, as the public implementation does: on balanced networks loads nearly tie, and it matters.
+    previous chunk's order: breaking ties by index instead costs up to 20 %. The tracker counts whole bytes, rounded
+    down as the data shrinks, as the public implementation does: on balanced networks loads nearly tie, and it matters.
     """
     n, dims = len(chunk_bytes), len(sizes)
     orders = np.empty((n, dims), np.int64)

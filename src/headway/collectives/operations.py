@@ -18,6 +18,9 @@ Ints = NDArray[np.int64]
 
 # Larger than any number of bytes that we rank by (2^52 is four petabytes), small enough that 2^10 priorities fit.
 RANKS = 1 << 52
+# Time is counted in 64-bit picoseconds: 2^62 of them are 53 days.
+LONGEST_PS = float(1 << 62)
+MOST_IN_FLIGHT = 1024
 INTRA = ("fifo", "scf", "scf-public")
 
 
@@ -73,6 +76,10 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     dim = np.ascontiguousarray(dims).ravel()
     groups = sizes[dim]
     sent = (groups - 1) * -(-larger // groups)
+    occupy = np.rint(sent * ps_per_byte(topology)[dim])
+    latency = latencies_ps(topology, collective)[dim]
+    if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:
+        raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")
     return Operations(
         collective,
         phases,
@@ -80,8 +87,8 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
         groups,
         larger,
         sent,
-        np.rint(sent * ps_per_byte(topology)[dim]).astype(np.int64),
-        latencies_ps(topology, collective)[dim],
+        occupy.astype(np.int64),
+        latency,
         *_chains(chunks, phases),
     )
 
@@ -130,6 +137,6 @@ def queue_keys(intra: str, ops: Operations) -> tuple[Ints, Ints]:
 
 def slots(topology: Topology, in_flight: int) -> Ints:
     """How many operations each dimension may have in flight."""
-    if in_flight < 1:
-        raise BadInput(f"{in_flight} chunks in flight: a dimension carries at least 1")
+    if not 1 <= in_flight <= MOST_IN_FLIGHT:
+        raise BadInput(f"{in_flight} chunks in flight: a dimension carries at least 1 and at most {MOST_IN_FLIGHT}")
     return np.full(len(topology.dimensions), in_flight, np.int64)

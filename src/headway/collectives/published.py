@@ -1,0 +1,52 @@
+"""The published schedulers: the hierarchical baseline and Themis (sections 2.3 and 4)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.collectives import kernels
+from headway.collectives.cost import Collective, latencies_ps, ps_per_byte, split_bytes
+from headway.collectives.draft import Draft, draft_by_queues
+from headway.collectives.topology import Topology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def baseline(
+    topology: Topology, collective: Collective, size_bytes: int, intra: str, chunks: int, in_flight: int
+) -> Draft:
+    """Hierarchical: reduce-scatter on dimension 1 to D - 1, all-reduce on D, all-gather back; every chunk alike."""
+    parts = split_bytes(size_bytes, chunks)
+    dims = len(topology.dimensions)
+    rs = np.tile(np.arange(dims), (chunks, 1))
+    fused = dims if collective is Collective.ALL_REDUCE else -1
+    return draft_by_queues(topology, collective, parts, rs, intra, in_flight, "baseline", fused)
+
+
+def themis(
+    topology: Topology, collective: Collective, size_bytes: int, intra: str, chunks: int, in_flight: int
+) -> Draft:
+    """Themis as published: each chunk visits the least loaded dimension first. An idle network: a fresh tracker."""
+    parts = split_bytes(size_bytes, chunks)
+    rs = themis_orders(topology, collective, parts, fresh_tracker(topology, collective))
+    return draft_by_queues(topology, collective, parts, rs, intra, in_flight, "themis")
+
+
+def fresh_tracker(topology: Topology, collective: Collective) -> Floats:
+    """The load tracker when the network is idle: the fixed delay of one phase on each dimension (section 4.3)."""
+    return latencies_ps(topology, collective).astype(np.float64)
+
+
+def themis_orders(topology: Topology, collective: Collective, parts: Ints, tracker_ps: Floats) -> Ints:
+    """One order per chunk; the tracker keeps the loads for collectives that are issued on top of this one.
+
+    An all-gather takes the reverse of what a reduce-scatter would (most loaded first). An all-to-all loads every
+    dimension alike whatever the order, so its chunks keep the default one.
+    """
+    sizes = np.array(topology.sizes, np.int64)
+    inverse = ps_per_byte(topology)
+    if collective is Collective.ALL_TO_ALL:
+        tracker_ps += (1 - 1 / sizes) * inverse * parts.sum()
+        return np.tile(np.arange(len(sizes)), (len(parts), 1))
+    orders: Ints = kernels.themis_orders(parts, sizes, inverse, tracker_ps)
+    return orders
