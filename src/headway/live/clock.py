@@ -1,8 +1,8 @@
 """The clock of a manager: seconds since 1970 that never go backwards and never jump.
 
-Wall clocks are set by people and by NTP; service counts must not follow. So the wall clock is read once and the time since then comes
-from the monotonic clock. The offset between the two is kept with the journal: a manager restarted on the same boot goes on without a seam, and
-jobs that ran while it was down are credited with exactly the seconds they ran.
+Wall clocks are set by people and by NTP; service counts must not follow. So the wall clock is read once, and the time since then comes
+from the monotonic clock. The offset between the two is kept with the journal: a manager restarted on the same boot goes on without a
+seam, and jobs that ran while it was down are credited with exactly the seconds they ran.
 """
 
 import json

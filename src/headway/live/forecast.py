@@ -16,7 +16,7 @@ from headway.core.jobs import FUTURE, PENDING, RUNNING, STARTING, STOPPING
 from headway.core.state import State, room_for_actions
 from headway.core.timers import due
 from headway.live.book import Book, grow, settled_at_once
-from headway.live.spec import JobSpec
+from headway.live.spec import JobSpec, array_tasks
 
 MOST_ROUNDS = 2000
 MOST_SAMPLES = 1000
@@ -38,9 +38,13 @@ class DryRun:
 
 def copied(state: State) -> State:
     """A state of its own with the same content."""
-    return State(
-        *(part.copy() if isinstance(part, np.ndarray) else type(part)(*(p.copy() for p in part)) for part in state)
-    )
+    parts: list[Any] = [part.copy() if isinstance(part, np.ndarray) else copied_tuple(part) for part in state]
+    return State(*parts)
+
+
+def copied_tuple(arrays: Any) -> Any:
+    """The same for a named tuple of arrays."""
+    return type(arrays)(*(part.copy() for part in arrays))
 
 
 class Forecast:
@@ -50,8 +54,7 @@ class Forecast:
         self.names, self.spec, self.now = book.cluster.nodes, spec, now
         self.engine: Any = copy.copy(book.engine)
         self.engine.state = copied(book.engine.state)
-        past = book.engine.options.history
-        self.engine.options = book.engine.options._replace(history=type(past)(*(part.copy() for part in past)))
+        self.engine.options = book.engine.options._replace(history=copied_tuple(book.engine.options.history))
         self.j = len(book.jobs)
         if self.j >= len(self.engine.state.jobs):
             self.engine.state = grow(self.engine.state, self.j + 1)
@@ -78,7 +81,7 @@ class Forecast:
         actions = self.engine.decide(self.now).actions
         mine = [action for action in actions if action.job == self.j]
         stops = tuple(action.job + 1 for action in actions if action.kind in (STOP, RESIZE))
-        tasks = 1
+        tasks = len(array_tasks(self.spec.array)[0]) if self.spec.array else 1
         if mine and mine[0].kind == START:
             nodes = tuple(dict.fromkeys(self.names[node] for node, _ in mine[0].places))
             return DryRun(self.spec.gpus, tasks, True, nodes, 0.0, (), ahead, f"would start now on {', '.join(nodes)}")

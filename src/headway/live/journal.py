@@ -150,8 +150,8 @@ class Journal:
                 work.done.set_exception(failed(error))
             return
         self.commits += 1
-        for work, error in refused:
-            work.done.set_exception(error)
+        for work, why in refused:
+            work.done.set_exception(why)
         for work, result in results:
             try:
                 if work.after:

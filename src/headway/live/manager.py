@@ -4,22 +4,20 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
-import hashlib
 import sqlite3
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from headway.core.cluster import Cluster
-from headway.core.engine import Event, drive
+from headway.core.engine import Event
 from headway.core.errors import BadInput
 from headway.core.jobs import RUNNING, STARTING, STOPPING
 from headway.live import recovery, views
 from headway.live.book import DRAINED, OPENED, RESUMED, Book
 from headway.live.clock import resume_clock
-from headway.live.errors import JournalFailed, NotFound, WrongState
+from headway.live.errors import NotFound, WrongState
 from headway.live.executors import Executor
 from headway.live.executors.process import ProcessExecutor, account
 from headway.live.explain import Explanation, explain
@@ -28,6 +26,7 @@ from headway.live.journal import Journal, JournalRow
 from headway.live.records import CANCEL, HELD, HOLD, REQUEUE, Job, JobView, Progress
 from headway.live.rules import Backoff
 from headway.live.spec import JobSpec, array_tasks
+from headway.live.submissions import insert
 from headway.live.views import NodeView, PastJob
 from headway.live.world import LiveWorld, Request
 from headway.placement.load import find_placement
@@ -92,20 +91,8 @@ class Manager:
         self._journal.append([JournalRow(now, OPENED, 0, 0, opened)])
         self._executor.open(self._world.wake)
         recovery.adopt(self._book, self._executor, self._world, now)
-        self._thread = threading.Thread(target=self._drive, name="engine", daemon=True)
+        self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
         self._thread.start()
-
-    def _drive(self) -> None:
-        self._world.begin(self.clock())
-        try:
-            drive(self._book.engine, self._world)
-        except BaseException:
-            self._world.trouble = f"the engine stopped: {traceback.format_exc()}"
-            self._world.close()
-            raise
-        finally:
-            self._world.lock.release()
-            self._world.refuse_all(JournalFailed("the manager is stopping: nothing was accepted"))
 
     def stop(self, drain: bool = False) -> None:
         """End. Running jobs go on and are adopted by the next manager; with `drain` they are stopped first and will be run again."""
@@ -145,7 +132,7 @@ class Manager:
         tasks: list[int | None] = [None] if spec.array is None else list(array_tasks(spec.array)[0])
 
         def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
-            return _insert(connection, user, key, text, submitted, tasks)
+            return insert(connection, user, key, text, submitted, tasks)
 
         ids, _ = self._journal.commit(write, lambda result: self._arrived(result, spec, user, submitted, tasks))
         return list(ids)
@@ -340,29 +327,3 @@ class Manager:
         if job.final:
             raise WrongState(f"job {job_id} has ended: it is {job.final}")
         return job
-
-
-def _insert(
-    connection: sqlite3.Connection, user: str, key: str | None, text: str, submitted: float, tasks: list[int | None]
-) -> tuple[list[int], bool]:
-    """Write the jobs, or find those that this key has given already."""
-    if key is not None:
-        digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-        found = connection.execute(
-            "SELECT first, count, spec FROM keys WHERE user = ? AND key = ?", (user, key)
-        ).fetchone()
-        if found:
-            if found[2] != digest:
-                raise WrongState(f"the key {key!r} was used for another job: take a new key for a new job")
-            return list(range(found[0], found[0] + found[1])), False
-    first = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM jobs").fetchone()[0])
-    spec_id = connection.execute("INSERT INTO specs (text) VALUES (?)", (text,)).lastrowid
-    ids = list(range(first, first + len(tasks)))
-    rows = [
-        (i, user, submitted, spec_id, None if index is None else first, index)
-        for i, index in zip(ids, tasks, strict=True)
-    ]
-    connection.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)", rows)
-    if key is not None:
-        connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (user, key, first, len(tasks), digest))
-    return ids, True

@@ -1,4 +1,4 @@
-"""What people see: jobs, nodes, numbers. Read from the book under the manager's lock; columns are read whole, so ten thousand jobs are quick."""
+"""What people see: jobs, nodes, numbers. Columns are read whole, so that ten thousand jobs are quick."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,10 +93,16 @@ def _name(command: str) -> str:
 
 
 def find(
-    book: Book, now: float, user: str | None, state: str | None, name: str | None, after_id: int, limit: int
+    book: Book,
+    now: float,
+    user: str | None,
+    state: str | Sequence[str] | None,
+    name: str | None,
+    after_id: int,
+    limit: int,
 ) -> list[JobView]:
     """Jobs by ascending number that pass the filters."""
-    wanted = set(state.upper().split(",")) if state else None
+    wanted = {name.upper() for name in (state.split(",") if isinstance(state, str) else state)} if state else None
     found: list[int] = []
     unfinished = wanted is not None and not wanted & {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"}
     numbers = (

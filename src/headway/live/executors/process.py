@@ -326,5 +326,7 @@ def parse_progress(content: Any) -> Progress:
         return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
 
     loss = content.get("loss")
-    good = isinstance(loss, int | float) and not isinstance(loss, bool) and abs(loss) < 1e300
-    return Progress(whole("step"), whole("total"), float(loss) if good else None, whole("checkpointed"))
+    number = float(loss) if isinstance(loss, int | float) and not isinstance(loss, bool) else None
+    if number is not None and not abs(number) < 1e300:
+        number = None
+    return Progress(whole("step"), whole("total"), number, whole("checkpointed"))

@@ -1,0 +1,32 @@
+"""Submissions on disk: jobs as they were accepted, once each. The same user and key again give the same jobs."""
+
+import hashlib
+import sqlite3
+
+from headway.live.errors import WrongState
+
+
+def insert(
+    connection: sqlite3.Connection, user: str, key: str | None, text: str, submitted: float, tasks: list[int | None]
+) -> tuple[list[int], bool]:
+    """Write the jobs, or find those that this key has given already."""
+    if key is not None:
+        digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+        found = connection.execute(
+            "SELECT first, count, spec FROM keys WHERE user = ? AND key = ?", (user, key)
+        ).fetchone()
+        if found:
+            if found[2] != digest:
+                raise WrongState(f"the key {key!r} was used for another job: take a new key for a new job")
+            return list(range(found[0], found[0] + found[1])), False
+    first = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM jobs").fetchone()[0])
+    spec_id = connection.execute("INSERT INTO specs (text) VALUES (?)", (text,)).lastrowid
+    ids = list(range(first, first + len(tasks)))
+    rows = [
+        (i, user, submitted, spec_id, None if index is None else first, index)
+        for i, index in zip(ids, tasks, strict=True)
+    ]
+    connection.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)", rows)
+    if key is not None:
+        connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (user, key, first, len(tasks), digest))
+    return ids, True
