@@ -78,6 +78,14 @@ def test_tables_are_for_people():
     assert len(rows) == 4
 
 
+def test_together_tells_when_each_ends():
+    requests = ("all-reduce:100MB", "all-gather:10MB:10us:5")
+    told = json.loads(run("collective", "together", *requests, "--topology", "2D-SW_SW", "--json"))
+    assert set(told["end_s"]) == {"baseline", "themis-fifo", "themis-scf", "best"}
+    assert max(told["end_s"]["best"]) <= min(max(ends) for ends in told["end_s"].values())
+    assert "all-gather" in run("collective", "together", *requests, "--topology", "2D-SW_SW")
+
+
 def test_faults_slow_a_plan_that_does_not_know():
     healthy, ill = (json.loads(run(*RUN, *more, "--json")) for more in ((), ("--degrade", "3:0.5")))
     assert ill["time_s"] > healthy["time_s"]
@@ -112,6 +120,13 @@ def test_the_report_stands_alone(tmp_path):
         (["--topology", "2D-SW_SW", "--replay", "no-such-plan.json"], "cannot read plan"),
         (["limit", "--topology", "2D-SW_SW", "--budget", "0Gbps"], "above 0"),
         (["iteration", "resnet-15"], "resnet-152|resnet-50"),
+        (["together", "all-reduce", "--topology", "2D-SW_SW"], "KIND:SIZE"),
+        (["together", "all-reduce:1GB:0s:600", "--topology", "2D-SW_SW"], "between 0 and 511"),
+        (["--topology", "2D-SW_SW", "--size", "100000TB"], "pebibyte"),
+        (["--topology", "switch:4:0.001Mbps:0ns", "--size", "1PB"], "unknown unit"),
+        (["--topology", "switch:4:0.01Mbps:0ns", "--size", "1000TB"], "months"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--in-flight", "99999"], "at most 1024"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--chunks", "70000", "--scheduler", "themis"], "at most 65536"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_1(arguments, said, capsys, monkeypatch):

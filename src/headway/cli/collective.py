@@ -1,42 +1,42 @@
 """`headway collective`: plan and simulate collective communication, compare schedulers, explain the limit."""
 
-import json
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.collective_options import (
+    TOPOLOGY_HELP,
+    BoundOption,
+    ChunksOption,
+    InFlightOption,
+    JsonOption,
+    KindOption,
+    ReportOption,
+    SizeOption,
+    kind_from,
+    network_from,
+    print_json,
+    with_progress,
+)
+from headway.cli.collective_training import iteration, together
 from headway.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from headway.collectives.cost import Collective
     from headway.collectives.schedulers import Outcome
     from headway.collectives.topology import Topology
 
 collective = typer.Typer(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Plan, simulate and compare collectives on networks of several dimensions.",
 )
-
-TOPOLOGY_HELP = "A preset (2D-SW_SW, ...), a YAML file, or switch:16:1200Gbps:700ns,ring:8:800Gbps:0ns."
-SizeOption = Annotated[str, typer.Option("--size", help="Bytes per NPU, with a unit: 1GB, 100MiB.")]
-KindOption = Annotated[
-    str, typer.Option("--collective", help="all-reduce, reduce-scatter, all-gather or all-to-all.", metavar="KIND")
-]
-ChunksOption = Annotated[
-    str, typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: best uses up to 256.")
-]
-InFlightOption = Annotated[int, typer.Option("--in-flight", help="Chunks in flight on a dimension.")]
-BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
-ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
+    collective.command()(iteration)
+    collective.command()(together)
     app.add_typer(collective, name="collective")
 
 
@@ -73,7 +73,7 @@ def plan(
         return
     if topology is None or (size is None and replay is None):
         raise typer.BadParameter("give --topology and --size, such as --topology 2D-SW_SW --size 1GB")
-    network = _topology(topology, bandwidth_bound)
+    network = network_from(topology, bandwidth_bound)
     if replay is not None:
         outcome = _replayed(network, replay, in_flight)
     else:
@@ -86,10 +86,11 @@ def plan(
 
         write_atomically(plan_file, plan_to_json(outcome.plan))
     if report is not None:
-        others = [_outcome(network, f"{outcome.size_bytes}B", name, kind, None, "64", in_flight) for name in USUAL]
+        same = f"{outcome.size_bytes}B", str(outcome.collective)
+        others = [_outcome(network, same[0], name, same[1], None, "auto", in_flight) for name in USUAL]
         _report(report, [[*others, outcome]], outcome)
     if as_json:
-        _print_json(_row(outcome))
+        print_json(_row(outcome))
         return
     from headway.cli.collective_tables import show_outcome
 
@@ -124,8 +125,8 @@ def compare(
 
     names = topologies or [topology.name for topology in PAPER]
     rows: list[list[Outcome]] = []
-    networks = [_topology(name, bandwidth_bound) for name in names]
-    for network in _progress(networks, as_json):
+    networks = [network_from(name, bandwidth_bound) for name in names]
+    for network in with_progress(networks, as_json):
         rows.append(
             [_named(network, size, method.strip(), kind, chunks, in_flight) for method in schedulers.split(",")]
         )
@@ -138,7 +139,7 @@ def compare(
             for i, row in enumerate(rows)
             for outcome in row
         ]
-        _print_json({"size_bytes": rows[0][0].size_bytes, "rows": flat, "mean": summary})
+        print_json({"size_bytes": rows[0][0].size_bytes, "rows": flat, "mean": summary})
         return
     from headway.cli.collective_tables import show_comparison
 
@@ -163,68 +164,15 @@ def limit(
     from headway.collectives.advice import advise
     from headway.core.units import gbps, size_bytes
 
-    network = _topology(topology, False)
+    network = network_from(topology, False)
     total_gbps = gbps(budget) if budget is not None else sum(network.bandwidths_gbps)
-    advice = advise(network, _kind(kind), size_bytes(size), total_gbps)
+    advice = advise(network, kind_from(kind), size_bytes(size), total_gbps)
     if as_json:
-        _print_json(advice.as_json())
+        print_json(advice.as_json())
         return
     from headway.cli.collective_tables import show_advice
 
     show_advice(advice)
-
-
-@collective.command()
-def iteration(
-    workload: Annotated[
-        str, typer.Argument(help="resnet-50, resnet-152, gnmt, dlrm, transformer-1t, llm-405b, llm-8b.")
-    ],
-    topologies: Annotated[
-        list[str] | None, typer.Option("--topology", help=TOPOLOGY_HELP + " Repeatable; the paper's six if left out.")
-    ] = None,
-    tflops: Annotated[float, typer.Option("--compute-tflops", help="Sustained speed of one NPU.")] = 120.0,
-    bucket: Annotated[str, typer.Option("--bucket", help="Gradients are sent in buckets of at least this.")] = "25MiB",
-    chunks: Annotated[int, typer.Option("--chunks", help="Chunks per bucket; a maximum for best.")] = 64,
-    in_flight: InFlightOption = 1,
-    bandwidth_bound: BoundOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """One training iteration end to end: compute, exposed communication and speed-up of each scheduler.
-
-    Example: headway collective iteration resnet-152 --topology 2D-SW_SW
-    """
-    from headway.collectives.iteration import Settings, iterate, mean_speedups
-    from headway.collectives.presets import PAPER
-    from headway.core.units import size_bytes
-
-    names = topologies or [topology.name for topology in PAPER]
-    settings = Settings(chunks, tflops, size_bytes(bucket), in_flight)
-    networks = [_topology(name, bandwidth_bound) for name in names]
-    results = [iterate(workload, network, settings) for network in _progress(networks, as_json)]
-    if as_json:
-        rows = [row.as_json() for result in results for row in result]
-        _print_json({"workload": workload, "rows": rows, "mean": mean_speedups(results)})
-        return
-    from headway.cli.collective_tables import show_iterations
-
-    show_iterations(workload, results, mean_speedups(results))
-
-
-def _topology(text: str, bandwidth_bound: bool) -> "Topology":
-    from headway.collectives.topology_text import topology_from
-
-    network = topology_from(text)
-    return network.without_latency() if bandwidth_bound else network
-
-
-def _kind(text: str) -> "Collective":
-    from headway.collectives.cost import Collective
-    from headway.core.errors import unknown
-
-    known = [kind.value for kind in Collective]
-    if text.lower() not in known:
-        raise unknown("collective", text, known)
-    return Collective(text.lower())
 
 
 def _chunks(text: str) -> int | None:
@@ -245,7 +193,7 @@ def _outcome(
         network,
         size_bytes(size),
         scheduler=scheduler,
-        collective=_kind(kind),
+        collective=kind_from(kind),
         intra=intra,
         chunks=_chunks(chunks),
         in_flight=in_flight,
@@ -313,16 +261,3 @@ def _report(path: Path, rows: "list[list[Outcome]]", chosen: "Outcome") -> None:
 
     write_atomically(path, collective_report(rows, chosen))
     print(f"report written to {path}", file=sys.stderr)
-
-
-def _progress(networks: "list[Topology]", as_json: bool) -> "Iterable[Topology]":
-    """A bar on the terminal while there is something to wait for (the first run also compiles for some seconds)."""
-    from rich.console import Console
-    from rich.progress import track
-
-    hidden = as_json or not sys.stderr.isatty()
-    return track(networks, "simulating", console=Console(stderr=True), transient=True, disable=hidden)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2))

@@ -138,3 +138,15 @@ def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]", mea
     table.add_row("mean speed-up", "", *(f"{mean['speedup']:.2f}x" for mean in means))
     table.add_row("largest speed-up", "", *(f"{mean['speedup_max']:.2f}x" for mean in means))
     console.print(table)
+
+
+def show_together(requests: Sequence[str], ends: dict[str, list[float]]) -> None:
+    """When each request ends under each scheduler."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("request", no_wrap=True)
+    for method in ends:
+        table.add_column(method, justify="right")
+    for place, request in enumerate(requests):
+        table.add_row(request, *(time_text(times[place]) for times in ends.values()))
+    table.add_row("all", *(time_text(max(times)) for times in ends.values()))
+    Console().print(table)

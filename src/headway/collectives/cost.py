@@ -25,6 +25,8 @@ from headway.core.errors import BadInput
 PS_PER_S = 10**12
 # Far beyond what any network gains from (a few hundred); more would only take memory.
 MOST_CHUNKS = 65_536
+# So that bytes, ranks and picoseconds fit into 64 bits; no collective is near it.
+MOST_BYTES = 1 << 50
 PS_PER_NS = 1000
 # One byte at one gigabit a second takes 8 ns.
 PS_PER_BYTE_AT_1_GBPS = 8000.0
@@ -71,6 +73,8 @@ def split_bytes(total_bytes: int, chunks: int) -> NDArray[np.int64]:
     """Cut `total_bytes` into `chunks` whole parts that differ by at most one byte and add up exactly (the splitter)."""
     if not 1 <= chunks <= MOST_CHUNKS:
         raise BadInput(f"{chunks} chunks: a collective is cut into at least 1 and at most {MOST_CHUNKS}")
+    if total_bytes > MOST_BYTES:
+        raise BadInput(f"a collective of {total_bytes} bytes: at most {MOST_BYTES} (a pebibyte)")
     if total_bytes < chunks:
         raise BadInput(f"{total_bytes} bytes cannot be cut into {chunks} chunks: ask for at most {total_bytes} chunks")
     parts = np.full(chunks, total_bytes // chunks, np.int64)

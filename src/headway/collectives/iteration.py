@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headway.collectives.cost import PS_PER_S, Collective
-from headway.collectives.graph import METHODS, Graph, Request
+from headway.collectives.graph import METHODS, Graph, Request, fewer_chunks
 from headway.collectives.limit import bytes_per_s
 from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule
 from headway.collectives.topology import Topology
@@ -28,8 +28,6 @@ BACKWARD = 2.0
 BLOCKING_REDUCES = 4
 FLOPS_PER_TFLOPS = 1e12
 COMPARED = ("baseline", "themis-fifo", "themis-scf", "best")
-# What `best` tries besides the number of chunks that was asked for: fewer chunks wait less for latency.
-FEWER_CHUNKS = (4, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def iterate(name: str, topology: Topology, settings: Settings | None = None) -> 
     for method in COMPARED:
         tries = [(method, usual)]
         if method == "best":
-            counts = sorted({usual.chunks, *(few for few in FEWER_CHUNKS if few < usual.chunks)})
+            counts = fewer_chunks(usual.chunks)
             tries = [(way, replace(usual, chunks=count)) for way in METHODS for count in counts]
         found = min(_run(model, topology, way, each, method) for way, each in tries)
         rows.append(Iteration(model.name, topology.name, method, *found))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headway.collectives.cost import Collective
+from headway.collectives.cost import MOST_BYTES, Collective
 from headway.core.errors import BadInput
 
 Ints = NDArray[np.int64]
@@ -96,7 +96,7 @@ def plan_to_json(plan: Plan) -> str:
 
 class _ChunkRow(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    bytes: int = Field(gt=0)
+    bytes: int = Field(gt=0, le=MOST_BYTES)
     rs: list[int]
     ag: list[int]
     a2a: list[int] = []
