@@ -74,6 +74,7 @@ class Manager:
             self._journal.close()
             raise
         self._thread: threading.Thread | None = None
+        self._stopped = False
 
     # ---- life
 
@@ -96,8 +97,11 @@ class Manager:
 
     def stop(self, drain: bool = False) -> None:
         """End. Running jobs go on and are adopted by the next manager; with `drain` they are stopped first and will be run again."""
+        if self._stopped:
+            return
+        self._stopped = True
         if self._thread:
-            if drain:
+            if drain and self._thread.is_alive():
                 self._drain_jobs()
             self._world.close()
             self._thread.join()

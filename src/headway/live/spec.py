@@ -38,6 +38,8 @@ def _plain(value: Any) -> Any:
     """Text that can go into an argument or an environment variable."""
     if isinstance(value, str) and "\0" in value:
         raise ValueError("text must not hold a zero byte")
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError("text must be Unicode: half a surrogate pair is none")
     return value
 
 

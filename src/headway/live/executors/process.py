@@ -127,6 +127,7 @@ class ProcessExecutor:
         """Stop listening; the shims go on."""
         self._closing = True
         if self._thread:
+            os.write(self._ear, b"\n")
             self._thread.join()
             os.close(self._ear)
 
@@ -137,7 +138,9 @@ class ProcessExecutor:
     # ---- starting and stopping
 
     def _spawn(self, launch: Launch, folder: Path) -> subprocess.Popen[bytes]:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        folder.mkdir(parents=True, exist_ok=True)
+        for above in (folder, folder.parent):
+            above.chmod(0o711)  # other users pass through to what is theirs, and see no more
         own = folder / "own"
         own.mkdir(exist_ok=True, mode=0o700)
         content = self._content(launch, folder)
