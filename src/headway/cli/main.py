@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from headway.cli import collective, fabric, simulate, trace
+from headway.cli import cluster, collective, control, demo, fabric, replay, serve, simulate, submit, trace
 from headway.core.errors import HeadwayError
 
 app = typer.Typer(
@@ -18,6 +18,8 @@ simulate.register(app)
 trace.register(app)
 collective.register(app)
 fabric.register(app)
+for group in (serve, submit, cluster, control, replay, demo):
+    group.register(app)
 
 
 def main() -> None:

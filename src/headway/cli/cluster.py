@@ -1,0 +1,229 @@
+"""The commands that look at a manager: `queue`, `show`, `explain`, `logs`, `nodes`, `top`."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.cli.manager_options import (
+    DataOption,
+    JobArgument,
+    JsonOption,
+    ServerOption,
+    connect,
+    exit_code,
+    print_json,
+)
+from headway.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from headway.live.client import Client
+    from headway.live.records import JobView
+
+STATES = ("PENDING", "HELD", "STARTING", "RUNNING", "STOPPING", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+UserOption = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
+StateOption = Annotated[
+    list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
+]
+NameOption = Annotated[str | None, typer.Option("--name", help="Only jobs of this name.")]
+EveryOption = Annotated[float, typer.Option("--every", min=0.2, help="Seconds between looks.")]
+# `queue` shows a few jobs that have ended too, so that one sees how the last ones went.
+ENDED_SHOWN = 5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (queue, show, explain, logs, nodes, top):
+        app.command()(command)
+
+
+def queue(
+    user: UserOption = None,
+    state: StateOption = None,
+    name: NameOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Ended jobs too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many lines.")] = 50,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep looking until Ctrl-C.")] = False,
+    every: EveryOption = 1.0,
+    server: ServerOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The jobs of the cluster: what each has got, where it runs or why it waits. With --json all jobs, ended ones too.
+
+    Example: headway queue --state PENDING --watch
+    """
+    states = _states(state)
+    client = connect(server, data)
+    if as_json:
+        from dataclasses import asdict
+
+        print_json([asdict(job) for job in client.jobs(user=user, state=states or None, name=name)])
+        return
+    from headway.cli.live_tables import queue_view, watch_view
+
+    chosen = states or (list(STATES) if everything else None)
+
+    def view() -> Any:
+        return queue_view(client, user=user, states=chosen, name=name, limit=limit)
+
+    if watch:
+        watch_view(view, every)
+    else:
+        from rich.console import Console
+
+        Console(highlight=False).print(view())
+
+
+def _states(given: list[str] | None) -> list[str]:
+    from headway.core.errors import unknown
+
+    states = [each.upper() for each in given or ()]
+    for each in states:
+        if each not in STATES:
+            raise unknown("state", each, STATES)
+    return states
+
+
+def show(
+    job: JobArgument,
+    use_exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 0 completed, 100 failed, 101 not finished, 103 cancelled.")
+    ] = False,
+    server: ServerOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Everything about one job. Exit code 102 when there is none.
+
+    Example: headway show 12 --json
+    """
+    from dataclasses import asdict
+
+    found = connect(server, data).job(job)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        from rich.console import Console
+
+        from headway.cli.job_words import job_table
+
+        Console(highlight=False).print(job_table(found))
+    if use_exit_code:
+        raise typer.Exit(exit_code(found))
+
+
+def explain(
+    job: JobArgument, server: ServerOption = None, data: DataOption = None, as_json: JsonOption = False
+) -> None:
+    """Why a job waits: the reason with its numbers, the jobs ahead, what would change it, and where its wait went.
+
+    Example: headway explain 12
+    """
+    answer = connect(server, data).explain(job)
+    if as_json:
+        print_json(answer)
+        return
+    from rich.console import Console
+
+    from headway.cli.job_words import explanation
+
+    Console(highlight=False).print(explanation(answer))
+
+
+def logs(
+    job: JobArgument,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job ends; exit with its code.")
+    ] = False,
+    rank: Annotated[
+        int | None, typer.Option("--rank", min=0, help="Only this rank [default: all, each line labelled].")
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", min=0, help="Of this attempt [default: the latest].")
+    ] = None,
+    server: ServerOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What a job wrote. With --follow until it ends, through preemptions; then the exit code is 0, 100 or 103.
+
+    Example: headway logs 12 --follow
+    """
+    client = connect(server, data)
+    lines = client.logs(job, follow=follow, rank=rank, attempt=attempt)
+    if as_json:
+        print_json({"job_id": job, "lines": list(lines)})
+    else:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+            if follow:
+                sys.stdout.flush()
+    if follow:
+        raise typer.Exit(exit_code(client.job(job)))
+
+
+def nodes(
+    verb: Annotated[
+        str | None, typer.Argument(metavar="[drain|resume]", help="drain: no new jobs; resume: jobs again.")
+    ] = None,
+    node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The node's name.")] = None,
+    server: ServerOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The nodes and what is free on them; drain one for maintenance, and resume it.
+
+    Example: headway nodes drain n001
+    """
+    client = connect(server, data)
+    if verb is not None:
+        if verb not in {"drain", "resume"}:
+            from headway.core.errors import unknown
+
+            raise unknown("verb", verb, ("drain", "resume"))
+        if node is None:
+            raise BadInput(f"which node? headway nodes {verb} {client.nodes()[0]['name']}")
+        client.set_node(node, verb)
+    found = client.nodes()
+    if as_json:
+        print_json(found)
+        return
+    from rich.console import Console
+
+    from headway.cli.job_tables import nodes_table
+
+    Console(highlight=False).print(nodes_table(found))
+
+
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print one look and stop.")] = False,
+    every: EveryOption = 1.0,
+    server: ServerOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The whole cluster on one screen, kept up to date: GPUs, queues by level, running and waiting jobs.
+
+    Example: headway top --every 0.5
+    """
+    client = connect(server, data)
+    if as_json:
+        print_json(_overview(client))
+        return
+    from rich.console import Console
+
+    from headway.cli.live_tables import top_view, watch_view
+
+    console = Console(highlight=False)
+    if once or not console.is_terminal:
+        console.print(top_view(client, console.size.height))
+    else:
+        watch_view(lambda: top_view(client, console.size.height), every, whole_screen=True)
+
+
+def _overview(client: "Client") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    active: list[JobView] = client.jobs(state=["RUNNING", "STARTING", "STOPPING", "PENDING", "HELD"])
+    return {**client.status(), "nodes": client.nodes(), "jobs": [asdict(job) for job in active]}

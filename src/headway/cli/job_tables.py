@@ -1,0 +1,190 @@
+"""The tables of jobs and nodes that `queue`, `top`, `nodes` and the demonstration print, and `show` and `explain` in words."""
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from headway.live.records import JobView
+
+STYLES = {
+    "RUNNING": "green",
+    "STARTING": "green",
+    "STOPPING": "yellow",
+    "PENDING": "yellow",
+    "HELD": "magenta",
+    "COMPLETED": "cyan",
+    "FAILED": "red",
+    "TIMEOUT": "red",
+    "CANCELLED": "dim",
+}
+ACTIVE = ("RUNNING", "STARTING", "STOPPING", "PENDING", "HELD")
+ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
+# What each reason of the closed list means, in a few words.
+REASONS = {
+    "impossible": "larger than the cluster",
+    "held": "held by a person",
+    "dependency": "waits for another job",
+    "array_limit": "its array runs as many as it may",
+    "quota": "its queue is at its limit",
+    "gpus": "not enough GPUs free",
+    "fragmentation": "GPUs are free, but not together",
+    "isolation": "no links of its own",
+    "preempted": "made room for another job",
+    "stopping": "waits for a job that is stopping",
+    "node_down": "its node is down or drained",
+    "retry_backoff": "waits before it is tried again",
+}
+UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "m"))
+
+
+def span(value_s: float | None) -> str:
+    """A time in a few characters: 12.3s, 4m05s, 3h20m, 2d03h."""
+    if value_s is None:
+        return ""
+    if value_s < 60:
+        return f"{max(0.0, value_s):.1f}s"
+    whole = round(value_s)
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+
+
+def service(value_gpu_s: float) -> str:
+    """Attained service: GPU time in a few characters."""
+    return span(value_gpu_s)
+
+
+def moment(at: float | None) -> str:
+    """A time of day, with the date if it is another day."""
+    if at is None:
+        return ""
+    then = datetime.fromtimestamp(at)
+    today = then.date() == datetime.now().date()
+    return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
+
+
+def ended_or_now(job: "JobView", now: float) -> float:
+    """Until when the job's time counts."""
+    return now if job.ended_at is None else job.ended_at
+
+
+def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
+    """One line a job: what it has got, what it waits for."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    for name, justify, width in (
+        ("JOB", "right", 5),
+        ("NAME", "left", 16),
+        ("USER", "left", 8),
+        ("STATE", "left", 9),
+        ("GPUS", "right", 4),
+        ("LEVEL", "right", 5),
+        ("SERVICE", "right", 7),
+        ("AGE", "right", 6),
+        ("TRY", "right", 3),
+    ):
+        table.add_column(name, justify=justify, min_width=width, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("WHERE OR WHY", ratio=1, no_wrap=True, overflow="ellipsis")
+    for job in jobs:
+        style = STYLES.get(job.state, "")
+        table.add_row(
+            str(job.job_id),
+            Text(short(job.name, 16)),
+            Text(short(job.user, 8)),
+            Text(job.state, style=style),
+            str(job.gpus),
+            str(job.level),
+            service(job.service_gpu_s),
+            span(ended_or_now(job, now) - job.submitted_at),
+            str(job.attempt),
+            Text(where_or_why(job), style="" if job.state in ACTIVE else "dim"),
+        )
+    return table
+
+
+def short(text: str, width: int) -> str:
+    """At most so many characters; control characters are shown, never sent to the terminal."""
+    safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return safe if len(safe) <= width else safe[: width - 1] + "…"
+
+
+def where_or_why(job: "JobView") -> str:
+    """Where it runs and how far it is, or why it does not run."""
+    if job.state in ENDED:
+        code = "" if job.exit_code is None else f"exit code {job.exit_code}"
+        return ", ".join(part for part in (code, short(job.message, 60)) if part)
+    if job.state in {"RUNNING", "STARTING"}:
+        return "  ".join(part for part in (nodes_text(job.nodes), progress(job)) if part)
+    if job.state == "STOPPING":
+        return f"saving its state on {nodes_text(job.nodes)}"
+    return f"{job.reason}: {REASONS[job.reason]}" if job.reason in REASONS else job.reason
+
+
+def nodes_text(nodes: Sequence[str]) -> str:
+    """The nodes of a job, each once."""
+    names = list(dict.fromkeys(nodes))
+    return ",".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def progress(job: "JobView") -> str:
+    """What the job said of itself: a bar, and the loss."""
+    told = job.progress
+    if not told or told.get("step") is None:
+        return ""
+    step, total, loss = told["step"], told.get("total"), told.get("loss")
+    text = f"step {step}" if not total else f"{bar(step / total)} {step}/{total}"
+    return text if loss is None else f"{text} loss {loss:.3g}"
+
+
+def bar(share: float, width: int = 10) -> str:
+    """A bar in plain characters."""
+    filled = round(max(0.0, min(1.0, share)) * width)
+    return "━" * filled + "╌" * (width - filled)
+
+
+def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
+    """One line about the whole: GPUs in use, jobs by state, the policy."""
+    counts = status["counts"]
+    total, free = sum(status["cluster"]["gpus"]), sum(int(node["free"]) for node in nodes)
+    words = [
+        f"{total - free} of {total} GPUs in use",
+        f"{counts.get('RUNNING', 0) + counts.get('STARTING', 0)} running",
+    ]
+    words += [f"{counts.get('PENDING', 0):,} waiting"]
+    words += [f"{counts[state]:,} {state.lower()}" for state in ("STOPPING", "HELD", *ENDED) if counts.get(state)]
+    return Text(f"{status['policy']} on {status['cluster']['name']}: ", style="bold").append(
+        ", ".join(words), style="not bold"
+    )
+
+
+def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
+    """One line a node."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (("NODE", "left"), ("STATE", "left"), ("GPUS", "right"), ("FREE", "right"), ("JOBS", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for node in nodes:
+        busy = int(node["gpus"]) - int(node["free"])
+        style = "yellow" if node["state"] != "open" else "green" if busy else ""
+        jobs = ", ".join(str(number) for number in node.get("jobs", ()))
+        table.add_row(
+            escape(node["name"]), Text(node["state"], style=style), str(node["gpus"]), str(node["free"]), jobs
+        )
+    return table
+
+
+def in_order(jobs: Iterable["JobView"]) -> list["JobView"]:
+    """Running jobs first, then those that wait, by number."""
+    rank = {state: i for i, state in enumerate((*ACTIVE, *ENDED))}
+    return sorted(jobs, key=lambda job: (rank.get(job.state, 99), job.job_id))
+
+
+def now_s() -> float:
+    """The time that ages are counted to."""
+    return time.time()

@@ -1,0 +1,52 @@
+"""What the commands of the cluster group share: how they find the manager, print JSON, and turn a job's end into an exit code."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from headway.live.client import Client
+    from headway.live.records import JobView
+
+# As in interface.md; 1 is bad input and 2 usage.
+FAILED, NOT_FINISHED, NOT_FOUND, CANCELLED = 100, 101, 102, 103
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="The manager [default: $HEADWAY_API, or the one of --data]."),
+]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The manager's data folder, which holds its address and token [default: $HEADWAY_DATA or ~/.local/share/headway].",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+JobArgument = Annotated[int, typer.Argument(metavar="JOB", min=1, help="The job's number.")]
+JobsArgument = Annotated[list[int], typer.Argument(metavar="JOB...", min=1, help="Numbers of jobs.")]
+
+
+def connect(server: str | None, data: Path | None) -> "Client":
+    """The manager's client. Heavy imports wait until here."""
+    from headway.live.client import Client
+
+    return Client(server, data=data)
+
+
+def print_json(content: Any) -> None:
+    """JSON, and nothing else, on stdout."""
+    typer.echo(json.dumps(content, indent=2, allow_nan=False))
+
+
+def exit_code(job: "JobView") -> int:
+    """What a job's state means to a shell."""
+    return {"COMPLETED": 0, "FAILED": FAILED, "TIMEOUT": FAILED, "CANCELLED": CANCELLED}.get(job.state, NOT_FINISHED)
+
+
+def note(text: str) -> None:
+    """A line for the person, beside the output."""
+    typer.echo(text, err=True)

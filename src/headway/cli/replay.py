@@ -1,0 +1,96 @@
+"""`headway replay`: the live journal's jobs under other policies, in the simulator."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.cli.manager_options import DataOption, JsonOption, ServerOption, connect, print_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from headway.live.client import Client
+    from headway.live.replay import Replay
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(replay)
+
+
+def replay(
+    policy: Annotated[
+        list[str], typer.Option("--policy", help="A policy to try; may be repeated, or several with commas.")
+    ],
+    last: Annotated[
+        str | None, typer.Option("--last", help="Only jobs submitted in the last 12h, 7d [default: all].")
+    ] = None,
+    placement: Annotated[
+        str | None, typer.Option("--placement", help="Another placement [default: the manager's].")
+    ] = None,
+    server: ServerOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What each user's completion times would have been under another policy, from the jobs that really ran.
+
+    Example: headway replay --last 7d --policy fifo,srtf
+    """
+    from dataclasses import asdict
+
+    from headway.core.units import seconds
+
+    names = [name for given in policy for name in given.split(",") if name]
+    found = run_replay(connect(server, data), names, None if last is None else seconds(last), placement)
+    if as_json:
+        print_json(asdict(found))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(replay_table(found))
+    for line in found.caveats:
+        console.print(f"- {line}", style="dim")
+
+
+def run_replay(client: "Client", policies: list[str], last_s: float | None, placement: str | None = None) -> "Replay":
+    """Fetch the workload and simulate it; the manager's own policy comes first, to show how far the simulator can be trusted."""
+    from rich.console import Console
+
+    from headway.core.cluster import Cluster
+    from headway.live.replay import ran_jobs, replay
+
+    content: dict[str, Any] = client.workload(last_s)
+    where = content["cluster"]
+    cluster = Cluster(where["name"], tuple(where["nodes"]), tuple(where["gpus"]))
+    own = content["policy"]
+    with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
+        return replay(
+            ran_jobs(content["jobs"]),
+            cluster,
+            [own, *(p for p in policies if p != own)],
+            placement or content["placement"],
+        )
+
+
+def replay_table(found: "Replay") -> "Table":
+    """Completion times by policy: all jobs, then each user."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from headway.cli.job_tables import short, span
+
+    users = sorted(found.measured.users)
+    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
+    table.title = f"completion time of {found.averaged:,} jobs"
+    for name in ("", "mean", "median", "p95", "all done", "preemptions"):
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    shown = users if len(users) > 1 else []
+    for user in shown[:6]:
+        table.add_column(f"mean of {short(user, 10)}", justify="right")
+    for outcome in (found.measured, *found.simulated):
+        label = "measured" if outcome is found.measured else f"simulated {outcome.name}"
+        times = (outcome.mean_s, outcome.median_s, outcome.p95_s, outcome.makespan_s)
+        preemptions = "" if outcome.preemptions is None else str(outcome.preemptions)
+        table.add_row(Text(label), *map(span, times), preemptions, *(span(outcome.users[user]) for user in shown[:6]))
+    return table

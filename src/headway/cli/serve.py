@@ -1,0 +1,230 @@
+"""`headway serve` and `headway token`: run a manager on this machine, and say who else may use it."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.cli.manager_options import DataOption, JsonOption, note, print_json
+from headway.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from headway.core.cluster import Cluster
+    from headway.live.manager import Manager
+    from headway.live.records import Job
+
+token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
+NameArgument = Annotated[str, typer.Argument(help="A name for the token.")]
+# Answers that go on (logs, events) are cut off when the manager stops.
+STOP_WITHIN_S = 2
+MOST_CONNECTIONS = 1024
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(serve)
+    app.add_typer(token, name="token")
+
+
+def serve(
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file [default: its GPUs]."
+        ),
+    ] = None,
+    policy: Annotated[str, typer.Option("--policy", help="When jobs run; see `headway policies`.")] = "tiresias-l",
+    placement: Annotated[str, typer.Option("--placement", help="Where jobs run.")] = "consolidated",
+    data: DataOption = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8642,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME[:PORT]", help="Another name that clients reach it by."),
+    ] = None,
+    rate: Annotated[float, typer.Option("--rate", min=1, help="Requests a second that one token may send.")] = 2000.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a manager on this machine until it is stopped; its jobs survive it, and the next manager adopts them.
+
+    Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
+    """
+    from headway.live.client import data_folder
+
+    folder = data_folder(data)
+    listening = _listen(host, port)
+    port = listening.getsockname()[1]
+    url = f"http://{_reached_as(host)}:{port}"
+    manager = _manager(folder, cluster, policy, placement, url)
+    try:
+        _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json)
+    finally:
+        manager.stop()
+        listening.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Take the port before anything else: a second manager fails here, in one line."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(256)
+        return listening
+    except OSError as error:
+        raise BadInput(
+            f"cannot listen on {host}:{port}: {error.strerror}; give another --port (0 takes a free one)"
+        ) from None
+
+
+def _reached_as(host: str) -> str:
+    if host in {"0.0.0.0", "::", ""}:
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _hosts(host: str, port: int, more: list[str]) -> list[str]:
+    """The Host headers that mean this manager."""
+    names = ["127.0.0.1", "localhost", "[::1]", _reached_as(host)]
+    return [f"{name}:{port}" for name in names] + [name if ":" in name else f"{name}:{port}" for name in more]
+
+
+def _manager(folder: Path, cluster: str | None, policy: str, placement: str, url: str) -> "Manager":
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("starting (the first start on a machine compiles for about half a minute)"):
+        from headway.live.auth import job_secret, job_token
+        from headway.live.manager import Manager
+
+        where, secret = _cluster(cluster), job_secret(folder)
+
+        def environment(job: "Job", attempt: int) -> dict[str, str]:
+            return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id)}
+
+        manager = Manager(folder, where, policy, placement, environment=environment)
+        manager.start()
+    return manager
+
+
+def _cluster(spec: str | None) -> "Cluster":
+    """What this machine offers: as declared, or its GPUs, or a slot a core."""
+    from headway.core.cluster import Cluster
+    from headway.sim.clusters import cluster
+
+    if spec is not None:
+        return cluster(spec)
+    count = _gpus()
+    if count == 0:
+        count = os.cpu_count() or 1
+        note(f"headway: no GPU found: {count} slots, one a core; declare others with --cluster, such as --cluster 2x4")
+    return Cluster(f"1x{count}", (socket.gethostname(),), (count,))
+
+
+def _gpus() -> int:
+    """GPUs of this machine."""
+    from headway.live.gpus import count
+
+    return count()
+
+
+def _serve(
+    manager: "Manager", folder: Path, listening: socket.socket, url: str, hosts: list[str], rate: float, as_json: bool
+) -> None:
+    import getpass
+
+    import uvicorn
+
+    from headway.files import write_atomically
+    from headway.live.api import make_api
+    from headway.live.auth import TOKEN_FILE, URL_FILE, Tokens
+
+    tokens = Tokens(folder, getpass.getuser())
+    api: Any = make_api(manager, tokens, hosts, rate_per_s=rate)
+    write_atomically(folder / URL_FILE, url + "\n")
+    if as_json:
+        print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
+    else:
+        cluster = manager.cluster
+        typer.echo(
+            f"Headway serves {len(cluster.nodes)} nodes with {cluster.total} GPUs under {manager.policy} at {url}"
+        )
+        typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on and are adopted by the next)")
+    sys.stdout.flush()
+    config = uvicorn.Config(
+        api,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=STOP_WITHIN_S,
+        limit_concurrency=MOST_CONNECTIONS,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+@token.command()
+def make(
+    name: NameArgument,
+    user: Annotated[
+        str, typer.Option("--user", help="Whom jobs submitted with it belong to (and run as, under root).")
+    ],
+    scope: Annotated[
+        str, typer.Option("--scope", help="read, submit (own jobs) or operate (all jobs and nodes).")
+    ] = "submit",
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a token and print it once; only its hash is kept.
+
+    Example: headway token make ada-laptop --user ada --scope submit
+    """
+    from headway.core.errors import unknown
+    from headway.live.auth import Scope, make_token
+    from headway.live.client import data_folder
+
+    if scope not in {"read", "submit", "operate"}:
+        raise unknown("scope", scope, ("read", "submit", "operate"))
+    secret = make_token(data_folder(data), name, user, Scope(scope))
+    if as_json:
+        print_json({"name": name, "user": user, "scope": scope, "token": secret})
+    else:
+        typer.echo(secret)
+
+
+@token.command("list")
+def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """The tokens that were made, without their secrets.
+
+    Example: headway token list
+    """
+    from headway.live.auth import stored_tokens
+    from headway.live.client import data_folder
+
+    kept = stored_tokens(data_folder(data))
+    if as_json:
+        print_json([{"name": each.name, "user": each.user, "scope": each.scope} for each in kept])
+        return
+    for each in kept:
+        typer.echo(f"{each.name}  {each.user}  {each.scope}")
+
+
+@token.command()
+def revoke(name: NameArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Make a token worthless at once.
+
+    Example: headway token revoke ada-laptop
+    """
+    from headway.live.auth import revoke_token
+    from headway.live.client import data_folder
+
+    revoke_token(data_folder(data), name)
+    if as_json:
+        print_json({"revoked": name})

@@ -1,0 +1,224 @@
+"""`headway submit`: a command, a job file or a batch script becomes a job."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from headway.cli.manager_options import (
+    CANCELLED,
+    FAILED,
+    NOT_FINISHED,
+    DataOption,
+    JsonOption,
+    ServerOption,
+    connect,
+    exit_code,
+    note,
+    print_json,
+)
+from headway.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from headway.live.client import Client
+    from headway.live.records import JobView
+
+COMMAND_WORDS = "headway.command"
+SCRIPTS = {".sh", ".bash", ".sbatch", ".slurm", ".job"}
+
+
+class CommandAfterDashes(TyperCommand):
+    """Everything after `--` is the job's command, whatever it looks like."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the command out before options are read."""
+        if "--" in args:
+            cut = args.index("--")
+            ctx.meta[COMMAND_WORDS] = args[cut + 1 :]
+            args = args[:cut]
+        return super().parse_args(ctx, args)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(cls=CommandAfterDashes)(submit)
+
+
+def submit(
+    context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE | -- COMMAND ARGS...]", help="A job file (YAML) or a script with #SBATCH lines."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the job [default: its program].")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", "-N", min=1, help="Nodes [default: 1].")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", "-g", min=1, help="GPUs on each node [default: 1].")] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one a GPU [default: 1]."),
+    ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
+    after: Annotated[
+        list[int] | None, typer.Option("--after", min=1, help="Start only when this job has completed.")
+    ] = None,
+    array: Annotated[
+        str | None, typer.Option("--array", "-a", help="One job an index: 0-9, or 0-99%8 for 8 at once.")
+    ] = None,
+    time_limit: Annotated[str | None, typer.Option("--time-limit", "-t", help="Stop it after 90s, 15m, 24h.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable.")
+    ] = None,
+    workdir: Annotated[str | None, typer.Option("--workdir", help="Where it runs [default: here].")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", metavar="DIR", help="Where it saves its state; makes it preemptible.")
+    ] = None,
+    preemptible: Annotated[
+        bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
+    ] = None,
+    grace: Annotated[
+        str | None, typer.Option("--grace", help="Time to save before it is killed [default: 30s].")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", help="The same key never submits twice.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say where and when it would start; submit nothing.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", "-w", help="Wait for its end; exit 0, 100 (failed) or 103 (cancelled).")
+    ] = False,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", help="Stop waiting after this long, with exit code 101.")
+    ] = None,
+    server: ServerOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit a job: a command after --, a job file, or a batch script with #SBATCH lines. Options win over the file.
+
+    Example: headway submit --name resnet --gpus 4 --checkpoint ckpt --wait -- python train.py --epochs 90
+    """
+    words = context.meta.get(COMMAND_WORDS, [])
+    spec = _spec(file, words)
+    flat = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit, "after": after}
+    flat |= {"workdir": workdir, "preemptible": preemptible}
+    spec |= {field: value for field, value in flat.items() if value is not None}
+    if tasks is not None:
+        spec["tasks_per_node"] = int(tasks) if tasks.isascii() and tasks.isdigit() else tasks
+    for field, part, value in (
+        ("resources", "accelerators", gpus),
+        ("checkpoint", "dir", None if checkpoint is None else str(Path(checkpoint).absolute())),
+        ("preemption", "grace", grace),
+    ):
+        if value is not None:
+            spec[field] = {**(spec.get(field) or {}), part: value}
+    if env:
+        spec["envs"] = {**(spec.get("envs") or {}), **dict(map(_variable, env))}
+    spec.setdefault("workdir", str(Path.cwd()))
+    client = connect(server, data)
+    if dry_run:
+        _tell_dry_run(client.dry_run(spec), as_json)
+        return
+    numbers = client.submit_spec(spec, key)
+    if not wait:
+        _tell(numbers, as_json)
+        return
+    raise typer.Exit(_wait(client, numbers, timeout, as_json))
+
+
+def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
+    """The fields of the job: of its file, or of its command."""
+    if file is None:
+        if not words:
+            raise BadInput("what should run? headway submit -- COMMAND ARGS..., or give a job file or a script")
+        return {"command": words, "name": Path(words[0]).name[:64]}
+    if not file.is_file():
+        raise BadInput(f"{file}: no such file; to run a command write: headway submit -- {file}")
+    if file.suffix.lower() in {".yaml", ".yml"}:
+        if words:
+            raise BadInput(f"{file} says what runs: leave out `-- {words[0]}`")
+        return _from_yaml(file)
+    text = file.read_bytes()[:4096]
+    if file.suffix.lower() not in SCRIPTS and not text.startswith(b"#!"):
+        raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
+    from headway.live.sbatch import read_script
+
+    script = read_script(file, tuple(words))
+    for line in script.notes:
+        note(f"headway: {line}")
+    return script.fields
+
+
+def _from_yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{file}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict) or not all(isinstance(field, str) for field in content):
+        raise BadInput(f"{file}: a job file is a mapping, such as run: python train.py")
+    from headway.live.spec import job_spec
+
+    job_spec(content, str(file))
+    content.setdefault("name", file.stem)
+    return content
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise BadInput(f"--env {text}: write NAME=VALUE")
+    return name, value
+
+
+def _tell(numbers: list[int], as_json: bool) -> None:
+    if as_json:
+        print_json({"job_id": numbers[0], "job_ids": numbers})
+    elif len(numbers) == 1:
+        typer.echo(f"submitted job {numbers[0]}")
+    else:
+        typer.echo(f"submitted {len(numbers):,} jobs, {numbers[0]} to {numbers[-1]}")
+
+
+def _tell_dry_run(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+        return
+    from headway.cli.job_words import dry_run_lines
+
+    for line in dry_run_lines(answer):
+        typer.echo(line)
+
+
+def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bool) -> int:
+    """Wait for all of them; the exit code of the worst."""
+    import time
+
+    from headway.core.units import seconds
+
+    until = None if timeout is None else time.monotonic() + seconds(timeout)
+    if not as_json:
+        _tell(numbers, as_json)
+    ended: list[JobView] = []
+    try:
+        for number in numbers:
+            ended.append(client.wait(number, None if until is None else max(0.0, until - time.monotonic())))
+    except TimeoutError:
+        ended += [client.job(number) for number in numbers[len(ended) :]]
+    except KeyboardInterrupt:
+        note(f"\nheadway: not waiting any longer; the job goes on: headway show {numbers[0]}")
+        raise
+    codes = [exit_code(job) for job in ended]
+    worst = next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)
+    if as_json:
+        from dataclasses import asdict
+
+        first = {"job_id": numbers[0], "job_ids": numbers, "state": ended[0].state, "exit_code": ended[0].exit_code}
+        print_json({**first, "jobs": [asdict(job) for job in ended]})
+    else:
+        for job in ended:
+            code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
+    return worst

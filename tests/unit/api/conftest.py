@@ -1,0 +1,108 @@
+"""A real manager behind the real API, in this process: one that runs jobs, and one whose nodes are drained so that nothing starts."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from headway.live.api import make_api
+from headway.live.auth import Scope, Tokens, job_secret, job_token, make_token
+from headway.live.manager import Manager
+from headway.sim.clusters import cluster
+
+HOST = "127.0.0.1:8642"
+# Users that every Linux machine has: run by root, a manager refuses others.
+OWNER, ADA, BOB = "root", "nobody", "daemon"
+
+
+@dataclass
+class Served:
+    """The API with a client for each kind of caller."""
+
+    data: Path
+    manager: Manager
+    client: TestClient
+    tokens: dict[str, str]
+
+    def ask(self, method: str, path: str, who: str = "owner", **given: Any) -> Any:
+        headers = (
+            {"Authorization": f"Bearer {self.tokens[who]}", **given.pop("headers", {})}
+            if who
+            else given.pop("headers", {})
+        )
+        return self.client.request(method, path, headers=headers, **given)
+
+    def submit(self, who: str = "owner", **fields: Any) -> int:
+        answer = self.ask("POST", "/v1/jobs", who, json={"command": ["true"], **fields})
+        assert answer.status_code == 201, answer.text
+        return int(answer.json()["job_id"])
+
+    def job(self, number: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask("GET", f"/v1/jobs/{number}").json()
+        return found
+
+    def until(self, number: int, *states: str, timeout_s: float = 20.0) -> dict[str, Any]:
+        """Wait until the job is in one of the states."""
+        end = time.monotonic() + timeout_s
+        while (job := self.job(number))["state"] not in states:
+            assert time.monotonic() < end, f"still {job}"
+            time.sleep(0.02)
+        return job
+
+    def job_token(self, number: int) -> None:
+        """A caller named `job` with the token of this job."""
+        self.tokens["job"] = job_token(job_secret(self.data), number)
+
+
+def serve(data: Path, *, drained: bool) -> Iterator[Served]:
+    manager = Manager(data, cluster("2x2"), "tiresias-l?threshold=1000")
+    manager.start()
+    try:
+        if drained:
+            for node in manager.cluster.nodes:
+                manager.drain(node)
+        owned = Tokens(data, OWNER)
+        tokens = {"owner": (data / "token").read_text().strip()}
+        for name, user, scope in (
+            ("ada", ADA, Scope.SUBMIT),
+            ("bob", BOB, Scope.SUBMIT),
+            ("ada-reads", ADA, Scope.READ),
+            ("operator", BOB, Scope.OPERATE),
+        ):
+            tokens[name] = make_token(data, name, user, scope)
+        tokens["wrong"] = tokens["owner"][:-1] + ("A" if tokens["owner"][-1] != "A" else "B")
+        with TestClient(
+            make_api(manager, owned, [HOST]), base_url=f"http://{HOST}", raise_server_exceptions=True
+        ) as client:
+            yield Served(data, manager, client, tokens)
+    finally:
+        manager.stop(drain=not drained)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A manager that runs jobs."""
+    yield from serve(tmp_path_factory.mktemp("live"), drained=False)
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A manager on which nothing starts."""
+    yield from serve(tmp_path_factory.mktemp("idle"), drained=True)
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], None]:
+    """Wait for something to become true."""
+
+    def wait(true: Callable[[], bool], timeout_s: float = 20.0) -> None:
+        end = time.monotonic() + timeout_s
+        while not true():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    return wait
