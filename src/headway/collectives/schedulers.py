@@ -65,7 +65,9 @@ def schedule(
         draft = best(topology, collective, size_bytes, chunks or min(AUTO_CHUNKS, size_bytes), in_flight)
     elif scheduler in SCHEDULERS:
         make, usual = (baseline, "fifo") if scheduler == "baseline" else (themis, "scf")
-        draft = make(topology, collective, size_bytes, intra or usual, chunks or DEFAULT_CHUNKS, in_flight)
+        draft = make(
+            topology, collective, size_bytes, intra or usual, chunks or min(DEFAULT_CHUNKS, size_bytes), in_flight
+        )
     else:
         raise unknown("scheduler", scheduler, SCHEDULERS)
     return Outcome(
