@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.events import REASONS
-from headway.core.jobs import PENDING, RUNNING, STARTING, STOPPING
+from headway.core.jobs import FUTURE, PENDING, RUNNING, STARTING, STOPPING
 from headway.live.book import Book
 from headway.live.records import FINAL, Job
 
@@ -32,7 +32,7 @@ def explain(book: Book, job: Job, now: float) -> Explanation:
     """Everything known about the job's wait."""
     state = book.state_name(job)
     reason = "" if job.final else job.gate or REASONS[int(book.receipts.cause[job.row])]
-    ahead = jobs_ahead(book, job) if book.engine_state(job) == PENDING else []
+    ahead = jobs_ahead(book, job) if book.engine_state(job) in (FUTURE, PENDING) else []
     numbers = _numbers(book, job, now, len(ahead))
     message, change = _words(book, job, state, reason, numbers, now)
     return Explanation(
@@ -53,8 +53,9 @@ def jobs_ahead(book: Book, job: Job) -> list[int]:
     table = book.engine.state.jobs[: len(book.jobs)]
     rows = np.nonzero(table["state"] == PENDING)[0]
     order = rows[np.lexsort((rows, table["k2"][rows], table["k1"][rows]))]
-    here = int(np.nonzero(order == job.row)[0][0])
-    return [int(row) + 1 for row in order[:here]]
+    here = np.nonzero(order == job.row)[0]
+    before = order[: int(here[0])] if len(here) else order  # accepted this instant: behind all who wait
+    return [int(row) + 1 for row in before]
 
 
 def _numbers(book: Book, job: Job, now: float, ahead: int) -> dict[str, float]:

@@ -1,0 +1,227 @@
+"""Preemption, holding, draining, explaining: the manager at work on a small cluster."""
+
+import getpass
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.core.errors import BadInput
+from headway.live.errors import NotFound, WrongState
+from headway.live.manager import Manager
+from headway.live.records import JobView
+from headway.live.rules import Backoff
+from headway.live.spec import job_spec
+from headway.sim.clusters import cluster
+
+ME = getpass.getuser()
+QUICK = "tiresias-l?threshold=0.4"
+pytestmark = pytest.mark.xdist_group("live")
+
+TRAIN = """
+import sys, time
+from pathlib import Path
+from headway import runtime
+saved = Path(sys.argv[1])
+step, total = (int(saved.read_text()) if saved.exists() else 0), int(sys.argv[2])
+print("from", step, flush=True)
+while step < total:
+    time.sleep(0.02)
+    step += 1
+    runtime.report(step, total=total, loss=1 / step)
+    if runtime.should_stop():
+        saved.write_text(str(step))
+        runtime.checkpointed(step)
+        sys.exit(0)
+"""
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
+    """Start a manager; it is drained and stopped at the end."""
+    made: list[Manager] = []
+
+    def start(where: str = "1x1", policy: str = QUICK, **given: object) -> Manager:
+        manager = Manager(tmp_path / "data", cluster(where), policy, backoff=Backoff(0.2, 1.0), **given)  # type: ignore[arg-type]
+        manager.start()
+        made.append(manager)
+        return manager
+
+    yield start
+    for manager in made:
+        manager.stop(drain=True)
+
+
+def until(manager: Manager, job: int, *states: str, true: Callable[[JobView], bool] = lambda view: True) -> JobView:
+    wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        view = manager.job(job)
+        assert view is not None
+        if view.state in wanted and true(view):
+            return view
+        time.sleep(0.02)
+    raise AssertionError(f"{view} is not {wanted}: {[str(row) for row in manager.events(0)]}")
+
+
+def one(manager: Manager, **spec: object) -> int:
+    return manager.submit(job_spec(spec), ME)[0]
+
+
+def sums(manager: Manager, job: int) -> dict[str, int]:
+    """The receipt, after checking that it sums to the wait exactly."""
+    found = manager.explain(job)
+    assert sum(found.receipt_us.values()) == found.wait_us
+    return found.receipt_us
+
+
+def test_a_job_is_preempted_saves_and_resumes(serve: Callable[..., Manager], tmp_path: Path) -> None:
+    manager = serve()
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    train = [sys.executable, str(script), str(tmp_path / "saved"), "120"]
+    long = one(manager, command=train, checkpoint={"dir": str(tmp_path)}, preemption={"grace": "20s"})
+    until(manager, long, "RUNNING", true=lambda view: view.level == 1)
+    short = one(manager, run="sleep 0.2")
+    assert until(manager, short).state == "COMPLETED"
+    view = until(manager, long)
+    assert (view.state, view.attempt, view.preemptions) == ("COMPLETED", 2, 1)
+    assert view.progress["step"] == 120
+    saved = int((tmp_path / "saved").read_text())
+    assert f"from {saved}" in manager.log_files(long)[0].read_text()
+    assert "from 0" in manager.log_files(long, 1)[0].read_text()
+    kinds = [row.kind for row in manager.events(0) if row.job == long and row.kind not in ("Progressed", "Crossed")]
+    assert kinds == ["Submitted", "Start", "Started", "Stop", "Stopped", "Start", "Started", "Ended"]
+    receipt = sums(manager, long)
+    assert {"stopping", "preempted"} <= set(receipt)
+    assert receipt["preempted"] > 100_000
+
+
+def test_a_job_that_cannot_checkpoint_keeps_its_gpus(serve: Callable[..., Manager]) -> None:
+    manager = serve()
+    stubborn = one(manager, run="sleep 1.2")
+    until(manager, stubborn, "RUNNING", true=lambda view: view.level == 1)
+    short = one(manager, run="true")
+    assert until(manager, stubborn).preemptions == 0
+    assert until(manager, short).state == "COMPLETED"
+    assert (until(manager, short).started_at or 0) >= (until(manager, stubborn).ended_at or 0)
+
+
+def test_min_runtime_protects_an_attempt_and_then_no_more(serve: Callable[..., Manager]) -> None:
+    manager = serve()
+    long = one(manager, run="sleep 30", preemptible=True, preemption={"min_runtime": "1s"})
+    until(manager, long, "RUNNING", true=lambda view: view.level == 1)
+    short = one(manager, run="true")
+    assert until(manager, short).state == "COMPLETED"
+    stop = next(row for row in manager.events(0) if row.kind == "Stop")
+    started = next(row for row in manager.events(0) if row.kind == "Started")
+    assert stop.time - started.time >= 1.0
+    manager.cancel(long)
+
+
+def test_hold_release_requeue_cancel(serve: Callable[..., Manager], tmp_path: Path) -> None:
+    manager = serve()
+    job = one(manager, run=f"echo x >> {tmp_path}/runs; sleep 30")
+    until(manager, job, "RUNNING")
+    manager.hold(job)
+    assert until(manager, job, "HELD").attempt == 2
+    assert manager.explain(job).reason == "held"
+    with pytest.raises(WrongState, match="waits already"):
+        manager.requeue(job)
+    manager.release(job)
+    with pytest.raises(WrongState, match="only a HELD job"):
+        manager.release(job)
+    until(manager, job, "RUNNING")
+    manager.requeue(job)
+    assert until(manager, job, "RUNNING", true=lambda view: view.attempt == 3).preemptions == 0
+    manager.cancel(job)
+    assert until(manager, job).state == "CANCELLED"
+    assert "held" in sums(manager, job)
+    manager.requeue(job)
+    assert until(manager, job, "RUNNING").attempt == 4
+    waiting = one(manager, run="true")
+    manager.hold(waiting)
+    manager.cancel(waiting)
+    assert until(manager, waiting).state == "CANCELLED"
+    assert (tmp_path / "runs").read_text().count("x") == 4 - (manager.job(job) is None)
+
+
+def test_a_drained_node_takes_no_job_until_resumed(serve: Callable[..., Manager]) -> None:
+    manager = serve("2x2")
+    manager.drain("n000")
+    with pytest.raises(NotFound, match="n9"):
+        manager.drain("n9")
+    small = one(manager, run="sleep 0.3", resources={"accelerators": 2})
+    assert until(manager, small, "RUNNING").nodes == ("n001",)
+    large = one(manager, run="true", num_nodes=2, resources={"accelerators": 2})
+    until(manager, large, "PENDING", true=lambda view: view.reason == "node_down")
+    assert "n000" in manager.explain(large).message
+    assert [node.state for node in manager.nodes()] == ["drained", "open"]
+    until(manager, small)
+    manager.resume("n000")
+    assert until(manager, large).state == "COMPLETED"
+    assert sums(manager, large)["node_down"] > 0
+
+
+def test_explanations_name_the_cause_and_who_is_ahead(serve: Callable[..., Manager]) -> None:
+    manager = serve("2x2")
+    fillers = [one(manager, run="sleep 30") for _ in range(3)]
+    for job in fillers:
+        until(manager, job, "RUNNING")
+    split = one(manager, run="true", resources={"accelerators": 2})
+    blocked = one(manager, run="true", num_nodes=2, resources={"accelerators": 2})
+    until(manager, split, "PENDING", true=lambda view: view.reason == "gpus")
+    found = manager.explain(blocked)
+    assert (found.reason, found.ahead, found.numbers["gpus_free"]) == ("gpus", (split,), 1)
+    assert found.would_change
+    manager.cancel(fillers[0])
+    until(manager, fillers[0])
+    scattered = manager.explain(split)
+    if scattered.state == "PENDING":  # unless the two free GPUs lie on one node
+        assert scattered.reason == "fragmentation"
+    for job in fillers[1:]:
+        manager.cancel(job)
+    for job in (split, blocked):
+        assert until(manager, job).state == "COMPLETED"
+        assert "gpus" in sums(manager, job)
+
+
+def test_dry_run_says_where_and_roughly_when(serve: Callable[..., Manager]) -> None:
+    manager = serve("1x2", "fifo")
+    spec = job_spec({"run": "true", "resources": {"accelerators": 2}})
+    now = manager.dry_run(spec, ME)
+    assert (now.starts_now, now.nodes, now.starts_in_s) == (True, ("n000",), 0.0)
+    for _ in range(2):
+        until(manager, one(manager, run="sleep 0.4", resources={"accelerators": 2}))
+    jobs = [one(manager, run="sleep 0.4", resources={"accelerators": 2}) for _ in range(5)]
+    until(manager, jobs[0], "RUNNING")
+    later = manager.dry_run(spec, ME)
+    assert not later.starts_now
+    assert later.jobs_ahead == 4
+    assert later.starts_in_s is not None
+    assert 0.4 * 3 < later.starts_in_s < 0.4 * 12
+    assert len(manager.jobs()) == 7  # nothing was submitted
+    for job in jobs:
+        manager.cancel(job)
+
+
+def test_policies_that_need_the_future_are_refused(tmp_path: Path) -> None:
+    for policy, why in (("srtf", "only a simulator knows"), ("optimus", "resizes jobs")):
+        with pytest.raises(BadInput, match=why):
+            Manager(tmp_path / policy, cluster("1x1"), policy)
+
+
+def test_lists_are_filtered_and_paged(serve: Callable[..., Manager]) -> None:
+    manager = serve("1x2", "best-effort")
+    ids = [one(manager, run="true", name=f"n{i % 2}") for i in range(6)]
+    for job in ids:
+        until(manager, job)
+    assert [view.job_id for view in manager.jobs(limit=2)] == ids[:2]
+    assert [view.job_id for view in manager.jobs(after_id=ids[3])] == ids[4:]
+    assert [view.job_id for view in manager.jobs(name="n1", state="COMPLETED,FAILED")] == ids[1::2]
+    assert manager.jobs(state=["PENDING", "RUNNING"]) == manager.jobs(user="nobody-else") == []
+    assert manager.job(99) is None
+    assert manager.metrics()['headway_jobs{state="COMPLETED"}'] == 6
+    assert [job.job_id for job in manager.workload(0.0)] == ids
