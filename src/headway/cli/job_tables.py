@@ -28,19 +28,18 @@ ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
 # What each reason of the closed list means, in a few words.
 REASONS = {
     "impossible": "larger than the cluster",
-    "held": "held by a person",
+    "held": "by a person",
     "dependency": "waits for another job",
-    "array_limit": "its array runs as many as it may",
+    "array_limit": "its array is at its limit",
     "quota": "its queue is at its limit",
-    "gpus": "not enough GPUs free",
-    "fragmentation": "GPUs are free, but not together",
+    "gpus": "too few are free",
+    "fragmentation": "free, but not together",
     "isolation": "no links of its own",
-    "preempted": "made room for another job",
-    "stopping": "waits for a job that is stopping",
-    "node_down": "its node is down or drained",
-    "retry_backoff": "waits before it is tried again",
+    "preempted": "made room for another",
+    "stopping": "others are stopping",
+    "node_down": "drained or down",
+    "retry_backoff": "tried again soon",
 }
-UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
 def span(value_s: float | None) -> str:
@@ -78,19 +77,12 @@ def ended_or_now(job: "JobView", now: float) -> float:
 
 def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
     """One line a job: what it has got, what it waits for."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for name, justify, width in (
-        ("JOB", "right", 5),
-        ("NAME", "left", 16),
-        ("USER", "left", 8),
-        ("STATE", "left", 9),
-        ("GPUS", "right", 4),
-        ("LEVEL", "right", 5),
-        ("SERVICE", "right", 7),
-        ("AGE", "right", 6),
-        ("TRY", "right", 3),
-    ):
-        table.add_column(name, justify=justify, min_width=width, no_wrap=True)  # type: ignore[arg-type]
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True, padding=(0, 1, 0, 0))
+    for name in ("JOB", "NAME", "USER", "STATE", "GPUS", "LEVEL", "SERVICE", "AGE", "TRY"):
+        text = name in {"NAME", "USER", "STATE"}
+        table.add_column(
+            name, justify="left" if text else "right", min_width=9 if name == "STATE" else None, no_wrap=True
+        )
     table.add_column("WHERE OR WHY", ratio=1, no_wrap=True, overflow="ellipsis")
     for job in jobs:
         style = STYLES.get(job.state, "")
@@ -118,8 +110,7 @@ def short(text: str, width: int) -> str:
 def where_or_why(job: "JobView") -> str:
     """Where it runs and how far it is, or why it does not run."""
     if job.state in ENDED:
-        code = "" if job.exit_code is None else f"exit code {job.exit_code}"
-        return ", ".join(part for part in (code, short(job.message, 60)) if part)
+        return short(job.message, 60) or ("" if job.exit_code is None else f"exit code {job.exit_code}")
     if job.state in {"RUNNING", "STARTING"}:
         return "  ".join(part for part in (nodes_text(job.nodes), progress(job)) if part)
     if job.state == "STOPPING":
@@ -150,18 +141,18 @@ def bar(share: float, width: int = 10) -> str:
 
 
 def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
-    """One line about the whole: GPUs in use, jobs by state, the policy."""
+    """One line about the whole: GPUs in use, jobs by state, the policy; and what is wrong, if anything is."""
     counts = status["counts"]
     total, free = sum(status["cluster"]["gpus"]), sum(int(node["free"]) for node in nodes)
-    words = [
-        f"{total - free} of {total} GPUs in use",
-        f"{counts.get('RUNNING', 0) + counts.get('STARTING', 0)} running",
-    ]
-    words += [f"{counts.get('PENDING', 0):,} waiting"]
-    words += [f"{counts[state]:,} {state.lower()}" for state in ("STOPPING", "HELD", *ENDED) if counts.get(state)]
-    return Text(f"{status['policy']} on {status['cluster']['name']}: ", style="bold").append(
-        ", ".join(words), style="not bold"
-    )
+    running, ended = counts.get("RUNNING", 0) + counts.get("STARTING", 0), sum(counts.get(state, 0) for state in ENDED)
+    words = [f"{total - free} of {total} GPUs in use", f"{running:,} running", f"{counts.get('PENDING', 0):,} waiting"]
+    words += [f"{counts[state]:,} {state.lower()}" for state in ("STOPPING", "HELD") if counts.get(state)]
+    words += [f"{ended:,} ended"] if ended else []
+    line = Text(f"{status['policy']} on {status['cluster']['name']}: ", style="bold")
+    line.append(", ".join(words), style="not bold")
+    if status.get("trouble"):
+        line.append(f"\n{short(status['trouble'].strip().splitlines()[-1], 300)}", style="red")
+    return line
 
 
 def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:

@@ -86,8 +86,9 @@ class Transport:
     @contextmanager
     def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[Iterator[bytes]]:
         """Read an answer as it comes, on a connection of its own that has no time-out."""
-        connection = self._open(timeout_s=None)
+        connection: http.client.HTTPConnection | None = None
         try:
+            connection = self._open(timeout_s=None)
             connection.request("GET", self._path(path, query), headers=dict(self._headers))
             response = connection.getresponse()
             if response.status != 200:
@@ -96,7 +97,8 @@ class Transport:
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from None
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
 
     def close(self) -> None:
         """Close this thread's connection."""

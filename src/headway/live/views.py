@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headway.core.events import REASONS
-from headway.core.jobs import FUTURE, PENDING, RUNNING, STARTING, STATES, STOPPING
+from headway.core.jobs import FUTURE, ON_HOLD, PENDING, RUNNING, STARTING, STATES, STOPPING
 from headway.live.book import Book
 from headway.live.journal import Journal
 from headway.live.records import Job, JobView
@@ -40,6 +40,7 @@ class PastJob:
     ended_at: float | None
     run_s: float
     state: str
+    preemptible: bool
 
 
 def job_views(book: Book, ids: Sequence[int], now: float) -> list[JobView]:
@@ -156,6 +157,7 @@ def past(book: Book, since: float, now: float) -> list[PastJob]:
                     job.ended,
                     run_s,
                     book.state_name(job),
+                    job.spec.may_preempt,
                 )
             )
     return found
@@ -165,7 +167,10 @@ def metrics(book: Book, world: "LiveWorld", journal: Journal) -> dict[str, float
     """Counts and times since the manager started, by the names that Prometheus gets."""
     states = book.engine.state.jobs["state"][: len(book.jobs)]
     counts = np.bincount(states, minlength=len(STATES)).tolist()
-    counts[PENDING] += counts[FUTURE]
+    # The engine holds what waits behind a gate; people call only those HELD that a person holds.
+    gated = sum(book.jobs[int(row) + 1].gate != "held" for row in np.nonzero(states == ON_HOLD)[0])
+    counts[PENDING] += counts[FUTURE] + gated
+    counts[ON_HOLD] -= gated
     found = {
         f'headway_jobs{{state="{name}"}}': float(counts[code]) for code, name in enumerate(STATES) if code != FUTURE
     }
