@@ -8,6 +8,7 @@ import numpy as np
 
 from headway.core.actions import ROWS, actions
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, wake_at
+from headway.core.errors import BadInput
 from headway.core.events import NAMES, RESIZE
 from headway.core.options import Options
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
@@ -64,6 +65,8 @@ class Engine:
     """A state with the policy and the placement that decide on it."""
 
     def __init__(self, state: State, options: Options, policy: Policy, placement: Placement, seed: int = 0) -> None:
+        if placement.needs_fabric and not len(state.leaves):
+            raise BadInput(f"placement {placement.name} reserves links: it needs a fabric")
         self.state, self.options, self.seed = state, options, seed
         self.key, self.change = key_function(policy.key), change_function(policy.change)
         self.place = place_function(placement.place)

@@ -72,7 +72,8 @@ class Placement:
     place: Any
     by_class: bool = True  # treats all jobs of one size (and skew) alike
     pack_limit: float = np.inf
-    needs_fabric: bool = False
+    needs_fabric: bool = False  # reserves links
+    rewires: bool = False  # reserves ports of a fabric with optical switches; circuits follow from them
 
 
 @cache

@@ -21,6 +21,7 @@ NODE: Final = np.dtype(
         ("free", "i4"),  # GPUs that nobody holds
         ("stopping", "i4"),  # GPUs of jobs that are stopping: free soon
         ("closed", "i4"),  # takes no new job: drained or down
+        ("leaf", "i4"),  # the row of its leaf switch, where there is a fabric
         # scratch: what is still there for the jobs not seated yet
         ("target", "i4"),  # of everything
         ("now", "i4"),  # of what is free
@@ -28,8 +29,13 @@ NODE: Final = np.dtype(
         ("offer", "i4"),  # what a placement is shown; it may spoil it
     ]
 )
-# The links of a leaf, one bit a spine, in the same sense.
-LEAF: Final = np.dtype([(name, "u8") for name in ("free", "stopping", "target", "now", "soon", "offer")])
+# The links of a leaf, one bit a spine, in the same sense. Where circuits can be rewired, rows after the leaves have the ports of the spines.
+LEAF: Final = np.dtype(
+    [
+        *((name, "u8") for name in ("free", "stopping", "target", "now", "soon", "offer")),
+        ("spine", "i8"),  # whose ports the bits of this row are; -1: a leaf's links
+    ]
+)
 # A seat is a slot of a GPU: number = slot * GPUs + GPU. `next` chains the seats of a job.
 SEAT: Final = np.dtype([("holder", "i4"), ("next", "i4"), ("node", "i4")])
 HELD_LINK: Final = np.dtype([("mask", "u8"), ("leaf", "i4"), ("next", "i4")])
@@ -64,17 +70,25 @@ def new_state(
     *,
     slots: int = 1,
     links: NDArray[np.uint64] | None = None,
+    node_leaf: NDArray[np.int64] | None = None,
+    spines: NDArray[np.int64] | None = None,
     models: int = 1,
 ) -> State:
-    """An empty state with room for so many jobs on these nodes; `links` are the free links of each leaf."""
+    """An empty state with room for so many jobs on these nodes.
+
+    Of a fabric: `links` are the free links of each leaf, then the free ports of each row of `spines` (-1 for leaves).
+    """
     per = np.asarray(gpus_per_node, np.int32)
     total = int(per.sum())
     nodes = np.zeros(len(per), NODE)
     nodes["base"] = np.cumsum(per) - per
     nodes["gpus"] = nodes["free"] = per
     leaves = np.zeros(0 if links is None else len(links), LEAF)
+    leaves["spine"] = -1 if spines is None else spines
     if links is not None:
         leaves["free"] = links
+    if node_leaf is not None:
+        nodes["leaf"] = node_leaf
     seats = np.full(total * slots, -1, SEAT)
     seats["node"] = np.tile(np.repeat(np.arange(len(per)), per), slots)
     # A job has one entry a leaf, and no two jobs the same link: links bound the entries.
