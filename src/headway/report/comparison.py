@@ -1,0 +1,120 @@
+"""The report of `compare --report`: the summary table, each policy against the first, then the figures."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headway.report import distributions, running
+from headway.report.data import PolicyView, Study
+from headway.report.figure import Figure
+from headway.report.page import escaped, page, table
+from headway.report.seeds import Interval, mean_jct_s, ratio
+
+HEAD = ("policy", "mean JCT", "against first", "median", "p95", "p99", "mean wait", "makespan", "GPUs", "preempted")
+HEAD_DRAWN = ("GPU-h lost", "stranded", "scattered", "unfair")
+UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172_800.0, 3600.0, "h"), (math.inf, 86_400.0, "d"))
+
+
+def report(study: Study) -> str:
+    """The whole page as HTML."""
+    seeds = len(study.views[0].summaries)
+    first = study.views[0].summaries[0]
+    title = f"{study.trace}: {first['jobs']:,} jobs on {study.cluster} ({study.gpus:,} GPUs)"
+    over = f"{seeds} seeds; intervals are 95 % confidence; plots over time show the first seed. " if seeds > 1 else ""
+    intro = (
+        f"<p>{escaped(f'{study.placement} placement. {over}Times: JCT is from submission to end.')}</p>"
+        f"{summary_table(study)}"
+        "<p>Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
+        "Unfair: jobs worse off than alone on an equal share of the cluster.</p>"
+    )
+    if study.notes:
+        intro += f"<ul>{''.join(f'<li>{escaped(note)}</li>' for note in study.notes)}</ul>"
+    return page(title, intro, [view.policy for view in study.views], figures(study))
+
+
+def figures(study: Study) -> list[Figure]:
+    """All figures that this study allows."""
+    found = [
+        distributions.jct_cdf(study),
+        distributions.wait_cdf(study),
+        distributions.jct_by_size(study),
+        distributions.jct_by_duration(study),
+        running.utilisation(study),
+        running.fragmentation(study),
+        running.running_jobs(study),
+        running.waiting_jobs(study),
+        distributions.fairness_cdf(study),
+        running.preemptions(study),
+        distributions.slow_down_by_group(study),
+        *(running.gantt(study, view) for view in study.views),
+    ]
+    return [figure for figure in found if figure is not None]
+
+
+def summary_table(study: Study) -> str:
+    """Every policy, one row; the best mean JCT is marked."""
+    best = min(mean_jct_s(view.summaries).mean for view in study.views)
+    rows = [_row(view, study.views[0], best) + _drawn(view) for view in study.views]
+    return table((*HEAD, *HEAD_DRAWN), rows)
+
+
+def rows_of(groups: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """The table from summaries alone (by policy, then seed), for notebooks."""
+    best = min(mean_jct_s(summaries).mean for summaries in groups)
+    return table(HEAD, [_cells(summaries, groups[0], best) for summaries in groups])
+
+
+def _row(view: PolicyView, first: PolicyView, best: float) -> list[str]:
+    return _cells(view.summaries, first.summaries, best)
+
+
+def _cells(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]], best: float) -> list[str]:
+    mean, against = mean_jct_s(summaries), ratio(summaries, first)
+
+    def over(*path: str) -> float:
+        """The mean over seeds of one figure."""
+        values: list[Any] = list(summaries)
+        for part in path:
+            values = [value[part] for value in values]
+        return float(np.mean(values))
+
+    shown = duration(mean.mean) + plus_minus(mean)
+    return [
+        escaped(summaries[0]["policy"]),
+        f"<span class='best'>{shown}</span>" if mean.mean == best else shown,
+        f"{against.mean:.2f}x" + (f" <small>± {against.half:.2f}</small>" if against.half is not None else ""),
+        duration(over("jct_s", "median")),
+        duration(over("jct_s", "p95")),
+        duration(over("jct_s", "p99")),
+        duration(over("queue_s", "mean")),
+        duration(over("makespan_s")),
+        f"{100 * over('gpu_utilisation'):.1f} %",
+        f"{over('preemptions'):,.0f}",
+    ]
+
+
+def _drawn(view: PolicyView) -> list[str]:
+    over = view.over_time
+    return [
+        f"{view.lost_gpu_h:,.1f}",
+        f"{100 * float(over.stranded.mean()):.1f} %",
+        f"{100 * float(over.scattered.mean()):.1f} %",
+        # Rounding in the ratio must not count a job that got exactly its due.
+        f"{100 * float((view.jobs.fairness > 1 + 1e-9).mean()):.1f} %",
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 42 s, 12.3 min, 5.2 h, 3.1 d."""
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if seconds < limit)
+    return f"{seconds / scale:.0f} s" if unit == "s" else f"{seconds / scale:.1f} {unit}"
+
+
+def plus_minus(found: Interval) -> str:
+    """Half of the interval in the unit of its mean."""
+    if found.half is None:
+        return ""
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if found.mean < limit)
+    return f" <small>± {found.half / scale:.{0 if unit == 's' else 1}f}</small>"

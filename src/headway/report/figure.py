@@ -1,0 +1,105 @@
+"""A figure as plain data for plotly.js, and the few conventions that all figures of a report share.
+
+Figures are dictionaries in plotly's own terms: building them needs no import of plotly, and a report of 80,000 jobs takes no longer to
+write than its data take to compute. Data are thinned out here, so that a page stays small whatever the size of the trace.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Of Okabe and Ito's palette, which colour-blind people can tell apart, on white and on black paper alike.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C")
+DASHES = ("solid", "dash", "dot", "dashdot")
+# Points of a curve: more cannot be told apart on a screen.
+POINTS = 400
+# Ticks of a time axis: value in seconds, text.
+TICKS = (
+    *((0.001, "1 ms"), (0.01, "10 ms"), (0.1, "0.1 s"), (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min")),
+    *((600.0, "10 min"), (3600.0, "1 h"), (36_000.0, "10 h"), (259_200.0, "3 d"), (2_592_000.0, "30 d")),
+    *((31_536_000.0, "1 y"), (315_360_000.0, "10 y")),
+)
+# More of them where an axis is short.
+FINE_TICKS = (
+    *(
+        (2.0, "2 s"),
+        (5.0, "5 s"),
+        (20.0, "20 s"),
+        (30.0, "30 s"),
+        (120.0, "2 min"),
+        (300.0, "5 min"),
+        (1200.0, "20 min"),
+    ),
+    *((1800.0, "30 min"), (7200.0, "2 h"), (18_000.0, "5 h"), (86_400.0, "1 d"), (604_800.0, "7 d")),
+)
+FEWEST_TICKS = 4
+DAY_S, HOUR_S = 86_400.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One plot: `name` is its file name under `--png`, `note` one sentence below the title."""
+
+    name: str
+    title: str
+    note: str
+    traces: list[dict[str, Any]]
+    layout: dict[str, Any] = field(default_factory=dict)
+    height: int = 340
+    wide: bool = False  # takes the whole width of the page
+
+
+def colour(place: int) -> str:
+    """The colour of the policy at this place."""
+    return COLOURS[place % len(COLOURS)]
+
+
+def line(place: int) -> dict[str, Any]:
+    """The line of the policy at this place; beyond the colours, dashes tell them apart."""
+    return {"color": colour(place), "dash": DASHES[place // len(COLOURS) % len(DASHES)], "width": 2}
+
+
+def of_policy(place: int, name: str) -> dict[str, Any]:
+    """What every trace of a policy carries, so that one click on the page's legend shows or hides all of them."""
+    return {"name": name, "legendgroup": str(place), "showlegend": True}
+
+
+def numbers(values: NDArray[Any]) -> list[float | None]:
+    """For JSON: five digits are more than a screen shows; what is not a number is a gap."""
+    found = np.asarray(values, np.float64)
+    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in found.tolist()]
+
+
+def cdf(values: NDArray[np.float64]) -> tuple[list[float | None], list[float | None]]:
+    """A cumulative distribution thinned to its quantiles, with the extremes: values, percent at most that large."""
+    ordered = np.sort(values)
+    n = len(ordered)
+    # Steps in the middle, and closer ones at the top, where the tail is what readers look for.
+    top = 1 - np.geomspace(0.05, 1 / n, POINTS // 4) if n > 20 else np.ones(1)
+    rank = np.unique(np.ceil(np.concatenate([np.linspace(1 / n, 1, POINTS), top]) * n).astype(np.int64)).clip(1, n)
+    return numbers(ordered[rank - 1]), numbers(100 * rank / n)
+
+
+def time_ticks(low_s: float, high_s: float) -> dict[str, Any]:
+    """A log axis over times with ticks that carry their units."""
+    low, high = max(low_s, 1e-6), max(high_s, low_s * 1.01, 1e-6)
+    ticks = [tick for tick in TICKS if low <= tick[0] <= high]
+    kept = ticks if len(ticks) >= FEWEST_TICKS else sorted((*TICKS, *FINE_TICKS))
+    return {
+        "type": "log",
+        "tickvals": [value for value, _ in kept],
+        "ticktext": [text for _, text in kept],
+        "range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05],
+    }
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """An axis with its title."""
+    return {"title": {"text": title}, **more}
+
+
+def time_unit(span_s: float) -> tuple[float, str]:
+    """The unit of an axis of time: hours up to four days, then days."""
+    return (DAY_S, "days") if span_s > 4 * DAY_S else (HOUR_S, "hours")

@@ -1,0 +1,135 @@
+"""Figures over time: GPUs in use, jobs running and waiting, fragmentation, what preemption cost, and the Gantt chart."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.report.data import Bars, OverTime, PolicyView, Study
+from headway.report.figure import COLOURS, Figure, axis, colour, line, numbers, of_policy, time_unit
+
+Series = Callable[[OverTime], NDArray[np.float64]]
+
+
+def utilisation(study: Study) -> Figure:
+    """GPUs in use."""
+    note = "The share of GPUs that jobs hold, averaged over each moment drawn."
+    y = axis("GPUs in use (%)", range=[0, 104])
+    return _series(study, "utilisation", "GPU utilisation", note, y, lambda over: 100 * over.utilisation)
+
+
+def running_jobs(study: Study) -> Figure:
+    """Jobs that hold GPUs."""
+    y = axis("jobs running", rangemode="tozero")
+    return _series(study, "running", "Running jobs", "Jobs that hold GPUs.", y, lambda over: over.running_jobs)
+
+
+def waiting_jobs(study: Study) -> Figure:
+    """Jobs that wait."""
+    note = "Jobs submitted and not ended that hold no GPU."
+    y = axis("jobs waiting", rangemode="tozero")
+    return _series(study, "waiting", "Waiting jobs", note, y, lambda over: over.waiting_jobs)
+
+
+def fragmentation(study: Study) -> Figure:
+    """GPUs free for want of a place."""
+    note = "GPUs free although a job of no more GPUs waits: fragments, or the head of the line."
+    y = axis("GPUs stranded (%)", rangemode="tozero")
+    return _series(study, "fragmentation", "Fragmentation", note, y, lambda over: 100 * over.stranded)
+
+
+def _series(study: Study, name: str, heading: str, note: str, y: dict[str, Any], column: Series) -> Figure:
+    span = max(float(view.over_time.middles_s[-1]) for view in study.views)
+    unit_s, unit = time_unit(span - float(study.views[0].over_time.middles_s[0]))
+    traces = [
+        {
+            **of_policy(place, view.policy),
+            "type": "scatter",
+            "mode": "lines",
+            "x": numbers(view.over_time.middles_s / unit_s),
+            "y": numbers(column(view.over_time)),
+            "line": {**line(place), "width": 1.5},
+            "hovertemplate": f"{view.policy}<br>%{{x:.4g}} {unit}: %{{y:.4g}}<extra></extra>",
+        }
+        for place, view in enumerate(study.views)
+    ]
+    return Figure(name, heading, note, traces, {"xaxis": axis(f"time ({unit})"), "yaxis": y})
+
+
+def preemptions(study: Study) -> Figure:
+    """How often jobs lost their GPUs, and what that cost."""
+    traces: list[dict[str, Any]] = []
+    for place, view in enumerate(study.views):
+        counts = [summary["preemptions"] for summary in view.summaries]
+        for on, value, what in (("", float(np.mean(counts)), "preemptions"), ("2", view.lost_gpu_h, "GPU-hours lost")):
+            traces.append(
+                {
+                    **of_policy(place, view.policy),
+                    "showlegend": not on,
+                    "type": "bar",
+                    "x": [view.policy],
+                    "y": [float(f"{value:.5g}")],
+                    "xaxis": f"x{on}",
+                    "yaxis": f"y{on}",
+                    "marker": {"color": colour(place)},
+                    "hovertemplate": f"{view.policy}<br>%{{y:,.4g}} {what}<extra></extra>",
+                }
+            )
+    bare = {"type": "category", "showticklabels": len(study.views) <= 3}
+    layout = {
+        "xaxis": {**axis("preemptions", **bare), "domain": [0, 0.42]},
+        "yaxis": axis("times", rangemode="tozero"),
+        "xaxis2": {**axis("lost to saving and resuming", **bare), "domain": [0.58, 1]},
+        "yaxis2": axis("GPU-hours", rangemode="tozero", anchor="x2"),
+    }
+    return Figure("preemptions", "Preemptions and what they cost", "GPUs held while no work was done.", traces, layout)
+
+
+def gantt(study: Study, view: PolicyView) -> Figure | None:
+    """Which job held which GPU; None where the run is too large for it."""
+    bars = view.bars
+    if bars is None:
+        return None
+    unit_s, unit = time_unit(float(bars.end_s.max() - bars.start_s.min()))
+    traces = [_bars_of(study, bars, tint, unit_s, unit) for tint in range(len(COLOURS))]
+    first, ticks, texts = 0, [], []
+    step = max(1, len(study.nodes) // 16)
+    for number, (name, count) in enumerate(study.nodes):
+        if number % step == 0:
+            ticks.append(first + (count - 1) / 2)
+            texts.append(name)
+        first += count
+    layout = {
+        "barmode": "overlay",
+        "xaxis": axis(f"time ({unit})"),
+        "yaxis": axis(
+            "node (a row is a GPU)", tickvals=ticks, ticktext=texts, range=[study.gpus - 0.5, -0.5], zeroline=False,
+            showgrid=False,
+        ),
+        "showlegend": False,
+    }  # fmt: skip
+    note = "Each bar is one job on the GPUs it held; neighbouring jobs differ in colour."
+    return Figure(
+        f"gantt-{view.policy}", f"GPUs over time: {view.policy}", note, traces, layout, 200 + 6 * study.gpus, wide=True
+    )
+
+
+def _bars_of(study: Study, bars: Bars, tint: int, unit_s: float, unit: str) -> dict[str, Any]:
+    """The bars of one colour: every seventh job."""
+    rows = bars.job % len(COLOURS) == tint
+    ids = study.job_id[bars.job[rows]]
+    counts = bars.gpus[rows]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": numbers(bars.start_s[rows] / unit_s),
+        "x": numbers((bars.end_s[rows] - bars.start_s[rows]) / unit_s),
+        "y": (bars.first_gpu[rows] + (counts - 1) / 2).tolist(),
+        "width": (counts - 0.15).tolist(),
+        "text": [f"job {name}, {count} GPUs here" for name, count in zip(ids, counts, strict=True)],
+        "textposition": "none",
+        "hovertemplate": f"%{{text}}<br>from %{{base:.4g}} for %{{x:.4g}} {unit}<extra></extra>",
+        "marker": {"color": COLOURS[tint], "line": {"width": 0}},
+        "showlegend": False,
+    }
