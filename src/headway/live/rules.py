@@ -45,7 +45,8 @@ def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
     if clean:
         return Outcome("COMPLETED", told)
     if report.never_ran:
-        return Outcome("", told)  # nothing of it was done: that is nobody's failure
+        # Nothing of it was done: that is no failure of the job. A machine that is short of something gets time to recover.
+        return Outcome("", told, RETRY_BACKOFF, now + backoff.first_s) if report.refused else Outcome("", told)
     kind = "node_failure" if report.lost else "failure"
     if kind in job.spec.retry.on and job.failures < job.spec.retry.max:
         failures = job.failures + 1

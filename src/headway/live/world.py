@@ -185,12 +185,15 @@ class LiveWorld(Course):
 
     def refuse_all(self, error: Exception) -> None:
         """Nobody is told that something is done while it is not on disk."""
-        refused = [*self._answers, *(request.done for request in self.requests)]
+        late = JournalFailed(
+            str(error).replace("nothing was accepted", "not done yet, but it will be once the journal can be written")
+        )
+        refused = [(done, late) for done in self._answers] + [(request.done, error) for request in self.requests]
         self._answers.clear()
         self.requests.clear()
-        for done in refused:
+        for done, why in refused:
             if not done.done():
-                done.set_exception(error)
+                done.set_exception(why)
 
     def _perform(self) -> None:
         to_do, self._to_do = self._to_do, []

@@ -41,6 +41,7 @@ class Report:
     signalled: bool = False  # it was asked to stop before it ended
     lost: bool = False  # nobody knows how it ended: the machine or its shim died
     never_ran: bool = False  # lost before any rank was started
+    refused: bool = False  # the machine could not start it: no memory, no disk
     message: str = ""
     progress: Progress | None = None
 

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from headway.live.records import Progress
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
 MOST_REPORT_BYTES = 4096
+SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
 LOST = "its supervising process was killed, or the machine went down"
 
 
@@ -92,9 +94,11 @@ class ProcessExecutor:
                 return
             try:
                 self._watched[key] = _Watched(folder, self._spawn(launch, folder))
-            except (OSError, BadInput) as error:
-                why = f"cannot start: {getattr(error, 'strerror', None) or error}"
-                self._tell(Report(ENDED, *key, exit_code=127, message=why))
+            except BadInput as error:
+                self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
+            except OSError as error:
+                why = f"cannot start: {error.strerror or error}"
+                self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
         """Leave word in the attempt's folder, then ring."""
@@ -310,13 +314,24 @@ class ProcessExecutor:
         self._wake()
 
     def _sweep(self, folder: str) -> None:
-        """Kill what a lost attempt left behind: every process that carries its mark in its environment."""
-        mark = f"HEADWAY_RUN={folder}".encode()
-        for name in os.listdir("/proc"):
-            if name.isdigit() and int(name) != os.getpid():
-                with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
-                    if mark in file.read().split(b"\0"):
-                        os.kill(int(name), signal.SIGKILL)
+        """Kill what a lost attempt left behind, and see it gone: every process that carries its mark in its environment."""
+        end = time.monotonic() + SWEEP_S
+        while (left := _marked(f"HEADWAY_RUN={folder}".encode())) and time.monotonic() < end:
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+
+
+def _marked(mark: bytes) -> list[int]:
+    """Processes with this line in their environment; a dead one that nobody has reaped yet has none."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    found.append(int(name))
+    return found
 
 
 def parse_progress(content: Any) -> Progress:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
 KILL_PAUSE_S = 0.01
+DISK_RETRY_S = 0.5
 SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
 COMMAND_NOT_FOUND = 127  # as shells have it
 MINE = (signal.SIGCHLD, signal.SIGTERM)
@@ -226,18 +227,19 @@ class Shim:
             code: int | None = COMMAND_NOT_FOUND
         else:
             code = self.codes.get(self.first_bad, 0) if self.first_bad is not None else 0
-        write(
-            self.folder,
-            "exit.json",
-            {
-                "exit_code": None if never_ran else code,
-                "codes": codes,
-                "signalled": self.signalled,
-                "never_ran": never_ran,
-                "message": self.message,
-            },
-            durable=True,
-        )
+        content = {
+            "exit_code": None if never_ran else code,
+            "codes": codes,
+            "signalled": self.signalled,
+            "never_ran": never_ran,
+            "message": self.message,
+        }
+        while True:  # while the disk is full the attempt counts as alive: better late than lost
+            try:
+                write(self.folder, "exit.json", content, durable=True)
+                break
+            except OSError:
+                time.sleep(DISK_RETRY_S)
         self.tell("ended")
 
 

@@ -1,0 +1,312 @@
+"""What survives: submissions, state, running jobs, clocks; and what is refused when the disk does not play along."""
+
+import getpass
+import os
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headway.core.state import CLASSES, FREE, RUN, STOPPING_JOBS, WAIT
+from headway.live import recovery
+from headway.live.book import Book
+from headway.live.clock import resume_clock
+from headway.live.errors import AlreadyServed, JournalFailed, WrongState
+from headway.live.journal import Journal
+from headway.live.manager import Manager
+from headway.live.spec import JobSpec
+from headway.placement.load import find_placement
+from headway.policies.load import find_policy
+from headway.sim.clusters import cluster
+
+ME = getpass.getuser()
+SCRATCH = {"kept", "want"}  # columns that mean nothing between decisions
+pytestmark = pytest.mark.xdist_group("live")
+
+
+def ended(manager: Manager, job: int) -> str:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        view = manager.job(job)
+        assert view is not None
+        if view.ended_at is not None:
+            return view.state
+        time.sleep(0.02)
+    raise AssertionError(view)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def opened(data: Path, policy: str = "tiresias-l?threshold=0.2") -> Manager:
+    manager = Manager(data, cluster("2x2"), policy)
+    manager.start()
+    return manager
+
+
+def replayed(data: Path, policy: str = "tiresias-l?threshold=0.2") -> Book:
+    """The state that the journal tells."""
+    book = Book(cluster("2x2"), find_policy(policy), find_placement("consolidated"))
+    journal = Journal(data)
+    try:
+
+        class World:
+            last_seq = 0
+            arrivals: list[int] = []  # noqa: RUF012
+
+        recovery.restore(book, journal, World())  # type: ignore[arg-type]
+    finally:
+        journal.close()
+    return book
+
+
+def assert_same(one: Book, other: Book) -> None:
+    """Job table, ledger, queues, records and receipts, number by number."""
+    a, b = one.engine.state, other.engine.state
+    for name in a.jobs.dtype.names or ():
+        if name not in SCRATCH:
+            n = len(one.jobs)
+            assert np.array_equal(a.jobs[name][:n], b.jobs[name][:n], equal_nan=a.jobs[name].dtype.kind == "f"), name
+    for name in ("gpus", "free", "stopping", "closed"):
+        assert np.array_equal(a.nodes[name], b.nodes[name])
+    assert np.array_equal(a.seats, b.seats)
+    assert np.array_equal(a.fewest, b.fewest)
+    for at in (RUN, WAIT, CLASSES, FREE, STOPPING_JOBS):  # the heap of timers may hold entries that are void
+        assert a.tally[at] == b.tally[at]
+    assert one.jobs == other.jobs
+    assert one.active == other.active
+    for name in ("cause", "since_us", "spent_us", "gate"):
+        n = len(one.jobs)
+        assert np.array_equal(getattr(one.receipts, name)[:n], getattr(other.receipts, name)[:n]), name
+
+
+def test_the_state_equals_the_replayed_journal(data: Path) -> None:
+    manager = opened(data)
+    for i in range(6):
+        manager.submit(JobSpec(run="sleep 0.4", resources={"accelerators": 1 + i % 2}, preemptible=i % 3 != 0), ME)  # type: ignore[arg-type]
+    manager.submit(JobSpec(run="exit 1", array="0-3%1"), ME)
+    held = manager.submit(JobSpec(run="sleep 9"), ME)[0]
+    manager.hold(held)
+    manager.drain("n001")
+    time.sleep(0.8)
+    manager.resume("n001")
+    time.sleep(0.2)
+    manager.stop()
+    assert_same(manager._book, replayed(data))
+    again = opened(data)
+    for job in range(1, 11):
+        ended(again, job)
+    again.cancel(held)
+    again.stop()
+    assert_same(again._book, replayed(data))
+    assert again._book.engine.state.nodes["free"].sum() == 4
+
+
+def test_running_jobs_outlive_the_manager_and_are_adopted(data: Path, tmp_path: Path) -> None:
+    manager = opened(data)
+    job = manager.submit(JobSpec(run=f"echo begin >> {tmp_path}/out; sleep 1; echo end >> {tmp_path}/out; exit 5"), ME)[
+        0
+    ]
+    quick = manager.submit(JobSpec(run="sleep 0.3; exit 6"), ME)[0]
+    while manager.metrics()['headway_jobs{state="RUNNING"}'] < 2:
+        time.sleep(0.02)
+    manager.stop()
+    time.sleep(0.5)  # the quick one ends while nobody watches
+    again = opened(data)
+    assert ended(again, quick) == ended(again, job) == "FAILED"
+    views = again.job(job), again.job(quick)
+    assert [(view.exit_code, view.attempt) for view in views if view] == [(5, 1), (6, 1)]
+    assert (tmp_path / "out").read_text() == "begin\nend\n"
+    assert 0.9 < views[0].service_gpu_s < 5  # type: ignore[union-attr]
+    again.stop()
+
+
+def test_a_stop_that_was_journalled_is_carried_out_by_the_next_manager(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = opened(data)
+    job = manager.submit(JobSpec(run="sleep 30"), ME)[0]
+    while manager.metrics()['headway_jobs{state="RUNNING"}'] < 1:
+        time.sleep(0.02)
+    monkeypatch.setattr(manager._executor, "stop", lambda *given: None)  # as if it died before the signal
+    manager.cancel(job)
+    manager.stop()
+    again = opened(data)
+    assert ended(again, job) == "CANCELLED"
+    again.stop()
+
+
+def test_a_start_that_was_journalled_but_not_carried_out_is_run_once(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = opened(data)
+    monkeypatch.setattr(manager._executor, "start", lambda launch: None)
+    job = manager.submit(JobSpec(run=f"echo x >> {tmp_path}/out"), ME)[0]
+    while manager.metrics()['headway_jobs{state="STARTING"}'] < 1:
+        time.sleep(0.02)
+    manager.stop()
+    again = opened(data)
+    assert ended(again, job) == "COMPLETED"
+    view = again.job(job)
+    assert view is not None
+    assert view.attempt == 2
+    assert (tmp_path / "out").read_text() == "x\n"
+    again.stop()
+
+
+def test_the_same_key_gives_the_same_jobs(data: Path) -> None:
+    manager = opened(data)
+    first = manager.submit(JobSpec(run="true", array="0-2"), ME, "k")
+    assert manager.submit(JobSpec(run="true", array="0-2"), ME, "k") == first
+    with pytest.raises(WrongState, match="another job"):
+        manager.submit(JobSpec(run="false"), ME, "k")
+    manager.stop()
+    again = opened(data)
+    assert again.submit(JobSpec(run="true", array="0-2"), ME, "k") == first
+    assert len(again.jobs()) == 3
+    again.stop()
+
+
+def test_many_clients_share_a_flush_and_none_is_lost(data: Path) -> None:
+    manager = opened(data, "fifo")
+    blocker = manager.submit(JobSpec(run="sleep 60", num_nodes=2, resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
+    ids: list[int] = []
+
+    def client() -> None:
+        for _ in range(40):
+            ids.extend(manager.submit(JobSpec(run="true"), ME))
+
+    before = manager.metrics()["headway_journal_commits_total"]
+    threads = [threading.Thread(target=client) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ids) == list(range(2, 322))
+    assert manager.metrics()["headway_journal_commits_total"] - before < 320
+    manager.cancel(blocker)
+    manager.stop(drain=True)
+    with sqlite3.connect(data / "journal.db") as connection:
+        assert connection.execute("SELECT count(*) FROM jobs").fetchone() == (321,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_the_second_manager_of_a_folder_is_refused(data: Path) -> None:
+    manager = opened(data)
+    with pytest.raises(AlreadyServed, match="another manager serves"):
+        Manager(data, cluster("2x2"))
+    manager.stop()
+    opened(data).stop()
+
+
+@pytest.fixture(params=["full", "read-only"])
+def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, str, list[list[str]]]]:
+    """A data folder on a disk of its own that can be filled up or made read-only, and the commands that break and mend it."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True).returncode
+    ):
+        pytest.skip("SKIPPED: only root may mount a small disk to fill")
+    if request.param == "full":
+        commands = [
+            ["sh", "-c", f"dd if=/dev/zero of={folder}/filler bs=64k 2>/dev/null; true"],
+            ["rm", f"{folder}/filler"],
+        ]
+    else:
+        commands = [["mount", "-o", "remount,ro", str(folder)], ["mount", "-o", "remount,rw", str(folder)]]
+    yield folder / "data", request.param, commands
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_broken_disk_gives_a_clear_error_and_no_false_acknowledgement(
+    broken: tuple[Path, str, list[list[str]]],
+) -> None:
+    data, kind, (break_it, mend_it) = broken
+    manager = opened(data)
+    good = manager.submit(JobSpec(run="true"), ME)
+    assert ended(manager, good[0]) == "COMPLETED"
+    held = manager.submit(JobSpec(run="true", after=tuple(manager.submit(JobSpec(run="sleep 30"), ME))), ME)[0]
+    time.sleep(0.3)
+    if kind == "full":
+        subprocess.run(break_it, check=True)
+    else:
+        manager._journal._connection.execute("PRAGMA query_only = 1")  # a mount in use refuses to become read-only
+    acknowledged: list[int] = []
+
+    def submit_until_refused() -> None:
+        for _ in range(10_000):  # what is left of the disk holds a few
+            acknowledged.extend(manager.submit(JobSpec(run="true", name="x" * 200), ME))
+
+    def ask_until_refused() -> None:
+        for _ in range(1000):
+            manager.cancel(held)
+            manager.requeue(held)
+
+    with pytest.raises(JournalFailed, match=r"cannot be written .*nothing was accepted"):
+        submit_until_refused()
+    with pytest.raises(JournalFailed, match=r"cannot be written .*not done yet"):
+        ask_until_refused()
+    assert manager.trouble
+    if kind == "full":
+        subprocess.run(mend_it, check=True)
+    else:
+        manager._journal._connection.execute("PRAGMA query_only = 0")
+    after = manager.submit(JobSpec(run="true"), ME)
+    assert ended(manager, after[0]) == "COMPLETED"
+    assert not manager.trouble
+    manager.stop(drain=True)
+    book = replayed(data)
+    assert set(acknowledged) | set(after) | set(good) <= set(book.jobs)
+    assert len(book.jobs) == len(acknowledged) + 4
+
+
+def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalFailed, match="data folder"):
+        Manager(tmp_path / "file" / "data", cluster("1x1"))
+    (tmp_path / "journal.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(JournalFailed, match="cannot be written"):
+        Manager(tmp_path, cluster("1x1"))
+
+
+def test_clocks_that_jump_are_harmless() -> None:
+    """The wall clock is read once; the offset outlives the manager; a reboot never goes back."""
+    first = resume_clock(None, 0.0, monotonic=lambda: 50.0, wall=lambda: 1000.0, boot="a")
+    assert first() == 1000.0
+    for wall in (0.0, 999_999.0):  # set back and forth while no manager ran
+        later = resume_clock(first.saved(), 1005.0, monotonic=lambda: 60.0, wall=lambda wall=wall: wall, boot="a")  # type: ignore[misc]
+        assert later() == 1010.0
+    rebooted = resume_clock(first.saved(), 1005.0, monotonic=lambda: 1.0, wall=lambda: 900.0, boot="b")
+    assert rebooted() == 1005.0
+
+
+def test_a_wall_clock_that_jumps_does_not_touch_service(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = time.time
+    manager = opened(data)
+    job = manager.submit(JobSpec(run="sleep 0.5"), ME)[0]
+    for jump in (86_400.0, -86_400.0):
+        monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
+        time.sleep(0.1)
+    assert ended(manager, job) == "COMPLETED"
+    view = manager.job(job)
+    assert view is not None
+    assert 0.45 < view.service_gpu_s < 10
+    manager.stop()
+    again = opened(data)
+    assert abs(again.clock() - real()) < 60
+    again.stop()
+
+
+def test_another_cluster_is_refused(data: Path) -> None:
+    opened(data).stop()
+    with pytest.raises(Exception, match="belongs to a cluster of 1x2"):
+        Manager(data, cluster("3x4"))
