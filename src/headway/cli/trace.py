@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
 from headway.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -86,11 +87,11 @@ def generate(
 def convert(
     name: TraceArgument,
     out: OutOption,
-    start: Annotated[str, typer.Option("--from", help="Start of the window, from the trace's time 0: 12h, 7d.")] = "0",
-    end: Annotated[str | None, typer.Option("--to", help="End of the window.")] = None,
-    sample: Annotated[str | None, typer.Option("--sample", help="Jobs to take at random: 1000, or 10%.")] = None,
-    time_scale: Annotated[float, typer.Option("--time-scale", help="Multiply all times by this.")] = 1.0,
-    load: Annotated[float | None, typer.Option("--load", help="Scale the gaps to this load on --cluster.")] = None,
+    start: FromOption = "0",
+    end: ToOption = None,
+    sample: SampleOption = None,
+    time_scale: TimeScaleOption = 1.0,
+    load: LoadOption = None,
     cluster: ClusterOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of --sample.")] = 0,
     strict: StrictOption = False,
@@ -100,23 +101,15 @@ def convert(
 
     Example: headway trace convert cluster_log.csv --from 7d --to 14d --load 0.9 --cluster 64x8 --out week.csv.gz
     """
-    from headway.core.units import seconds
-    from headway.sim import shaping
     from headway.sim.clusters import cluster as cluster_named
+    from headway.sim.shape import read_shape
 
     if (load is None) != (cluster is None):
         raise BadInput("--load is a load on a cluster: give --load and --cluster together")
     where = cluster_named(cluster) if cluster is not None else None
+    shape = read_shape(start, end, sample, time_scale, load)
     with _reading(name):
-        jobs = _load(name, strict=strict)
-        if end is not None or seconds(start) > 0:
-            jobs = shaping.window(jobs, seconds(start), seconds(end) if end is not None else float("inf"))
-        if sample is not None:
-            jobs = shaping.sample(jobs, _count(sample, len(jobs)), seed)
-        if time_scale != 1.0:
-            jobs = shaping.scale_time(jobs, time_scale)
-        if where is not None and load is not None:
-            jobs = shaping.with_load(jobs, where, load)
+        jobs = shape.apply(_load(name, strict=strict), where, seed)
     _write(jobs, out, as_json=as_json)
 
 
@@ -124,20 +117,6 @@ def _load(name: str, *, strict: bool) -> "Workload":
     from headway.sim.traces.load import load
 
     return load(name, strict=strict)
-
-
-def _count(text: str, jobs: int) -> int:
-    """`1000` jobs, or `10%` of them (at least one)."""
-    number = text.removesuffix("%")
-    try:
-        value = float(number)
-    except ValueError:
-        value = -1.0
-    if text.endswith("%") and 0 < value <= 100:
-        return max(1, round(jobs * value / 100))
-    if not text.endswith("%") and value >= 1 and value.is_integer():
-        return int(value)
-    raise BadInput(f"--sample {text}: write a number of jobs such as 1000, or a share such as 10%")
 
 
 def _write(jobs: "Workload", out: Path, *, as_json: bool) -> None:
