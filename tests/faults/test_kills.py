@@ -1,0 +1,151 @@
+"""Seeded: kill the manager, jobs, shims or everything at random moments, many times; nothing is lost, doubled or left running."""
+
+import json
+import multiprocessing
+import os
+import random
+import runpy
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SERVED = Path(__file__).with_name("served.py")
+JOBS_A_LIFE = 3
+MOST_DEATHS_AT_WILL = 0.05
+pytestmark = pytest.mark.xdist_group("live")
+
+
+def _serve(given: tuple[Any, ...]) -> BaseProcess:
+    """Start a manager in a process of its own, forked from a server that has everything imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["headway.live.manager", "headway.sim.clusters", "headway.policies.tiresias_l"])
+    process = context.Process(target=runpy.run_path, args=(str(SERVED), {"GIVEN": given}), daemon=True)
+    process.start()
+    return process
+
+
+def _pids(data: Path, what: str) -> list[int]:
+    """Pids of shims or ranks, from the files of all attempts that have not ended."""
+    found = []
+    for folder in data.glob("runs/*/*"):
+        if (folder / "exit.json").exists():
+            continue
+        try:
+            if what == "shim":
+                found.append(list(json.loads((folder / "shim.json").read_text()).values()))
+            else:
+                found += json.loads((folder / "ranks.json").read_text())["pids"]
+        except OSError:
+            continue
+    return [pid for pid, start in found if _started(pid) == start]
+
+
+def _started(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except OSError:
+        return None
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _strike(chance: random.Random, process: BaseProcess, data: Path) -> str:
+    """One blow."""
+    what = chance.choices(["manager", "rank", "shim", "everything"], [5, 2, 2, 1])[0]
+    shims, ranks = _pids(data, "shim"), _pids(data, "rank")
+    if what == "manager":
+        _kill([process.pid or 0])
+    elif what == "everything":
+        _kill([process.pid or 0, *shims, *ranks])
+    else:
+        victims = shims if what == "shim" else ranks
+        _kill([chance.choice(victims)] if victims else [])
+    return what
+
+
+def _finish(data: Path, seconds: float) -> Any:
+    """Let a manager that nobody kills bring everything to its end."""
+    manager = runpy.run_path(str(SERVED))["manager"](data, random.Random(0), 0.0)
+    manager.start()
+    end = time.monotonic() + seconds
+    while manager._book.active and time.monotonic() < end:
+        time.sleep(0.05)
+    manager.stop()
+    return manager
+
+
+def _left_running(data: Path) -> list[str]:
+    mark, found = f"HEADWAY_RUN={data}".encode(), []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="SKIPPED: needs flock (util-linux) to see a job run twice")
+def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: Callable[[int, int], int]) -> None:
+    chance, data, out = random.Random(20_190), tmp_path / "data", tmp_path / "out"
+    out.mkdir()
+    blows: Counter[str] = Counter()
+    process = None
+    for life in range(rounds(12, 200)):
+        if process is None or not process.is_alive():
+            odds = chance.choice([0.0, 0.0, MOST_DEATHS_AT_WILL])
+            process = _serve((str(data), str(out), life, odds, JOBS_A_LIFE))
+        time.sleep(chance.uniform(0.0, 0.6))
+        blows[_strike(chance, process, data)] += 1
+        process.join(0.05)
+    _kill([process.pid or 0] if process else [])
+    manager = _finish(data, 120)
+    acknowledged = [int(line) for line in (out / "acks").read_text().split()]
+    print(f"{sum(blows.values())} blows: {dict(blows)}; {len(acknowledged)} acknowledged")
+    jobs = manager._book.jobs
+    assert len(acknowledged) == len(set(acknowledged))
+    assert set(acknowledged) <= set(jobs), "lost"
+    assert {job.final for job in jobs.values()} == {"COMPLETED"}, [
+        job for job in jobs.values() if job.final != "COMPLETED"
+    ]
+    assert not (out / "doubled").exists(), (out / "doubled").read_text()
+    for job in jobs.values():
+        assert str(manager._book.attempt(job)) in (out / f"done.{job.id}").read_text().split()
+    assert _left_running(data) == []
+    assert int(manager._book.engine.state.nodes["free"].sum()) == 4
+    _check_journal(manager, data)
+
+
+def _check_journal(manager: Any, data: Path) -> None:
+    """No job starts while it runs, and the state at the end equals the replayed journal."""
+    from headway.live.journal import Journal
+
+    journal = Journal(data)
+    busy: set[int] = set()
+    for row in journal.each():
+        if row.kind == "Start":
+            assert row.job not in busy
+            busy.add(row.job)
+        elif row.kind in ("Stopped", "Ended"):
+            busy.discard(row.job)
+    journal.close()
+    assert not busy
+    again = runpy.run_path(str(SERVED))["manager"](data, random.Random(0), 0.0)
+    again._journal.close()
+    table, other = manager._book.engine.state.jobs, again._book.engine.state.jobs
+    for column in ("attempt", "state", "total", "service", "level", "waited", "preemptions", "end", "queued"):
+        assert (table[column][: len(manager._book.jobs)] == other[column][: len(manager._book.jobs)]).all(), column
+    assert manager._book.jobs == again._book.jobs
