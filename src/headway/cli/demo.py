@@ -34,6 +34,8 @@ def demo(
         client = show.start()
         console.print(f"a manager on this machine with 2 nodes of 4 slots: {client.url}", style="dim")
         jobs = show.run()
+        with console.status("compiling the simulator for the replay (once on a machine)"):
+            show.warm()
         replayed = run_replay(client, ["fifo"], None)
         kept = keep
     finally:

@@ -64,7 +64,7 @@ def run_replay(client: "Client", policies: list[str], last_s: float | None, plac
     where = content["cluster"]
     cluster = Cluster(where["name"], tuple(where["nodes"]), tuple(where["gpus"]))
     own = content["policy"]
-    with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
+    with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about a minute)"):
         return replay(
             ran_jobs(content["jobs"]),
             cluster,

@@ -99,7 +99,7 @@ def _manager(folder: Path, cluster: str | None, policy: str, placement: str, url
     from rich.console import Console
 
     console = Console(stderr=True)
-    with console.status("starting (the first start on a machine compiles for about half a minute)"):
+    with console.status("starting (the first start on a machine compiles for about a minute)"):
         from headway.live.auth import job_secret, job_token
         from headway.live.manager import Manager
 

@@ -1,7 +1,7 @@
 """The dozen jobs of the demonstration, and when each is submitted.
 
 As on real clusters most jobs are small and short, and a few large ones take most of the GPU time: under FIFO the small ones wait behind
-them. Sizes are chosen so that 8 slots are busy for about 40 seconds.
+them. Sizes are chosen so that 8 slots are busy for about 45 seconds.
 """
 
 import sys
@@ -40,17 +40,17 @@ class DemoJob:
 
 
 JOBS = (
-    DemoJob(0.0, "large-1", 2, 4, 100),
-    DemoJob(1.0, "large-2", 1, 4, 150),
+    DemoJob(0.0, "large-1", 2, 4, 150),
+    DemoJob(1.0, "large-2", 1, 4, 200),
+    DemoJob(2.0, "medium-1", 1, 4, 70),
     DemoJob(4.0, "small-1", 1, 1, 25),
     DemoJob(6.0, "small-2", 1, 2, 20),
-    DemoJob(8.0, "medium-1", 1, 4, 50),
-    DemoJob(11.0, "small-3", 1, 1, 30),
-    DemoJob(13.0, "small-4", 1, 1, 15),
-    DemoJob(16.0, "medium-2", 2, 2, 40),
-    DemoJob(19.0, "small-5", 1, 2, 25),
-    DemoJob(22.0, "small-6", 1, 1, 20),
-    DemoJob(26.0, "small-7", 1, 1, 25),
+    DemoJob(9.0, "small-3", 1, 1, 30),
+    DemoJob(12.0, "medium-2", 2, 2, 40),
+    DemoJob(15.0, "small-4", 1, 1, 20),
+    DemoJob(18.0, "small-5", 1, 2, 25),
+    DemoJob(21.0, "small-6", 1, 1, 20),
+    DemoJob(25.0, "small-7", 1, 1, 25),
     DemoJob(30.0, "small-8", 1, 2, 15),
 )
 # Two queues: a job leaves the first after this many GPU-seconds, as Tiresias's discretised 2D-LAS does after an hour or so.

@@ -1,0 +1,252 @@
+"""The cluster commands as a person types them, against a manager started by `headway serve`: output, JSON and exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
+COMPILES_WITHIN_S = 400  # the first start on a machine compiles
+
+
+class Shell:
+    """A person with a data folder."""
+
+    def __init__(self, data: Path, home: Path) -> None:
+        self.data = data
+        keep = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY")}
+        self.env = {**keep, "HEADWAY_DATA": str(data), "COLUMNS": "100"}
+        self.home = home
+
+    def __call__(
+        self, *words: str, cwd: Path | None = None, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*HEADWAY, *words],
+            env={**self.env, **(env or {})},
+            cwd=cwd or self.home,
+            capture_output=True,
+            text=True,
+            timeout=COMPILES_WITHIN_S,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        done = self(words[0], "--json", *words[1:]) if words[0] != "token" else self(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def until(self, job: int, *states: str) -> dict[str, Any]:
+        from headway.live.client import Client
+
+        end = time.monotonic() + 30
+        with Client(data=self.data) as client:
+            while client.job(job).state not in states:
+                assert time.monotonic() < end, client.job(job)
+                time.sleep(0.05)
+        found: dict[str, Any] = self.json("show", str(job))
+        return found
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    data, home = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("home")
+    person = Shell(data, home)
+    command = [*HEADWAY, "serve", "--cluster", "2x2", "--policy", "tiresias-l?threshold=1000", "--port", "0", "--json"]
+    server = subprocess.Popen(command, env=person.env, stdout=subprocess.PIPE, text=True, cwd=home)
+    try:
+        text = ""
+        for line in server.stdout or ():
+            text += line
+            if line.rstrip() == "}":
+                break
+        assert json.loads(text)["url"] == (data / "url").read_text().strip()
+        yield person
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(30) == 0
+
+
+def test_submit_wait_gives_the_jobs_exit_code(shell: Shell) -> None:
+    assert shell("submit", "--wait", "--", "true").returncode == 0
+    failed = shell("submit", "--wait", "--json", "--", "sh", "-c", "exit 3")
+    assert failed.returncode == 100
+    answer = json.loads(failed.stdout)
+    assert (answer["state"], answer["exit_code"]) == ("FAILED", 3)
+    late = shell("submit", "--wait", "--timeout", "0.5s", "--json", "--", "sleep", "30")
+    assert late.returncode == 101
+    number = json.loads(late.stdout)["job_id"]
+    assert shell("cancel", str(number), "--wait").returncode == 0
+    assert shell("show", str(number), "--exit-code").returncode == 103
+    assert shell("logs", str(number), "--follow").returncode == 103
+
+
+def test_what_is_not_there(shell: Shell) -> None:
+    for words in (
+        ("show", "9999"),
+        ("explain", "9999"),
+        ("logs", "9999"),
+        ("cancel", "9999"),
+        ("hold", "9999"),
+        ("nodes", "drain", "n9"),
+    ):
+        done = shell(*words)
+        assert done.returncode == 102, words
+        assert done.stderr.count("\n") == 1
+        assert "Traceback" not in done.stderr
+
+
+def test_json_has_the_fields_of_the_interface(shell: Shell) -> None:
+    number = shell.json("submit", "--name", "fields", "--gpus", "2", "--nodes", "2", "--queue", "team", "--", "true")[
+        "job_id"
+    ]
+    job = shell.until(number, "COMPLETED")
+    wanted = "job_id name user state gpus attempt exit_code submitted_at started_at ended_at service_gpu_s reason"
+    assert set(wanted.split()) <= set(job)
+    assert (job["gpus"], job["name"], job["queue"], job["exit_code"]) == (4, "fields", "team", 0)
+    listed = shell.json("queue", "--name", "fields")
+    assert [row["job_id"] for row in listed] == [number]
+    assert set(wanted.split()) <= set(listed[0])
+
+
+def test_the_command_after_the_dashes_is_taken_as_it_is(shell: Shell) -> None:
+    number = shell.json("submit", "--", "printf", "%s|", "--name", "--json", "--", "-x", "a b", "$HOME;")["job_id"]
+    shell.until(number, "COMPLETED")
+    assert shell("logs", str(number)).stdout == "--name|--json|--|-x|a b|$HOME;|\n"
+
+
+def test_a_job_file_and_options_that_win_over_it(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "name: gpt\nrun: echo $WORD in $(pwd)\nenvs: {WORD: one}\nresources: {accelerators: 2}\n"
+    )
+    done = shell("submit", "job.yaml", "--env", "WORD=two", "--json", cwd=tmp_path)
+    number = json.loads(done.stdout)["job_id"]
+    job = shell.until(number, "COMPLETED")
+    assert (job["name"], job["gpus"]) == ("gpt", 2)
+    assert shell("logs", str(number)).stdout == f"two in {tmp_path}\n"
+
+
+def test_a_batch_script_is_kept_as_it_was(shell: Shell, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n#SBATCH --job-name=batch --gpus-per-node=2\n#SBATCH --mail-type=END\necho first $1\n")
+    done = shell("submit", "train.sh", "--json", "--", "argument", cwd=tmp_path)
+    script.write_text("#!/bin/sh\necho second\n")
+    assert "--mail-type has no effect here" in done.stderr
+    number = json.loads(done.stdout)["job_id"]
+    job = shell.until(number, "COMPLETED")
+    assert (job["name"], job["gpus"]) == ("batch", 2)
+    assert shell("logs", str(number)).stdout == "first argument\n"
+
+
+def test_arrays_and_dependencies(shell: Shell) -> None:
+    numbers = shell.json("submit", "--array", "0-3%2", "--", "sh", "-c", "echo task $HEADWAY_ARRAY_INDEX")["job_ids"]
+    assert len(numbers) == 4
+    after = shell.json("submit", "--after", str(numbers[0]), "--", "echo", "last")["job_id"]
+    last = shell.until(after, "COMPLETED")
+    tasks = [shell.until(number, "COMPLETED") for number in numbers]
+    assert last["started_at"] >= max(task["ended_at"] for task in tasks)
+    assert [shell("logs", str(number)).stdout for number in numbers] == [f"task {i}\n" for i in range(4)]
+
+
+def test_hold_release_requeue_explain(shell: Shell) -> None:
+    number = shell.json("submit", "--grace", "1s", "--", "sleep", "30")["job_id"]
+    shell.until(number, "RUNNING")
+    shell.json("hold", str(number))
+    shell.until(number, "HELD")
+    told = shell("explain", str(number)).stdout
+    assert "HELD: held" in told
+    assert f"headway release {number}" in told
+    answer = shell.json("explain", str(number))
+    assert sum(answer["receipt_us"].values()) == answer["wait_us"]
+    shell.json("release", str(number))
+    shell.until(number, "RUNNING")
+    shell.json("requeue", str(number))
+    shell.until(number, "RUNNING", "PENDING")
+    assert shell("cancel", str(number), "--wait").returncode == 0
+    again = shell("cancel", str(number))
+    assert (again.returncode, again.stderr) == (1, f"headway: job {number} has ended: it is CANCELLED\n")
+
+
+def test_nodes_tables_top_and_dry_run(shell: Shell) -> None:
+    shell("nodes", "drain", "n001")
+    assert shell.json("nodes")[1]["state"] in {"drained", "draining"}
+    dry = shell("submit", "--dry-run", "--gpus", "2", "--", "true").stdout
+    assert "n000" in dry
+    assert "nothing was submitted" in dry
+    assert shell.json("submit", "--dry-run", "--", "true")["starts_now"] is True
+    shell("nodes", "resume", "n001")
+    assert shell.json("nodes")[1]["state"] == "open"
+    table = shell("queue", "--all").stdout
+    assert table.splitlines()[1].split()[:4] == ["JOB", "NAME", "USER", "STATE"]
+    assert all(len(line) <= 100 for line in table.splitlines())
+    assert "GPUs in use" in shell("top").stdout
+    assert set(shell.json("top")) >= {"policy", "cluster", "counts", "nodes", "jobs"}
+
+
+def test_replay_under_other_policies(shell: Shell) -> None:
+    shell("submit", "--wait", "--", "sleep", "0.2")
+    answer = shell.json("replay", "--last", "1h", "--policy", "fifo,srtf")
+    assert [outcome["name"] for outcome in answer["simulated"]] == ["tiresias-l?threshold=1000", "fifo", "srtf"]
+    assert answer["averaged"] <= answer["jobs"]
+    for outcome in answer["simulated"]:
+        assert set(outcome["users"]) == set(answer["measured"]["users"])
+        assert outcome["mean_s"] > 0
+    assert any("cancelled" in line for line in answer["caveats"])
+    assert "simulated fifo" in shell("replay", "--policy", "fifo").stdout
+
+
+def test_bad_input_is_one_line_and_exit_1(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("run: x\ngpu: 3\n")
+    (tmp_path / "broken.yaml").write_text("run: [\n")
+    for words in (
+        ("submit",),
+        ("submit", "absent.yaml"),
+        ("submit", "bad.yaml"),
+        ("submit", "broken.yaml"),
+        ("submit", "--gpus", "1000", "--", "true"),
+        ("submit", "--array", "x", "--", "true"),
+        ("submit", "--env", "X", "--", "true"),
+        ("submit", "--after", "9999", "--", "true"),
+        ("queue", "--state", "DONE"),
+        ("nodes", "remove", "n000"),
+        ("replay", "--policy", "tiresis-l"),
+        ("queue", "--server", "nowhere"),
+        ("token", "make", "x", "--user", "ada", "--scope", "all"),
+        ("serve", "--cluster", "2x2", "--port", "0"),
+    ):
+        done = shell(*words, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), (words, done.stderr)
+        assert done.stderr.startswith("headway: ")
+    assert shell("submit", "--gpus", "0", "--", "true").returncode == 2
+
+
+def test_nobody_answers(shell: Shell, tmp_path: Path) -> None:
+    done = shell("queue", env={"HEADWAY_API": "http://127.0.0.1:9", "HEADWAY_TOKEN": "x"})
+    assert done.returncode == 1
+    assert "no manager answers at http://127.0.0.1:9" in done.stderr
+
+
+def test_the_owners_token_is_not_sent_elsewhere(shell: Shell) -> None:
+    from headway.live.client import find_manager
+
+    url = (shell.data / "url").read_text().strip()
+    assert find_manager(url, data=shell.data)[1].startswith("hw-")
+    assert find_manager("http://127.0.0.1:9", data=shell.data)[1] == ""
+
+
+def test_tokens_for_others(shell: Shell) -> None:
+    secret = shell.json("token", "make", "reader", "--user", "nobody", "--scope", "read")["token"]
+    url = (shell.data / "url").read_text().strip()
+    as_reader = {"HEADWAY_API": url, "HEADWAY_TOKEN": secret}
+    assert json.loads(shell("queue", "--json", env=as_reader).stdout) == []
+    assert "needs submit" in shell("submit", "--", "true", env=as_reader).stderr
+    assert [row["name"] for row in shell.json("token", "list")] == ["reader"]
+    shell("token", "revoke", "reader")
+    assert "not known here" in shell("queue", env=as_reader).stderr
