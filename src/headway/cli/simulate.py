@@ -1,15 +1,17 @@
 """`headway simulate`, `compare` and `policies`: one run, several side by side, and what there is to choose from."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headway.cli.progress import following, kernels_ready
+from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
 
 if TYPE_CHECKING:
-    from headway.sim.api import Result
+    from headway.sim.results import Comparison, Result
 
 TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic:NAME?jobs=480&seed=1.")]
 ClusterOption = Annotated[
@@ -50,6 +52,11 @@ def simulate(
     min_runtime: MinRuntimeOption = "0",
     seed: SeedOption = 0,
     skip_impossible: SkipOption = False,
+    start: FromOption = "0",
+    end: ToOption = None,
+    sample: SampleOption = None,
+    time_scale: TimeScaleOption = 1.0,
+    load: LoadOption = None,
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,9 +64,11 @@ def simulate(
 
     Example: headway simulate synthetic:tiresias-480 --cluster 15x4 --policy tiresias-l --out out/
     """
+    reach_own_modules()
     with following(f"simulating {policy}", quiet=as_json) as progress:
         kernels_ready(progress)
         from headway.sim.api import simulate as run
+        from headway.sim.shape import read_shape
 
         result = run(
             trace,
@@ -73,6 +82,7 @@ def simulate(
             min_runtime=min_runtime,
             seed=seed,
             skip_impossible=skip_impossible,
+            shape=read_shape(start, end, sample, time_scale, load),
             keep_journal=out is not None,
             progress=progress.update,
         )
@@ -106,17 +116,31 @@ def compare(
     min_runtime: MinRuntimeOption = "0",
     seed: SeedOption = 0,
     skip_impossible: SkipOption = False,
+    start: FromOption = "0",
+    end: ToOption = None,
+    sample: SampleOption = None,
+    time_scale: TimeScaleOption = 1.0,
+    load: LoadOption = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Run seeds 0 to N-1, with confidence intervals.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write the report to this HTML file.")] = None,
+    png: Annotated[
+        Path | None, typer.Option("--png", help="Draw the figures into this folder, or into one .png file.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a trace through several policies and put them side by side.
 
-    Example: headway compare synthetic:tiresias-480 --cluster 15x4 --policies fifo,srtf,tiresias-l
+    Example: headway compare synthetic:tiresias-480 --cluster 15x4 --policies fifo,srtf,tiresias-l --report report.html
     """
     names = split_policies(policies)
-    results = []
-    with following("comparing", quiet=as_json, runs=len(names)) as progress:
+    reach_own_modules()
+    _check_targets(report, png)
+    with following("comparing", quiet=as_json, runs=len(names) * (seeds or 1)) as progress:
         kernels_ready(progress)
         from headway.sim.api import compare as run
+        from headway.sim.shape import read_shape
 
         results = run(
             trace,
@@ -129,15 +153,56 @@ def compare(
             slowdown=slowdown,
             min_runtime=min_runtime,
             seed=seed,
+            seeds=seeds,
             skip_impossible=skip_impossible,
+            shape=read_shape(start, end, sample, time_scale, load),
+            keep_journal=report is not None or png is not None,
             progress=progress,
         )
+        progress.say("drawing")
+        _draw(results, report, png)
     if as_json:
-        print(json.dumps([result.summary for result in results], indent=2))
+        print(json.dumps(_listed(results), indent=2))
         return
-    from headway.cli.tables import show_runs
+    from headway.cli.tables import show_comparison
 
-    show_runs(results)
+    show_comparison(results)
+    for path in (report, png):
+        if path is not None:
+            print(f"wrote {path}")
+
+
+def _check_targets(report: Path | None, png: Path | None) -> None:
+    """Say what cannot be written before the runs, not after them."""
+    from headway.core.errors import BadInput
+
+    if report is not None and report.is_dir():
+        raise BadInput(f"--report {report} is a folder: give the path of a file to write, such as {report}/report.html")
+    if png is not None:
+        from headway.report.png import browser
+
+        browser()
+
+
+def _draw(results: "Comparison", report: Path | None, png: Path | None) -> None:
+    if report is not None:
+        results.report(report)
+    if png is not None:
+        results.png(png)
+
+
+def _listed(results: "Comparison") -> list[dict[str, Any]]:
+    """The summaries in the order of the policies; with several seeds, of the first, and what all of them give."""
+    summaries = [result.summary for result in results]
+    if results.seeds == 1:
+        return summaries
+    return [a | {"over_seeds": b} for a, b in zip(summaries, results.over_seeds(), strict=True)]
+
+
+def reach_own_modules() -> None:
+    """A policy of one's own, `module:Class`, may lie in the folder that the command is started from."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
 
 
 def split_policies(names: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Tables of runs, policies and placements for a terminal."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -7,7 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from headway.sim.api import Result
+    from headway.sim.results import Comparison, Result
+
+LONGEST_HEADING = 6
+LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
 
 
 def duration(seconds: float) -> str:
@@ -18,23 +22,56 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400.0:.1f} d"
 
 
-def show_runs(results: "list[Result]") -> None:
+def show_runs(results: "Sequence[Result]") -> None:
     """Runs side by side; with several, the average JCT of each against the first."""
     first = results[0].summary
     many = len(results) > 1
-    table = Table(
-        box=SIMPLE_HEAD,
-        title=f"{first['trace']}: {first['jobs']} jobs on {first['cluster']}, {first['placement']} placement",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("policy", no_wrap=True)
-    for name in ("mean JCT", "median", "p95", "wait", "makespan", "GPUs", "stops"):
-        table.add_column(name, justify="right", no_wrap=True)
-    if many:
-        table.add_column(f"vs {first['policy']}", justify="right")
+    table = _table(first, against=many)
     for result in results:
         table.add_row(*_row(result.summary, first if many else None))
+    _print(table, results)
+
+
+def show_comparison(results: "Comparison") -> None:
+    """Policies side by side; with several seeds, means over them with 95 % confidence intervals."""
+    if results.seeds == 1:
+        show_runs(results)
+        return
+    from headway.report.comparison import duration as of_report
+
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=_title(results[0].summary, results.seeds), **LEFT
+    )
+    for name in ("policy", "mean JCT", "95 % interval", "against first", "95 % interval"):
+        table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=name != "policy")
+    for result, over in zip(results, results.over_seeds(), strict=True):
+        mean, against = over["mean_jct_s"], over["ratio"]
+        times = f"{of_report(mean['low'])} - {of_report(mean['high'])}"
+        ratios = f"{against['low']:.2f} - {against['high']:.2f}"
+        table.add_row(result.summary["policy"], duration(mean["mean"]), times, f"{against['mean']:.2f}x", ratios)
+    _print(table, results)
+
+
+def _title(summary: dict[str, Any], seeds: int) -> str:
+    over = f", {seeds} seeds" if seeds > 1 else ""
+    return (
+        f"{summary['trace']}: {summary['jobs']:,} jobs on {summary['cluster']}, {summary['placement']} placement{over}"
+    )
+
+
+def _table(first: dict[str, Any], *, against: bool) -> Table:
+    """An empty table that fits 80 columns with the names of the built-in policies."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0), title=_title(first, 1), **LEFT)
+    table.add_column("policy", overflow="fold", min_width=11)
+    for name in ("mean JCT", "median", "p95", "wait", "makespan", "GPUs", "stops"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if against:
+        name = first["policy"]
+        table.add_column(f"vs {name if len(name) <= LONGEST_HEADING else 'first'}", justify="right", no_wrap=True)
+    return table
+
+
+def _print(table: Table, results: "Sequence[Result]") -> None:
     Console().print(table)
     if results[0].left_out:
         print(f"{results[0].left_out} jobs are larger than the cluster and were left out")
@@ -49,7 +86,7 @@ def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
         duration(jct["p95"]),
         duration(summary["queue_s"]["mean"]),
         duration(summary["makespan_s"]),
-        f"{100 * summary['gpu_utilisation']:.0f} %",
+        f"{100 * summary['gpu_utilisation']:.0f}%",
         f"{summary['preemptions']:,}",
     ]
     if first is not None:

@@ -1,12 +1,11 @@
 """From names to results: what the command line, notebooks and sweeps call."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from headway.core import spec as specs
 from headway.core import units
 from headway.core.cluster import Cluster
 from headway.core.errors import BadInput, unknown
@@ -14,26 +13,17 @@ from headway.placement.load import find_placement
 from headway.policies.load import find_policy
 from headway.sim import metrics
 from headway.sim.clusters import cluster as find_cluster
-from headway.sim.run import Run, Setting, impossible, simulate_run
+from headway.sim.results import Comparison, Result
+from headway.sim.run import Setting, impossible, simulate_run
+from headway.sim.shape import Shape
+from headway.sim.synthetic import PREFIX
 from headway.sim.traces.load import load
 from headway.sim.workload import Workload
 
+__all__ = ["Comparison", "Result", "Watcher", "compare", "simulate"]
+
 NETWORKS = ("ideal",)
 COLLECTIVES = ("none",)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One simulated run: its summary, its jobs, and everything a report is drawn from."""
-
-    run: Run
-    summary: dict[str, Any]
-    left_out: int = 0  # jobs larger than the cluster, left out because the caller said so
-
-    @property
-    def jobs(self) -> dict[str, NDArray[Any]]:
-        """The jobs, column by column, as in `jobs.csv`."""
-        return metrics.job_columns(self.run)
 
 
 def read_setting(preemption_cost: str, slowdown: str, min_runtime: str | float, seed: int) -> Setting:
@@ -81,6 +71,7 @@ def simulate(
     min_runtime: str | float = 0,
     seed: int = 0,
     skip_impossible: bool = False,
+    shape: Shape | None = None,
     keep_journal: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
@@ -92,7 +83,9 @@ def simulate(
     found_policy, found_placement = find_policy(policy), find_placement(placement)
     setting = read_setting(preemption_cost, slowdown, min_runtime, seed)
     found_cluster = find_cluster(cluster) if isinstance(cluster, str) else cluster
-    workload, left_out = fitting(load(trace) if isinstance(trace, str) else trace, found_cluster, skip_impossible)
+    whole = load(trace) if isinstance(trace, str) else trace
+    shaped = shape.apply(whole, found_cluster, seed) if shape else whole
+    workload, left_out = fitting(shaped, found_cluster, skip_impossible)
     run = simulate_run(
         workload,
         found_cluster,
@@ -120,15 +113,39 @@ def compare(
     cluster: str | Cluster,
     policies: Sequence[Any],
     *,
+    seeds: int | None = None,
+    seed: int = 0,
+    keep_journal: bool = False,
     progress: Watcher | None = None,
     **options: Any,
-) -> list[Result]:
-    """Simulate the same trace under several policies, in their order; options as in `simulate`."""
+) -> Comparison:
+    """Simulate the same trace under several policies, in their order; options as in `simulate`.
+
+    With `seeds`, every policy runs with seeds 0 to `seeds` - 1: a synthetic trace is drawn anew with each; of a file, what is drawn at
+    random (a sample, a placement) changes. The journal is kept for the first seed only.
+    """
+    if seeds is not None and seeds < 1:
+        raise BadInput(f"seeds is {seeds}: at least one is needed")
     found = [find_policy(policy) for policy in policies]  # all names are checked before the first run
-    workload = load(trace) if isinstance(trace, str) else trace
-    results = []
-    for policy in found:
-        results.append(simulate(workload, cluster, policy, progress=progress.update if progress else None, **options))
-        if progress:
-            progress.next_run(f"{policy.name} done")
-    return results
+    by_seed: list[list[Result]] = []
+    for number in range(seeds) if seeds is not None else (seed,):
+        workload = trace if isinstance(trace, Workload) else load(trace if seeds is None else with_seed(trace, number))
+        keep = keep_journal and not by_seed
+        results = []
+        for policy in found:
+            update = progress.update if progress else None
+            results.append(
+                simulate(workload, cluster, policy, seed=number, keep_journal=keep, progress=update, **options)
+            )
+            if progress:
+                progress.next_run(f"{policy.name} done")
+        by_seed.append(results)
+    return Comparison(tuple(zip(*by_seed, strict=True)))
+
+
+def with_seed(trace: str, seed: int) -> str:
+    """A synthetic trace with another seed; any other trace as it is."""
+    if not trace.startswith(PREFIX):
+        return trace
+    name, options = specs.split(trace)
+    return f"{name}?{'&'.join(f'{key}={value}' for key, value in (options | {'seed': str(seed)}).items())}"

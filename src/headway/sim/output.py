@@ -1,4 +1,4 @@
-"""What `--out` leaves behind: jobs.csv, journal.jsonl and summary.json, each written aside and renamed."""
+"""What `--out` leaves behind: jobs.csv, journal.jsonl, summary.json and report.html, each written aside and renamed."""
 
 import csv
 import json
@@ -26,6 +26,7 @@ def write_result(result: Result, folder: Path) -> None:
         for entry in journal_entries(result.run):
             file.write(json.dumps(entry, separators=(",", ":")) + "\n")
     write_atomically(folder / "summary.json", json.dumps(result.summary, indent=2) + "\n")
+    result.report(folder / "report.html")
 
 
 def journal_entries(run: Run) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,132 @@
+"""Figures as pictures for papers, drawn by the Chromium or Chrome that is installed: one start draws all of them.
+
+The page calls plotly's own export and leaves the pictures in the document as text, which the browser prints. Nothing is fetched.
+"""
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from headway.core.errors import BadInput, HeadwayError
+from headway.files import write_atomically
+from headway.report.figure import Figure
+from headway.report.page import as_json, plotly_js
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--disable-extensions", "--no-first-run", "--hide-scrollbars"),
+)
+# Points of a figure, and dots of the picture to a point: 3 x 96 dots an inch is what printers ask for.
+WIDTH, WIDE, SCALE = 620, 1240, 3
+TIME_LIMIT_S = 180
+
+SCRIPT = """
+const all = JSON.parse(document.getElementById('figures').textContent);
+async function picture(figure, width, height) {
+  const layout = {margin: {l: 70, r: 20, t: 40, b: 60}, bargap: 0.25, ...figure.layout, width, height,
+    paper_bgcolor: '#ffffff', plot_bgcolor: '#ffffff', font: {color: '#000000', family: 'sans-serif', size: 13},
+    legend: {orientation: 'h', x: 0, y: 1.02, yanchor: 'bottom'}};
+  if (layout.showlegend === undefined) layout.showlegend = new Set(figure.traces.map(t => t.legendgroup)).size > 1;
+  for (const key of Object.keys(layout).filter(key => /^[xy]axis/.test(key)))
+    layout[key] = {automargin: true, gridcolor: '#e3e3e3', linecolor: '#888888', ticks: 'outside', ...layout[key]};
+  return Plotly.toImage({data: figure.traces, layout}, {format: 'png', width, height, scale: SCALE});
+}
+async function loaded(url) { const image = new Image(); image.src = url; await image.decode(); return image; }
+async function together(urls, sizes) {
+  let x = 0, y = 0, row = 0; const places = [];
+  sizes.forEach(([width, height]) => {
+    if (x + width > WIDE) { x = 0; y += row; row = 0; }
+    places.push([x, y]); x += width; row = Math.max(row, height);
+  });
+  const canvas = document.createElement('canvas');
+  canvas.width = WIDE * SCALE; canvas.height = (y + row) * SCALE;
+  const paper = canvas.getContext('2d');
+  paper.fillStyle = '#ffffff'; paper.fillRect(0, 0, canvas.width, canvas.height);
+  for (let i = 0; i < urls.length; i++)
+    paper.drawImage(await loaded(urls[i]), places[i][0] * SCALE, places[i][1] * SCALE);
+  return canvas.toDataURL('image/png');
+}
+(async () => {
+  const urls = [];
+  for (let i = 0; i < all.length; i++) urls.push(await picture(all[i], ...sizes[i]));
+  const kept = one ? [await together(urls, sizes)] : urls;
+  document.getElementById('pictures').textContent = kept.map((url, i) => `[[${i}:${url.split(',')[1]}]]`).join('');
+})();
+"""
+
+
+def browser() -> str:
+    """The browser to draw with."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        raise HeadwayError(
+            "--png needs Chromium or Chrome on the PATH, and there is none: install one (apt-get install chromium), "
+            "or open the HTML report and save the figures from there"
+        )
+    return found
+
+
+def draw(figures: Sequence[Figure], path: Path) -> list[Path]:
+    """Draw the figures: into one picture if `path` ends in .png, else one picture each into the folder `path`."""
+    one = path.suffix.lower() == ".png"
+    if one and path.is_dir():
+        raise BadInput(f"{path} is a folder: give it without .png at its end, or the path of a file to write")
+    if not one and path.exists() and not path.is_dir():
+        raise BadInput(f"{path} is a file: give a folder, or a path that ends in .png")
+    pictures = _rendered(_page(figures, one), 1 if one else len(figures))
+    paths = [path] if one else [path / f"{_file_name(figure.name)}.png" for figure in figures]
+    for target, picture in zip(paths, pictures, strict=True):
+        write_atomically(target, picture)
+    return paths
+
+
+def _page(figures: Sequence[Figure], one: bool) -> str:
+    sizes = [[WIDE if figure.wide else WIDTH, figure.height + 40] for figure in figures]
+    constants = f"const SCALE = {SCALE}, WIDE = {WIDE}, one = {str(one).lower()}, sizes = {sizes};"
+    titled = [_titled(figure) for figure in figures]
+    return (
+        f"<!doctype html><meta charset='utf-8'><script>{plotly_js()}</script><pre id='pictures'></pre>"
+        f"<script type='application/json' id='figures'>{as_json(titled)}</script><script>{constants}{SCRIPT}</script>"
+    )
+
+
+def _titled(figure: Figure) -> Figure:
+    """Gantt charts have no legend: a picture of its own says whose it is."""
+    if figure.layout.get("showlegend", True):
+        return figure
+    layout = figure.layout | {"title": {"text": figure.title, "font": {"size": 14}, "x": 0.01}}
+    return Figure(figure.name, figure.title, figure.note, figure.traces, layout, figure.height, figure.wide)
+
+
+def _rendered(page: str, count: int) -> list[bytes]:
+    with tempfile.TemporaryDirectory(prefix="headway-png-") as folder:
+        source = Path(folder, "figures.html")
+        source.write_text(page, "utf-8")
+        command = [browser(), *FLAGS, f"--user-data-dir={folder}/profile", "--virtual-time-budget=60000", "--dump-dom"]
+        quiet = {**os.environ, "HOME": folder}
+        try:
+            done = subprocess.run(
+                [*command, source.as_uri()],
+                capture_output=True,
+                text=True,
+                timeout=TIME_LIMIT_S,
+                env=quiet,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise HeadwayError(f"the browser could not draw the figures: {error}") from None
+    found = [base64.b64decode(text) for text in re.findall(r"\[\[\d+:([A-Za-z0-9+/=]+)\]\]", done.stdout)]
+    if len(found) != count:
+        raise HeadwayError(f"the browser drew {len(found)} of {count} figures (exit code {done.returncode})")
+    return found
+
+
+def _file_name(name: str) -> str:
+    """A policy's name may hold what a file name may not."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
