@@ -1,6 +1,7 @@
 """`headway serve` and `headway token`: run a manager on this machine, and say who else may use it."""
 
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -167,6 +168,9 @@ def _serve(
         timeout_graceful_shutdown=STOP_WITHIN_S,
         limit_concurrency=MOST_CONNECTIONS,
     )
+    # The server stops by itself on these and raises them again afterwards: by then there is nothing left for them to do.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     uvicorn.Server(config).run(sockets=[listening])
 
 
