@@ -37,7 +37,9 @@ async function picture(figure, width, height) {
     layout[key] = {automargin: true, gridcolor: '#e3e3e3', linecolor: '#888888', ticks: 'outside', ...layout[key]};
   return Plotly.toImage({data: figure.traces, layout}, {format: 'png', width, height, scale: SCALE});
 }
-async function loaded(url) { const image = new Image(); image.src = url; await image.decode(); return image; }
+function loaded(url) {
+  return new Promise(done => { const image = new Image(); image.onload = () => done(image); image.src = url; });
+}
 async function together(urls, sizes) {
   let x = 0, y = 0, row = 0; const places = [];
   sizes.forEach(([width, height]) => {
