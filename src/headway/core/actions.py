@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from headway.core.jit import jit
 
-ROWS, SEATS, LINKS = 0, 1, 2  # positions in Actions.tally
+# Positions in Actions.tally. The last is never cleared: searches for links that ran out of their budget.
+ROWS, SEATS, LINKS, UNDECIDED = range(4)
 
 # A row's places are the entries from its own seat_at and link_at up to those of the row after it.
 ROW = np.dtype([("kind", "i4"), ("job", "i4"), ("seat_at", "i4"), ("link_at", "i4")])
@@ -27,7 +28,7 @@ class Actions(NamedTuple):
 
 def actions(rows: int, seats: int, links: int) -> Actions:
     """Room for so many rows, GPU entries and link entries."""
-    return Actions(np.zeros(rows + 1, ROW), np.zeros(seats, SEATS_OF), np.zeros(links, LINKS_OF), np.zeros(3, np.int64))
+    return Actions(np.zeros(rows + 1, ROW), np.zeros(seats, SEATS_OF), np.zeros(links, LINKS_OF), np.zeros(4, np.int64))
 
 
 ACTIONS_TYPE = typeof(actions(1, 1, 1))
@@ -35,7 +36,7 @@ ACTIONS_TYPE = typeof(actions(1, 1, 1))
 
 @jit
 def clear(out: Actions) -> None:
-    out.tally[:] = 0
+    out.tally[:UNDECIDED] = 0
     out.rows[0].seat_at = 0
     out.rows[0].link_at = 0
 
@@ -78,8 +79,8 @@ def close_row(out: Actions, kind: int, j: int) -> None:
 
 
 @jit
-def copy_row(given: Actions, row: int, out: Actions) -> bool:
-    """Copy a row to another list; False where that one is full."""
+def copy_places(given: Actions, row: int, out: Actions) -> bool:
+    """Add the places of a row to the row being written elsewhere; False where there is no room for them."""
     a, b = given.rows[row], given.rows[row + 1]
     if (
         out.tally[ROWS] + 1 >= len(out.rows)
@@ -91,5 +92,4 @@ def copy_row(given: Actions, row: int, out: Actions) -> bool:
         add_seat(out, given.seats[k].node, given.seats[k].gpus)
     for k in range(a.link_at, b.link_at):
         add_link(out, given.links[k].leaf, given.links[k].mask)
-    close_row(out, a.kind, a.job)
     return True

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from headway.core.actions import ACTIONS_TYPE, ROWS, SEATS, Actions, add_seat, clear, close_row, forget
+from headway.core.actions import ACTIONS_TYPE, ROWS, SEATS, Actions, add_seat, clear, close_row, copy_places, forget
 from headway.core.events import PACK, RESERVE, RESIZE, START, STOP
 from headway.core.history import refresh
 from headway.core.jit import jit
@@ -68,10 +68,10 @@ def _place(state: State, options: Options, place: Any, seed: int, out: Actions, 
 
 @jit
 def _gather(state: State, options: Options, place: Any, seed: int, out: Actions, j: int) -> None:
-    """Move a job that sits on more nodes than it must, if there is room for it on fewer (Gandiva's migration)."""
+    """Move a job that had its turn and sits on more nodes than it must, if there is room for it on fewer."""
     job = state.jobs[j]
     sits_on = nodes_held(state, job)
-    if job.state != RUNNING or job.partner >= 0 or sits_on == state.fewest[job.gpus]:
+    if job.k1 == -np.inf or job.partner >= 0 or sits_on == state.fewest[job.gpus]:
         return
     if not _place(state, options, place, seed, out, j, NOW):
         return
@@ -110,7 +110,7 @@ def _promised(state: State, j: int) -> int:
     row = state.jobs[j].promise
     if row < 0 or row >= state.promises.tally[ROWS] or state.promises.rows[row].job != j:
         return -1
-    return row if holds(state, state.promises, row) else -1
+    return row if holds(state, state.promises, row, TARGET) else -1
 
 
 @jit
@@ -118,6 +118,12 @@ def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Ac
     """Find a place for a waiting job; `lesser` jobs may have to make room. Writes its action, if any."""
     job = state.jobs[j]
     fits = job.gpus <= state.tally[SPARE]
+    row = _promised(state, j)
+    if row >= 0 and holds(state, state.promises, row, NOW):
+        copy_places(state.promises, row, out)
+        close_row(out, START, j)
+        withdraw(state, out, out.tally[ROWS] - 1, NOW)
+        return True
     if fits and _place(state, options, place, seed, out, j, NOW):
         close_row(out, START, j)
         withdraw(state, out, out.tally[ROWS] - 1, NOW)
@@ -126,9 +132,9 @@ def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Ac
         return True
     if not fits:
         return False
-    row = _promised(state, j)
     if row >= 0:
         withdraw(state, state.promises, row, SOON)
+        state.tally[EVICTED] = 1
         return True
     if state.tally[STOPPING_JOBS] > 0 and _place(state, options, place, seed, out, j, SOON):
         close_row(out, RESERVE, j)
@@ -206,7 +212,7 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, out: Action
 
 @jit
 def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
-    """Stop the later of two packed jobs that together made less headway than one alone, after a fair trial."""
+    """Move the later of two packed jobs that together made less headway than one alone, after a fair trial."""
     for i in range(state.tally[RUN]):
         j = state.run[i]
         job = state.jobs[j]
@@ -215,7 +221,8 @@ def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) ->
         other = state.jobs[job.partner]
         later = job.started > other.started or (job.started == other.started and j > job.partner)
         if later and other.state == RUNNING and job.rate + other.rate <= 1.0:
-            close_row(out, STOP, j)
+            add_seat(out, -1, job.gpus)
+            close_row(out, RESIZE, j)
 
 
 ALLOT_SIGNATURE = types.void(STATE_TYPE, types.float64)
@@ -247,12 +254,12 @@ def _resize(state: State, allot: Any, now: float, out: Actions) -> None:
 def decide(
     state: State, options: Options, key: Any, place: Any, allot: Any, seed: int, now: float, out: Actions
 ) -> None:
-    """What to do now: the rows of `out`. After a Resize, ask again: sizes come before seats."""
+    """What to do now: the rows of `out`. After a Resize, ask again: who makes room comes before who is seated."""
     clear(out)
     if options.packs:
         _part_bad_pairs(state, options, now, out)
         if out.tally[ROWS] > 0:
-            return  # their GPUs are shared: see who is left first
+            return
     if options.elastic:
         _resize(state, allot, now, out)
         if out.tally[ROWS] > 0:

@@ -15,7 +15,7 @@ from headway.core.events import (
     WAIT_STOPPING,
 )
 from headway.core.jobs import PENDING, STOPPING
-from headway.core.state import State
+from headway.core.state import STOPPING_JOBS, State
 
 
 def why_waiting(state: State) -> NDArray[np.int8]:
@@ -26,8 +26,9 @@ def why_waiting(state: State) -> NDArray[np.int8]:
     lost = np.where(jobs["attempt"] > 0, WAIT_PREEMPTED, WAIT_GPUS)
     scattered = WAIT_ISOLATION if len(state.leaves) else WAIT_FRAGMENTATION
     why = np.where(jobs["gpus"] <= free, scattered, lost)
-    promised = [int(row["job"]) for row in state.promises.rows[: int(state.promises.tally[ROWS])]]
-    why[promised] = WAIT_STOPPING
+    if state.tally[STOPPING_JOBS]:
+        promises = state.promises.rows["job"][: int(state.promises.tally[ROWS])]
+        why[promises[jobs["promise"][promises] == np.arange(len(promises))]] = WAIT_STOPPING
     why = np.where(waits, why, NOT_WAITING)
     why[jobs["state"] == STOPPING] = WAIT_STOPPING
     return why.astype(np.int8)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from headway.core.actions import ACTIONS_TYPE, ROWS, Actions, clear, copy_row
+from headway.core.actions import ACTIONS_TYPE, ROWS, Actions, clear, close_row, copy_places
 from headway.core.events import (
     CROSSED,
     ENDED,
@@ -27,7 +27,7 @@ from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_li
 from headway.core.levels import cross, crossing
 from headway.core.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.order import add_running, add_waiting, drop_running, drop_waiting
-from headway.core.state import STATE_TYPE, STOPPING_JOBS, State
+from headway.core.state import STATE_TYPE, State
 from headway.core.timers import set_timer
 
 
@@ -133,6 +133,37 @@ def _stop(state: State, job: Any, resizing: bool) -> None:
         job.preemptions += 1
 
 
+@jit
+def _drop_kept_promises(state: State) -> None:
+    """Move the promises that still stand to the front of the list."""
+    promises = state.promises
+    n = promises.tally[ROWS]
+    clear(promises)
+    for row in range(n):
+        j = promises.rows[row].job
+        if state.jobs[j].promise == row and state.jobs[j].state == PENDING:
+            # In place: what is written lies before what is still to be read.
+            copy_places(promises, row, promises)
+            state.jobs[j].promise = promises.tally[ROWS]
+            close_row(promises, RESERVE, j)
+
+
+@jit
+def _promise(state: State, job: Any, j: int, given: Actions, row: int) -> None:
+    """Note the places that are being freed for job j, so that the next decisions do not pick others and stop more jobs.
+
+    A promise lasts until the job starts. When the list is full of those that wait, all are dropped: they save work, but are
+    not needed.
+    """
+    if not copy_places(given, row, state.promises):
+        _drop_kept_promises(state)
+        if not copy_places(given, row, state.promises):
+            clear(state.promises)
+            copy_places(given, row, state.promises)
+    job.promise = state.promises.tally[ROWS]
+    close_row(state.promises, RESERVE, j)
+
+
 @jit(
     types.void(
         STATE_TYPE,
@@ -169,10 +200,11 @@ def record(
     elif kind == RESIZE:
         if job.state != PENDING:
             _stop(state, job, True)
-        job.gpus = given.seats[given.rows[row].seat_at].gpus
+        if job.gpus != given.seats[given.rows[row].seat_at].gpus:
+            job.gpus = given.seats[given.rows[row].seat_at].gpus
+            job.promise = -1  # it was for another size
     elif kind == RESERVE:
-        # Without room left for it, the job simply has no promise.
-        job.promise = state.promises.tally[ROWS] - 1 if copy_row(given, row, state.promises) else -1
+        _promise(state, job, j, given, row)
     elif kind == STOPPED or kind == ENDED:
         if job.state == STOPPING:
             end_stopping(state, job)
@@ -186,8 +218,6 @@ def record(
             if not job.resizing:
                 job.queued = now
             job.resizing = 0
-        if state.tally[STOPPING_JOBS] == 0:
-            clear(state.promises)  # nothing is being freed any more: they are moot
     elif crossed:
         cross(job, options)
     _enter(state, options, key, change, job, j, now)

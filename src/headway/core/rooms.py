@@ -56,13 +56,17 @@ def make_offer(state: State, within: int) -> None:
 
 
 @jit
-def holds(state: State, places: Actions, row: int) -> bool:
-    """Whether the target has all the places of a row."""
+def holds(state: State, places: Actions, row: int, within: int) -> bool:
+    """Whether all the places of a row are in the target and within the given room."""
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
-        if state.nodes[places.seats[k].node].target < places.seats[k].gpus:
+        node = state.nodes[places.seats[k].node]
+        limit = node.now if within == NOW else node.target
+        if min(node.target, limit) < places.seats[k].gpus or node.closed:
             return False
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
-        if state.leaves[places.links[k].leaf].target & places.links[k].mask != places.links[k].mask:
+        leaf, mask = state.leaves[places.links[k].leaf], places.links[k].mask
+        limit = leaf.now if within == NOW else leaf.target
+        if leaf.target & limit & mask != mask:
             return False
     return True
 

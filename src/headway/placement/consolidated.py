@@ -11,24 +11,39 @@ from headway.core.state import PLACE_SIGNATURE
 
 
 @jit
+def tightest(nodes: Any, gpus: int) -> int:
+    """The node with the fewest GPUs on offer that holds so many, or -1."""
+    best = -1
+    for x in range(len(nodes)):
+        if nodes[x].offer >= gpus and (best < 0 or nodes[x].offer < nodes[best].offer):
+            best = x
+    return best
+
+
+@jit
+def largest(nodes: Any) -> int:
+    """The node with the most GPUs on offer."""
+    best = 0
+    for x in range(1, len(nodes)):
+        if nodes[x].offer > nodes[best].offer:
+            best = x
+    return best
+
+
+@jit
 def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
     """Place on the fewest nodes that can hold the job, at most `most`: whole nodes first, the rest by best fit."""
     need = gpus
     while need > 0:
-        tight, large = -1, -1
-        for x in range(len(nodes)):
-            offer = nodes[x].offer
-            if offer >= need and (tight < 0 or offer < nodes[tight].offer):
-                tight = x
-            if offer > 0 and (large < 0 or offer > nodes[large].offer):
-                large = x
-        x = tight if tight >= 0 else large
-        if x < 0 or out.tally[SEATS] - out.rows[out.tally[ROWS]].seat_at == most:
+        best = tightest(nodes, need)
+        if best < 0:
+            best = largest(nodes)
+        if nodes[best].offer == 0 or out.tally[SEATS] - out.rows[out.tally[ROWS]].seat_at == most:
             forget(out)
             return False
-        take = min(need, nodes[x].offer)
-        add_seat(out, x, take)
-        nodes[x].offer -= take
+        take = min(need, nodes[best].offer)
+        add_seat(out, best, take)
+        nodes[best].offer -= take
         need -= take
     return True
 

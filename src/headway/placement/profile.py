@@ -14,7 +14,7 @@ from headway.core.jit import jit
 from headway.core.options import Options
 from headway.core.protocols import Placement
 from headway.core.state import PLACE_SIGNATURE
-from headway.placement.consolidated import fewest_on_offer
+from headway.placement.consolidated import fewest_on_offer, tightest
 from headway.placement.spread import on_offer
 
 PACK_LIMIT = 0.35  # between GoogleNet's 0.146 and AlexNet's 0.61 (Tiresias, table 3)
@@ -25,7 +25,9 @@ def leftovers(nodes: Any, gpus: int, out: Actions) -> bool:
     """One node that it fills best, else the fullest nodes first."""
     if on_offer(nodes) < gpus:
         return False
-    if fewest_on_offer(nodes, gpus, 1, out):
+    alone = tightest(nodes, gpus)
+    if alone >= 0:
+        add_seat(out, alone, gpus)
         return True
     need = gpus
     while need > 0:

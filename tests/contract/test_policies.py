@@ -1,0 +1,134 @@
+"""The contract of every registered policy under every placement: nothing held twice, every job ends, the ledger is whole."""
+
+import numpy as np
+import pytest
+from headway.core.events import ENDED, PACK, START, STOPPED
+from headway.core.jobs import COMPLETED
+from headway.core.state import FREE, RUN, STOPPING_JOBS, WAIT
+from headway.placement import TABLE as PLACEMENTS
+from headway.placement.load import find_placement
+from headway.policies import ORACLES
+from headway.policies import TABLE as POLICIES
+from headway.policies.load import find_policy
+from headway.sim.clusters import cluster
+from headway.sim.run import Run, Setting, prepare, simulate_run
+from headway.sim.traces.load import load
+from headway.sim.world_python import SimulatedWorld
+
+PLACED = [name for name in PLACEMENTS if "vclos" not in name] + ["consolidated?strict=no"]
+SETTINGS = {
+    "free": Setting(),
+    "fixed": Setting(preemption_cost=30.0, seed=1),
+    "costly": Setting(preemption_cost=None, slowdown=True, min_runtime=90.0, seed=2),
+}
+
+
+def run_of(policy: str, placement: str, setting: Setting, seed: int = 1, jobs: int = 90) -> Run:
+    """A small run with its journal."""
+    return simulate_run(
+        load(f"synthetic:tiresias-480?jobs={jobs}&seed={seed}"),
+        cluster("5x4+6x2"),
+        find_policy(policy),
+        find_placement(placement),
+        setting,
+        keep_journal=True,
+    )
+
+
+def check_seats(run: Run) -> None:
+    """Walk the journal: a seat is free when it is taken, and every seat is given back."""
+    total, slots = run.cluster.total, 2 if run.policy.packs else 1
+    holder = np.full(total * slots, -1)
+    held: dict[int, np.ndarray] = {}
+    for row in run.entries:
+        kind, job = int(row["kind"]), int(row["job"])
+        if kind in (START, PACK):
+            seats = run.seats[row["seat_at"] : row["seat_at"] + row["gpus"]]
+            assert len(np.unique(seats % total)) == row["gpus"]
+            assert (holder[seats] == -1).all(), f"job {job} takes seats that are held"
+            assert job not in held
+            if kind == START:
+                others = np.concatenate([seats % total + slot * total for slot in range(slots)])
+                assert (holder[others] == -1).all(), "a started job has its GPUs to itself"
+            holder[seats] = job
+            held[job] = seats
+        elif kind in (STOPPED, ENDED) and job in held:
+            holder[held.pop(job)] = -1
+    assert (holder == -1).all()
+
+
+@pytest.mark.parametrize("setting", list(SETTINGS))
+@pytest.mark.parametrize("placement", PLACED)
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_no_gpu_is_held_twice_and_every_job_ends(policy, placement, setting):
+    run = run_of(policy, placement, SETTINGS[setting])
+    check_seats(run)
+    assert (run.jobs["state"] == COMPLETED).all()
+    assert np.isfinite(run.jobs["end"]).all()
+    assert (run.jobs["end"] >= run.jobs["submit"]).all()
+    if not run.policy.allot and not run.policy.packs and not SETTINGS[setting].slowdown:
+        # Undisturbed, a job's service is its length times its GPUs, however often it was stopped.
+        assert run.jobs["total"] == pytest.approx(run.workload.duration_s * run.workload.gpus, rel=1e-6)
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_the_same_seed_gives_the_same_journal(policy):
+    one, two = (run_of(policy, "random", SETTINGS["costly"]) for _ in range(2))
+    assert one.entries.tobytes() == two.entries.tobytes()
+    assert one.seats.tobytes() == two.seats.tobytes()
+
+
+@pytest.mark.parametrize("setting", ["free", "costly"])
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_deciding_again_changes_nothing_and_the_ledger_is_whole_at_the_end(policy, setting):
+    jobs, where = load("synthetic:tiresias-480?jobs=40&seed=9"), cluster("3x4+2x2")
+    engine, world = prepare(jobs, where, find_policy(policy), find_placement("consolidated"), SETTINGS[setting])
+    simulated = SimulatedWorld(engine, world, _book(engine))
+    wake = np.inf
+    while (now := simulated.wait(wake)) is not None:
+        for event in simulated.facts(now):
+            engine.record(event, now)
+        again = True
+        while again:
+            decision = engine.decide(now)
+            again = decision.again
+            for action in decision.actions:
+                engine.record(action, now)
+                for event in simulated.perform(action, now):
+                    engine.record(event, now)
+        assert engine.decide(now).actions == ()
+        wake = engine.wake_at(now)
+    state = engine.state
+    assert (state.jobs["state"] == COMPLETED).all()
+    assert state.nodes["free"].tolist() == list(where.gpus)
+    assert (state.nodes["stopping"] == 0).all()
+    assert (state.seats["holder"] == -1).all()
+    assert [int(state.tally[k]) for k in (RUN, WAIT, STOPPING_JOBS)] == [0, 0, 0]
+    assert state.tally[FREE] == where.total
+
+
+def _book(engine):
+    from headway.core.journal import journal
+
+    return journal(engine.state, 1 << 16, False)
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in ORACLES])
+def test_only_declared_oracles_know_the_work_left(policy):
+    """The engine of any other policy is never told: the column stays NaN, and filling it with nonsense changes nothing."""
+    assert not find_policy(policy).oracle
+    jobs, where = load("synthetic:tiresias-480?jobs=60&seed=4"), cluster("4x4")
+    plain = simulate_run(jobs, where, find_policy(policy), find_placement("consolidated"), keep_journal=True)
+    assert np.isnan(plain.jobs["left"]).all()
+    engine, world = prepare(jobs, where, find_policy(policy), find_placement("consolidated"), Setting())
+    engine.state.jobs["left"] = np.random.default_rng(0).uniform(-1e6, 1e6, len(jobs))
+    from headway.core.engine import drive
+    from headway.core.journal import journal
+
+    book = journal(engine.state, 1 << 20, True)
+    drive(engine, SimulatedWorld(engine, world, book))
+    assert book.rows[: len(plain.entries)].tobytes() == plain.entries.tobytes()
+
+
+def test_the_oracles_are_those_declared():
+    assert {name for name in POLICIES if find_policy(name).oracle} == set(ORACLES)
