@@ -1,0 +1,175 @@
+"""`headway sweep`: run a grid of simulations from a YAML file, go on after an interruption, and draw the results."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from headway.cli.progress import following, kernels_ready
+from headway.core.errors import BadInput, HeadwayError, unknown
+
+
+class RunByDefault(TyperGroup):
+    """`headway sweep FILE` means `headway sweep run FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command in where only a file is named."""
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+sweep = typer.Typer(
+    cls=RunByDefault,
+    no_args_is_help=True,
+    help="Run a grid of simulations: `headway sweep FILE.yaml`, then `headway sweep report FILE.yaml`.",
+)
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The sweep, a YAML file.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="Folder of the results; by default FILE with .sweep in place of .yaml.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group to the command line."""
+    app.add_typer(sweep, name="sweep")
+
+
+@sweep.command()
+def run(
+    file: FileArgument,
+    out: OutOption = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; by default one a core.")] = None,
+    on: Annotated[str, typer.Option("--on", help="local, or slurm: as an array of Slurm jobs.")] = "local",
+    slurm: Annotated[
+        list[str] | None, typer.Option("--slurm", help="A setting of the Slurm jobs, such as partition=gpu or time=60.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run all cells that are not finished yet, and write results.csv and results.parquet.
+
+    Example: headway sweep loads.yaml
+    """
+    from headway.cli.simulate import reach_own_modules
+    from headway.sim.sweep_file import cells as cells_of
+    from headway.sim.sweep_file import read_sweep
+
+    reach_own_modules()
+    if on not in ("local", "slurm"):
+        raise unknown("place to run on", on, ("local", "slurm"))
+    cells = cells_of(read_sweep(file))
+    folder = out or file.with_suffix(".sweep")
+    with following(f"{len(cells):,} cells", quiet=as_json, runs=len(cells)) as progress:
+        kernels_ready(progress)
+        from headway.sim.sweep import run_sweep
+        from headway.sim.sweep_cell import check
+
+        check(cells)
+        done = 0
+
+        def more(count: int) -> None:
+            nonlocal done
+            done += count
+            progress.update(done, 1)
+
+        failures = run_sweep(cells, folder, workers=workers, on=on, slurm=_settings(slurm), progress=more)
+    facts = {"cells": len(cells), "finished": len(cells) - len(failures), "failed": len(failures), "out": str(folder)}
+    if as_json:
+        listed = [{"cell": failure.cell.label, "reason": failure.reason} for failure in failures]
+        print(json.dumps(facts | {"failures": listed}, indent=2))
+    else:
+        print(f"{facts['finished']:,} of {len(cells):,} cells in {folder}/results.csv")
+    if failures:
+        first = failures[0]
+        raise HeadwayError(f"{len(failures)} cells failed, the first is {first.cell.label}: {first.reason}")
+
+
+def _settings(given: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for setting in given or []:
+        name, equals, value = setting.partition("=")
+        if not equals or not name or not value:
+            raise BadInput(f"--slurm {setting}: write NAME=VALUE, such as partition=gpu")
+        found[name] = int(value) if value.isdigit() else value
+    return found
+
+
+@sweep.command()
+def report(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The sweep file, its folder of results, or results.csv.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The HTML file to write; by default beside the results.")
+    ] = None,
+    metric: Annotated[str, typer.Option("--metric", help="The column to draw.")] = "jct_mean_s",
+    png: Annotated[
+        Path | None, typer.Option("--png", help="Also draw the figures into this folder, or one .png file.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw a sweep: lines with bands over what was varied in numbers, heat maps over pairs.
+
+    Example: headway sweep report loads.yaml --metric jct_p95_s
+    """
+    from headway.files import write_atomically
+    from headway.report.sweep import figures, grid, sweep_report
+
+    results = _results(file)
+    target = out or results.parent / "report.html"
+    if target.is_dir():
+        raise BadInput(f"--out {target} is a folder: give the path of a file to write, such as {target}/report.html")
+    rows = read_rows(results)
+    write_atomically(target, sweep_report(results.parent.stem, rows, metric))
+    if png is not None:
+        from headway.report.png import draw
+
+        draw(figures(grid(rows, metric)), png)
+    print(json.dumps({"rows": len(rows), "report": str(target)}, indent=2) if as_json else f"wrote {target}")
+
+
+def _results(file: Path) -> Path:
+    """The table for whatever was named."""
+    if file.suffix in (".yaml", ".yml"):
+        file = file.with_suffix(".sweep")
+    found = file / "results.csv" if file.suffix != ".csv" else file
+    if not found.is_file():
+        raise BadInput(f"{found} is not there: run `headway sweep FILE.yaml` first")
+    return found
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The table of a sweep, with numbers as numbers."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+# Columns that hold words even where they look like numbers.
+WORDS = (
+    "trace",
+    "cluster",
+    "policy",
+    "placement",
+    "preemption_cost",
+    "slowdown",
+    "min_runtime",
+    "start",
+    "end",
+    "sample",
+)
+
+
+def _value(name: str, text: str) -> Any:
+    if text == "":
+        return None
+    if name in WORDS:
+        return text
+    try:
+        return float(text) if not text.isdigit() else int(text)
+    except ValueError:
+        return text

@@ -1,0 +1,252 @@
+"""The report of `sweep report`: lines with bands over what was varied in numbers, and heat maps over pairs of what was varied.
+
+Rows are the sweep's table. Seeds are never an axis: lines and cells are means over them, bands are 95 % confidence.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.core import spec as specs
+from headway.core.errors import BadInput, unknown
+from headway.report.figure import Figure, axis, colour, line, of_policy, time_ticks
+from headway.report.page import escaped, page, table
+from headway.report.seeds import Interval, interval
+
+Row = dict[str, Any]
+# What a sweep varies, in the order in which they are offered as axes.
+AXES = (
+    *("load", "cluster", "trace", "placement", "preemption_cost", "slowdown", "min_runtime", "start", "end", "sample"),
+    "time_scale",
+)
+METRICS = {
+    "jct_mean_s": "mean JCT",
+    "jct_median_s": "median JCT",
+    "jct_p95_s": "95th percentile of JCT",
+    "jct_p99_s": "99th percentile of JCT",
+    "queue_mean_s": "mean waiting time",
+    "makespan_s": "makespan",
+    "gpu_utilisation": "GPU utilisation (share)",
+    "preemptions": "preemptions (times)",
+}
+# More small plots than this nobody looks at; the table has all.
+MOST_PANELS = 12
+MOST_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The table of a sweep with the axes that vary; options of policies are axes of their own."""
+
+    rows: list[Row]
+    metric: str
+    lines: tuple[str, ...]  # names of the policies, without the options that vary
+    axes: dict[str, list[Any]]
+
+    def mean(self, **at: Any) -> Interval | None:
+        """The metric at a point, over everything else that the rows there differ in."""
+        found = [row[self.metric] for row in self.rows if all(row.get(name) == value for name, value in at.items())]
+        return interval(found) if found else None
+
+
+def grid(rows: Sequence[Row], metric: str) -> Grid:
+    """Find what varies. Options given to a policy, such as `threshold=3200`, become columns `option:threshold`."""
+    if not rows:
+        raise BadInput("the sweep has no finished cells yet: run it first")
+    if metric not in METRICS:
+        raise unknown("metric", metric, METRICS)
+    split = [_with_options(row) for row in rows]
+    names = (*AXES, *sorted({key for row in split for key in row if key.startswith("option:")}))
+    axes = {}
+    for name in names:
+        values = list(dict.fromkeys(row.get(name) for row in split))
+        present = [value for value in values if value is not None]
+        if len(present) > 1:
+            numeric = all(isinstance(value, int | float) for value in present)
+            axes[name] = sorted(present) if numeric else present
+    return Grid(split, metric, tuple(dict.fromkeys(row["line"] for row in split)), axes)
+
+
+def _with_options(row: Row) -> Row:
+    name, options = specs.split(row["policy"])
+    numeric = {key: _number(value) for key, value in options.items()}
+    kept = [f"{key}={options[key]}" for key, value in numeric.items() if value is None]
+    line = f"{name}?{'&'.join(kept)}" if kept else name
+    return row | {"line": line} | {f"option:{key}": value for key, value in numeric.items() if value is not None}
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def sweep_report(title: str, rows: Sequence[Row], metric: str = "jct_mean_s") -> str:
+    """The whole page as HTML."""
+    found = grid(rows, metric)
+    seeds = len({row["seed"] for row in rows})
+    varied = ", ".join(f"{_plain(name)} ({len(values)})" for name, values in found.axes.items()) or "the policy only"
+    intro = (
+        f"<p>{len(rows):,} cells, {seeds} seeds. Varied: {escaped(varied)}. Bands are 95 % confidence over seeds.</p>"
+    )
+    drawn = figures(found)
+    return page(f"Sweep {title}", intro + _table(found), found.lines, drawn)
+
+
+def figures(found: Grid) -> list[Figure]:
+    """A line plot for each axis in numbers, a heat map for each pair of axes; one of each for every other choice."""
+    numeric = [name for name, values in found.axes.items() if all(isinstance(v, int | float) for v in values)]
+    drawn: list[Figure] = []
+    for name in numeric:
+        drawn += _for_each_panel(found, (name,), lambda at, name=name: _lines(found, name, at))  # type: ignore[misc]
+    for name in found.axes:
+        if len(found.lines) > 1:
+            drawn += _for_each_panel(found, (name,), lambda at, name=name: _heat(found, name, "line", at))  # type: ignore[misc]
+    for one, other in itertools.combinations(found.axes, 2):
+        for policy in found.lines:
+            fixed = {"line": policy}
+            drawn += _for_each_panel(
+                found,
+                (one, other),
+                lambda at, one=one, other=other, fixed=fixed: _heat(found, one, other, at | fixed),  # type: ignore[misc]
+            )
+    if not found.axes:
+        drawn.append(_bars(found))
+    return drawn
+
+
+def _for_each_panel(found: Grid, used: tuple[str, ...], draw: Callable[[Row], Figure | None]) -> list[Figure]:
+    """One figure for every choice of the axes not used; options of policies are averaged over, as not all have them."""
+    others = {
+        name: values for name, values in found.axes.items() if name not in used and not name.startswith("option:")
+    }
+    choices = itertools.islice(itertools.product(*others.values()), MOST_PANELS)
+    made = (draw(dict(zip(others, choice, strict=True))) for choice in choices)
+    return [figure for figure in made if figure is not None]
+
+
+def _lines(found: Grid, name: str, at: Row) -> Figure | None:
+    traces: list[dict[str, Any]] = []
+    seen: list[float] = []
+    for place, policy in enumerate(found.lines):
+        points = [(x, found.mean(**at, line=policy, **{name: x})) for x in found.axes[name]]
+        known = [(x, point) for x, point in points if point is not None]
+        if not known:
+            continue
+        xs = [x for x, _ in known]
+        low = [point.mean - (point.half or 0.0) for _, point in known]
+        high = [point.mean + (point.half or 0.0) for _, point in known]
+        seen += [point.mean for _, point in known]
+        band = {"x": xs + xs[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": _faint(colour(place))}
+        hidden = {"hoverinfo": "skip", "mode": "lines", "line": {"width": 0}, "type": "scatter"}
+        traces.append({**of_policy(place, policy), "showlegend": False, **band, **hidden})
+        middle = {"x": xs, "y": [point.mean for _, point in known], "mode": "lines+markers", "line": line(place)}
+        hover = f"{policy}<br>{_plain(name)} %{{x}}: %{{y:.4g}}<extra></extra>"
+        traces.append({**of_policy(place, policy), "type": "scatter", **middle, "hovertemplate": hover})
+    if not traces:
+        return None
+    y = axis(_metric_title(found.metric), rangemode="tozero")
+    if found.metric.endswith("_s"):
+        y = axis(f"{METRICS[found.metric]} (log axis)", **time_ticks(min(seen) / 1.3, max(seen) * 1.3))
+    layout = {"xaxis": axis(_axis_title(name)), "yaxis": y}
+    title = f"{METRICS[found.metric]} over {_plain(name)}"
+    return Figure(f"lines-{_plain(name)}", _capital(title), _where(at), traces, layout)
+
+
+def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
+    ys = list(found.lines) if other == "line" else found.axes[other]
+    xs = found.axes[one]
+    cells = [[found.mean(**at, **{one: x, other: y}) for x in xs] for y in ys]
+    values = [[cell.mean if cell is not None else None for cell in row] for row in cells]
+    if sum(value is not None for row in values for value in row) < 2:
+        return None
+    texts = [[_shown(found.metric, value) for value in row] for row in values]
+    known = [value for row in values for value in row if value is not None]
+    # Times spread over orders of magnitude: colour by their logarithm, write the time itself.
+    logs = found.metric.endswith("_s") and min(known) > 0
+    z = [[math.log10(v) if logs and v is not None else v for v in row] for row in values]
+    traces = [
+        {
+            "type": "heatmap", "x": [str(x) for x in xs], "y": [str(y) for y in ys], "z": z, "text": texts,
+            "texttemplate": "%{text}", "colorscale": "Cividis", "reversescale": True, "showscale": False, "xgap": 2,
+            "ygap": 2, "hovertemplate": "%{x}, %{y}: %{text}<extra></extra>",
+        }
+    ]  # fmt: skip
+    title = "policy" if other == "line" else _axis_title(other)
+    layout = {
+        "xaxis": axis(_axis_title(one), type="category"),
+        "yaxis": axis(title, type="category", autorange="reversed"),
+    }
+    name = f"heat-{_plain(one)}-{_plain(other)}"
+    heading = _capital(f"{METRICS[found.metric]} by {_plain(one)} and {_plain(other)}")
+    return Figure(name, heading, _where(at), traces, layout, 150 + 42 * len(ys))
+
+
+def _bars(found: Grid) -> Figure:
+    means = [found.mean(line=policy) for policy in found.lines]
+    traces = [
+        {
+            **of_policy(place, policy), "type": "bar", "x": [policy], "y": [point.mean if point else None],
+            "error_y": {"type": "data", "array": [point.half or 0.0 if point else 0.0]}, "marker": {"color": colour(place)},
+        }
+        for place, (policy, point) in enumerate(zip(found.lines, means, strict=True))
+    ]  # fmt: skip
+    layout = {"xaxis": axis("policy", type="category"), "yaxis": axis(_metric_title(found.metric), rangemode="tozero")}
+    return Figure("bars", _capital(METRICS[found.metric]), "Means over seeds.", traces, layout, wide=True)
+
+
+def _table(found: Grid) -> str:
+    """Every point with its interval, as text."""
+    names = list(found.axes)
+    points = list(dict.fromkeys((row["line"], *(row.get(name) for name in names)) for row in found.rows))
+    cells = []
+    for point in points[:MOST_ROWS]:
+        at = {"line": point[0]} | dict(zip(names, point[1:], strict=True))
+        mean = found.mean(**at)
+        assert mean is not None
+        half = f" <small>± {_shown(found.metric, mean.half)}</small>" if mean.half is not None else ""
+        cells.append(
+            [*("" if value is None else escaped(value) for value in point), _shown(found.metric, mean.mean) + half]
+        )
+    more = f"<p>{len(points) - MOST_ROWS:,} more in results.csv</p>" if len(points) > MOST_ROWS else ""
+    head = ["policy", *(_plain(name) for name in names), METRICS[found.metric]]
+    return f"<details><summary>All {len(points):,} points</summary>{table(head, cells)}{more}</details>"
+
+
+def _shown(metric: str, value: float | None) -> str:
+    from headway.report.comparison import duration
+
+    if value is None:
+        return ""
+    return duration(value) if metric.endswith("_s") else f"{value:,.3g}"
+
+
+def _metric_title(metric: str) -> str:
+    return f"{METRICS[metric]} (s)" if metric.endswith("_s") else METRICS[metric]
+
+
+def _axis_title(name: str) -> str:
+    units = {"load": "offered load (share of all GPUs)", "option:threshold": "threshold (GPU-seconds)"}
+    units |= {"option:quantum": "quantum (s)", "option:promote": "promote (ratio)", "option:queues": "queues (number)"}
+    return units.get(name, _plain(name))
+
+
+def _plain(name: str) -> str:
+    return "policy" if name == "line" else name.removeprefix("option:").replace("_", " ")
+
+
+def _where(at: Row) -> str:
+    return ", ".join(f"{_plain(name)} {value}" for name, value in at.items()) or "Means over seeds."
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _faint(hex_colour: str) -> str:
+    red, green, blue = (int(hex_colour[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.18)"

@@ -1,0 +1,168 @@
+"""Run the cells of a sweep that are not finished yet: on all cores of this machine, or as jobs of a Slurm cluster.
+
+Workers stay alive over many cells, so each loads the compiled engine once. Every finished cell is a file at once (sweep_cell.py): whoever
+is killed loses the cells that were under way and no other, and the same command goes on from there.
+"""
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.core.errors import BadInput, HeadwayError
+from headway.files import writing
+from headway.sim import sweep_cell
+from headway.sim.sweep_cell import Cell
+
+TABLE = "results"
+# A Slurm job runs cells for about this many seconds at a quarter of a second each, so that starting it hardly counts.
+CELLS_PER_JOB = 200
+POLL_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A cell that could not be run, and why."""
+
+    cell: Cell
+    reason: str
+
+
+Finished = Callable[[int], None]
+
+
+def run_sweep(
+    cells: Sequence[Cell],
+    folder: Path,
+    *,
+    workers: int | None = None,
+    on: str = "local",
+    slurm: dict[str, str] | None = None,
+    progress: Finished | None = None,
+) -> list[Failure]:
+    """Run what is not finished, write the table, and say what failed. `progress(cells)` hears how many more are done."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file: give a folder for the results of the sweep")
+    done = sweep_cell.finished(cells, folder)
+    left = [cell for cell in cells if cell not in done]
+    if progress:
+        progress(len(done))
+    failures: list[Failure] = []
+    if left:
+        outcomes = _on_slurm(left, folder, slurm or {}) if on == "slurm" else _locally(left, folder, workers)
+        for cell, reason in outcomes:
+            if reason is not None:
+                failures.append(Failure(cell, reason))
+            if progress:
+                progress(1)
+    write_table(sweep_cell.rows(cells, folder), folder)
+    return failures
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _locally(cells: list[Cell], folder: Path, workers: int | None) -> Iterator[tuple[Cell, str | None]]:
+    """Run cells in a pool; each outcome as soon as it is there."""
+    from multiprocessing import get_context
+
+    count = min(workers or cores(), len(cells))
+    # Fresh processes: a fork would copy whatever threads and locks the caller has.
+    pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_begin, initargs=(list(sys.path),))
+    try:
+        futures = {pool.submit(attempt, cell, folder): cell for cell in cells}
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BrokenProcessPool:
+        raise HeadwayError(
+            f"a worker died, perhaps for want of memory; finished cells are kept in {folder}: start the sweep again, "
+            "with fewer --workers if need be"
+        ) from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin(path: list[str]) -> None:
+    """In a worker: find the user's modules, and end with the parent, however that ends."""
+    import threading
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    sys.path[:] = path
+    parent = parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def attempt(cell: Cell, folder: Path) -> str | None:
+    """Finish a cell; the reason if it cannot be run."""
+    try:
+        sweep_cell.finish(cell, folder)
+    except HeadwayError as error:
+        return str(error)
+    return None
+
+
+def attempt_all(cells: list[Cell], folder: Path, path: list[str]) -> list[str | None]:
+    """What one Slurm job does: its share of the cells, one after the other."""
+    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
+    return [attempt(cell, folder) for cell in cells]
+
+
+def _on_slurm(cells: list[Cell], folder: Path, options: dict[str, str]) -> Iterator[tuple[Cell, str | None]]:
+    """Run shares of the cells as one Slurm array; the folder must be on a file system that the nodes share."""
+    try:
+        import submitit
+    except ImportError:
+        raise HeadwayError("--on slurm needs submitit: pip install submitit") from None
+    from time import sleep
+
+    try:
+        executor: Any = submitit.SlurmExecutor(folder=folder / "slurm")
+        executor.update_parameters(**{"cpus_per_task": 1, "time": 24 * 60, "job_name": "headway-sweep", **options})
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise BadInput(f"--on slurm: {' '.join(str(error).split())[:300]}") from None
+    # In turn, so that the slow cells of one policy or trace do not all meet in one job.
+    count = max(1, -(-len(cells) // CELLS_PER_JOB))
+    shares = [cells[k::count] for k in range(count)]
+    inputs = zip(*((share, folder.resolve(), list(sys.path)) for share in shares), strict=True)
+    pending = dict(zip(executor.map_array(attempt_all, *inputs), shares, strict=True))
+    while pending:
+        for job in [job for job in pending if job.done()]:
+            share = pending.pop(job)
+            trouble = job.exception()
+            reasons = job.result() if trouble is None else [str(trouble).strip().splitlines()[-1]] * len(share)
+            yield from zip(share, reasons, strict=True)
+        if pending:
+            sleep(POLL_S)
+
+
+def write_table(rows: list[dict[str, Any]], folder: Path) -> None:
+    """All rows as CSV, and as Parquet where pyarrow is installed."""
+    if not rows:
+        return
+    with writing(folder / f"{TABLE}.csv") as file:
+        table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        return
+    kinds = {"load": pyarrow.float64(), "end": pyarrow.string(), "sample": pyarrow.string()}
+    columns = {name: pyarrow.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]}
+    with writing(folder / f"{TABLE}.parquet", "wb") as file:
+        parquet.write_table(pyarrow.table(columns), file)
