@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli import sweep
 from headway.cli.progress import following, kernels_ready
 from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
 
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(simulate)
     app.command()(compare)
+    sweep.register(app)
     app.command()(policies)
 
 

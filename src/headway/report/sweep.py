@@ -11,6 +11,7 @@ from typing import Any
 
 from headway.core import spec as specs
 from headway.core.errors import BadInput, unknown
+from headway.report.comparison import UNITS, duration
 from headway.report.figure import Figure, axis, colour, line, of_policy, time_ticks
 from headway.report.page import escaped, page, table
 from headway.report.seeds import Interval, interval
@@ -31,6 +32,8 @@ METRICS = {
     "gpu_utilisation": "GPU utilisation (share)",
     "preemptions": "preemptions (times)",
 }
+# Times further apart than this are drawn on a log axis.
+FAR_APART = 20
 # More small plots than this nobody looks at; the table has all.
 MOST_PANELS = 12
 MOST_ROWS = 200
@@ -46,9 +49,12 @@ class Grid:
     axes: dict[str, list[Any]]
 
     def mean(self, **at: Any) -> Interval | None:
-        """The metric at a point, over everything else that the rows there differ in."""
-        found = [row[self.metric] for row in self.rows if all(row.get(name) == value for name, value in at.items())]
-        return interval(found) if found else None
+        """The metric at a point: the mean over everything else that the rows there differ in, then over seeds."""
+        by_seed: dict[int, list[float]] = {}
+        for row in self.rows:
+            if all(row.get(name) == value for name, value in at.items()):
+                by_seed.setdefault(row["seed"], []).append(row[self.metric])
+        return interval([sum(found) / len(found) for found in by_seed.values()]) if by_seed else None
 
 
 def grid(rows: Sequence[Row], metric: str) -> Grid:
@@ -130,31 +136,49 @@ def _for_each_panel(found: Grid, used: tuple[str, ...], draw: Callable[[Row], Fi
 
 
 def _lines(found: Grid, name: str, at: Row) -> Figure | None:
-    traces: list[dict[str, Any]] = []
-    seen: list[float] = []
-    for place, policy in enumerate(found.lines):
-        points = [(x, found.mean(**at, line=policy, **{name: x})) for x in found.axes[name]]
-        known = [(x, point) for x, point in points if point is not None]
-        if not known:
-            continue
-        xs = [x for x, _ in known]
-        low = [point.mean - (point.half or 0.0) for _, point in known]
-        high = [point.mean + (point.half or 0.0) for _, point in known]
-        seen += [point.mean for _, point in known]
-        band = {"x": xs + xs[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": _faint(colour(place))}
-        hidden = {"hoverinfo": "skip", "mode": "lines", "line": {"width": 0}, "type": "scatter"}
-        traces.append({**of_policy(place, policy), "showlegend": False, **band, **hidden})
-        middle = {"x": xs, "y": [point.mean for _, point in known], "mode": "lines+markers", "line": line(place)}
-        hover = f"{policy}<br>{_plain(name)} %{{x}}: %{{y:.4g}}<extra></extra>"
-        traces.append({**of_policy(place, policy), "type": "scatter", **middle, "hovertemplate": hover})
-    if not traces:
+    known = {
+        policy: [
+            (x, point) for x in found.axes[name] if (point := found.mean(**at, line=policy, **{name: x})) is not None
+        ]
+        for policy in found.lines
+    }
+    means = [point.mean for points in known.values() for _, point in points]
+    if not means:
         return None
-    y = axis(_metric_title(found.metric), rangemode="tozero")
-    if found.metric.endswith("_s"):
-        y = axis(f"{METRICS[found.metric]} (log axis)", **time_ticks(min(seen) / 1.3, max(seen) * 1.3))
-    layout = {"xaxis": axis(_axis_title(name)), "yaxis": y}
+    y, scale = _y_axis(found.metric, min(means), max(means))
+    traces: list[dict[str, Any]] = []
+    for place, (policy, points) in enumerate(known.items()):
+        if points:
+            traces += _line_with_band(place, policy, _plain(name), points, scale)
     title = f"{METRICS[found.metric]} over {_plain(name)}"
+    layout = {"xaxis": axis(_axis_title(name)), "yaxis": y}
     return Figure(f"lines-{_plain(name)}", _capital(title), _where(at), traces, layout)
+
+
+def _y_axis(metric: str, low: float, high: float) -> tuple[dict[str, Any], float]:
+    """The axis of a metric, and what its values are divided by: times from zero in one unit, or by logarithm if far apart."""
+    if not metric.endswith("_s"):
+        return axis(METRICS[metric], rangemode="tozero"), 1.0
+    if low > 0 and high > FAR_APART * low:
+        return axis(f"{METRICS[metric]} (log axis)", **time_ticks(low / 2, high * 2)), 1.0
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if high < limit)
+    return axis(f"{METRICS[metric]} ({unit})", rangemode="tozero"), scale
+
+
+def _line_with_band(
+    place: int, policy: str, name: str, points: list[tuple[Any, Interval]], scale: float
+) -> list[dict[str, Any]]:
+    xs, means = [x for x, _ in points], [point.mean / scale for _, point in points]
+    halves = [(point.half or 0.0) / scale for _, point in points]
+    high = [mean + half for mean, half in zip(means, halves, strict=True)]
+    # No metric is negative; on a log axis the band must stay above zero.
+    low = [max(mean - half, mean / 1000) for mean, half in zip(means, halves, strict=True)]
+    shape = {"x": xs + xs[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": _faint(colour(place))}
+    hidden = {"hoverinfo": "skip", "mode": "lines", "line": {"width": 0}, "type": "scatter"}
+    hover = f"{policy}<br>{name} %{{x}}: %{{y:.4g}}<extra></extra>"
+    middle = {"x": xs, "y": means, "mode": "lines+markers", "line": line(place), "hovertemplate": hover}
+    band = {**of_policy(place, policy), "showlegend": False, **shape, **hidden}
+    return [band, {**of_policy(place, policy), "type": "scatter", **middle}]
 
 
 def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
@@ -218,8 +242,6 @@ def _table(found: Grid) -> str:
 
 
 def _shown(metric: str, value: float | None) -> str:
-    from headway.report.comparison import duration
-
     if value is None:
         return ""
     return duration(value) if metric.endswith("_s") else f"{value:,.3g}"
