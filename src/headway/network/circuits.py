@@ -1,12 +1,17 @@
 """OCS-vClos: slices of a fabric whose links can be rewired (OCS-vClos, order of the cases).
 
-One leaf; two leaves joined directly; all links to one spine; equal leaves over several spines, whole leaves first;
-uneven leaves over several spines (padded, as in `padded`). Since circuits can be rearranged, only counts of ports
-decide: sum over spines of floor(free ports / m) >= n. The circuits are then coloured (`colouring`).
+One leaf; two leaves joined directly; all links to one spine; several spines. Since circuits can be rearranged, only
+counts of ports decide. The circuits are then coloured (`colouring`).
 
-Routing rules of the cases: two leaves: the link of a flow is the position of its member on the leaf with fewer ranks;
-one spine: up by the sender's position on its leaf, down by the receiver's (both clean for any permutation); several
-spines: rank modulo width, link i of every leaf ending on the same spine.
+Several spines (ours): rank r is of class r mod P, with P dividing N; every class has a spine of its own choice, and leaf a, with n_a ranks
+side by side, has e_a = ceil(n_a / P) circuits to it. A flow goes up by (class of the sender, its position on its leaf div P) and down by
+(class of the sender, position of the receiver div P). In a shift, and in an XOR when P is a power of two, the receivers on a leaf that hear
+from one class are congruent mod P, so their positions div P differ: every link carries one flow. Needed are P spines (or shares of them)
+with sum e_a free ports each: sum over spines of floor(free ports / sum e_a) >= P. P = n on equal leaves is vClos's own shape,
+P >= n_a the padded one, P = 1 a single spine. Leaves may be uneven without holding idle links as long as P divides what they give.
+
+Routing rules of the cases: two leaves: the link of a flow is the position of its member on the leaf with fewer ranks; one spine: up by the
+sender's position on its leaf, down by the receiver's (both clean for any permutation); several: as above.
 """
 
 import numpy as np
@@ -24,7 +29,7 @@ from headway.network.slices import (
     within_one_leaf,
 )
 
-ONE_LEAF, DIRECT, ONE_SPINE, EQUAL, PADDED = 1, 2, 3, 4, 5
+ONE_LEAF, DIRECT, ONE_SPINE, EQUAL, CLASSES = 1, 2, 3, 4, 5
 NO_ROOM = 0
 BLOCKED = -1  # ports suffice, but direct circuits close an odd cycle that no single chain opens
 CASES = {
@@ -32,7 +37,7 @@ CASES = {
     DIRECT: "two leaves joined",
     ONE_SPINE: "one spine",
     EQUAL: "equal leaves",
-    PADDED: "padded",
+    CLASSES: "classes of ranks",
 }
 
 
@@ -99,17 +104,29 @@ def _fullest(give, gpus, out_leaves, out_counts):  # type: ignore[no-untyped-def
 
 
 @jit
-def _spread_spines(ports, leaves, width, out_spines):  # type: ignore[no-untyped-def]
-    """The spine of every link index below `width`: each spine takes at most ports/leaves of them. False: too few."""
-    order = np.empty(ports.size, np.int64)
-    fitting = in_order(ports, leaves, max(largest(ports), leaves), order)
+def _spread_spines(ports, each, classes, out_spines):  # type: ignore[no-untyped-def]
+    """The spine of every class: `each` ports a class; the tightest spine that takes all that are left, else the widest."""
     index = 0
-    for i in range(fitting - 1, -1, -1):
-        for _ in range(ports[order[i]] // leaves):
-            if index < width:
-                out_spines[index] = order[i]
-                index += 1
-    return index == width
+    used = np.zeros(ports.size, np.bool_)
+    while index < classes:
+        best, left = -1, classes - index
+        for spine in range(ports.size):
+            room = ports[spine] // each
+            if used[spine] or room == 0:
+                continue
+            if best < 0:
+                best = spine
+                continue
+            so_far = ports[best] // each
+            if ports[spine] < ports[best] if room >= left and so_far >= left else room > so_far:
+                best = spine
+        if best < 0:
+            return False
+        used[best] = True
+        for _ in range(min(left, ports[best] // each)):
+            out_spines[index] = best
+            index += 1
+    return True
 
 
 @jit
@@ -123,80 +140,119 @@ def _tightest_spine(ports, gpus):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _equal(usable, ports, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
-    """Equal leaves, the most ranks a leaf first, on the leaves with the fewest usable GPUs: (leaves, width) or 0, 0."""
-    order = np.empty(usable.size, np.int64)
-    for width in range(min(gpus, largest(usable)), 0, -1):
-        leaves = gpus // width
-        if gpus % width or not shape_fits_block(width, block):
-            continue
-        if in_order(usable, width, largest(usable), order) < leaves:
-            continue
-        if not _spread_spines(ports, leaves, width, out_spines):
-            continue
-        copy_into(out_leaves, order, leaves)
-        for i in range(leaves):
-            out_counts[i] = width
-        return leaves, width
-    return 0, 0
-
-
-@jit
-def _gives(leaf_free, fibres, width, out):  # type: ignore[no-untyped-def]
-    """What every leaf can give to a padded slice: up to `width` GPUs, nothing without as many free fibres."""
+def _whole_classes(leaf_free, fibres, gpus, classes, out_counts):  # type: ignore[no-untyped-def]
+    """Ranks of every leaf in multiples of `classes`, the tightest leaf that has the rest, else the fullest. What is left."""
+    left = gpus
     for leaf in range(leaf_free.size):
-        out[leaf] = min(leaf_free[leaf], width) if fibres[leaf] >= width else 0
+        out_counts[leaf] = 0
+    while left > 0:
+        best, most = -1, 0
+        for leaf in range(leaf_free.size):
+            give = min(leaf_free[leaf], fibres[leaf]) // classes * classes
+            if out_counts[leaf] > 0 or give == 0:
+                continue
+            if best < 0 or (give < most if give >= left and most >= left else give > most):
+                best, most = leaf, give
+        if best < 0:
+            break
+        out_counts[best] = min(left, most)
+        left -= out_counts[best]
+    return left
 
 
 @jit
-def _padded(leaf_free, fibres, ports, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
-    """Uneven leaves with the fewest links in all, then the larger width: (leaves, width) or 0, 0."""
-    held, best_width = 1 << 40, 0
-    give = np.empty(leaf_free.size, np.int64)
-    for width in range(min(gpus, 64), 0, -1):
-        if gpus % width or not shape_fits_block(width, block):
-            continue
-        _gives(leaf_free, fibres, width, give)
-        leaves = _fullest(give, gpus, out_leaves, out_counts)
-        if leaves and leaves * width < held and _spread_spines(ports, leaves, width, out_spines):
-            held, best_width = leaves * width, width
-    if not best_width:
-        return 0, 0
-    _gives(leaf_free, fibres, best_width, give)
-    leaves = _fullest(give, gpus, out_leaves, out_counts)
-    _spread_spines(ports, leaves, best_width, out_spines)
-    return leaves, best_width
+def _share_out(leaf_free, fibres, gpus, classes, out_counts):  # type: ignore[no-untyped-def]
+    """Ranks of every leaf: whole multiples of `classes` where possible, then what is left on any. 0: not enough room.
 
-
-@jit
-def plan_circuits(partner, fibres_per_spine, leaf_free, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
-    """The first case with room, from port counts alone, for a job that no single leaf holds: (case, leaves, width).
-
-    `out_leaves`, `out_counts`: leaves in rank order and ranks on each; `out_spines`: the spine of every link index
-    (EQUAL, PADDED), or of all of them at position 0 (ONE_SPINE).
+    Returns circuits of one class: the sum over leaves of ceil(ranks / classes).
     """
-    leaves = leaf_free.size
-    fibres = free_fibres(partner, 0, leaves)
-    ports = spine_ports(partner, leaves, fibres_per_spine)
-    usable = np.empty(leaves, np.int64)
-    for leaf in range(leaves):
+    left = _whole_classes(leaf_free, fibres, gpus, classes, out_counts)
+    while left > 0:
+        best, most = -1, 0
+        for leaf in range(leaf_free.size):
+            more = min(leaf_free[leaf], fibres[leaf] // classes * classes) - out_counts[leaf]
+            if more > most:
+                best, most = leaf, more
+        if best < 0:
+            return 0
+        take = min(left, most)
+        out_counts[best] += take
+        left -= take
+    each = 0
+    for leaf in range(leaf_free.size):
+        each += (out_counts[leaf] + classes - 1) // classes
+    return each
+
+
+@jit
+def _classes(leaf_free, fibres, ports, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
+    """Several spines: the fewest links in all, then the fewest leaves, then the most classes: (leaves, classes) or 0, 0."""
+    counts, spines = np.empty(leaf_free.size, np.int64), np.empty(64, np.int64)
+    held, size, chosen = 1 << 40, 1 << 40, 0
+    for classes in range(min(gpus, 64), 0, -1):
+        if gpus % classes or not shape_fits_block(classes, block):
+            continue
+        each = _share_out(leaf_free, fibres, gpus, classes, counts)
+        leaves = 0
+        for leaf in range(leaf_free.size):
+            leaves += counts[leaf] > 0
+        if each == 0 or each * classes > held or (each * classes == held and leaves >= size):
+            continue
+        if not _spread_spines(ports, each, classes, spines):
+            continue
+        held, size, chosen = each * classes, leaves, classes
+        copy_into(out_spines, spines, classes)
+        at = 0
+        for leaf in range(leaf_free.size):
+            if counts[leaf] > 0:
+                out_leaves[at], out_counts[at] = leaf, counts[leaf]
+                at += 1
+    return (size, chosen) if chosen else (0, 0)
+
+
+@jit
+def _is_equal(counts, size, width):  # type: ignore[no-untyped-def]
+    """Whether every leaf has exactly `width` ranks."""
+    equal = True
+    for i in range(size):
+        equal = equal and counts[i] == width
+    return equal
+
+
+@jit
+def plan_ports(leaf_free, fibres, ports, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
+    """The first case over spines with room, from free fibres of leaves and free ports of spines: (case, leaves, width).
+
+    `out_leaves`, `out_counts`: leaves in rank order and ranks on each; `out_spines`: the spine of every class
+    (EQUAL, CLASSES), or of all of them at position 0 (ONE_SPINE).
+    """
+    usable = np.empty(leaf_free.size, np.int64)
+    for leaf in range(leaf_free.size):
         usable[leaf] = min(leaf_free[leaf], fibres[leaf])
-    more, fewer = _pair(partner, leaf_free, gpus)
-    if more >= 0:
-        out_leaves[0], out_leaves[1] = more, fewer
-        out_counts[0], out_counts[1] = leaf_free[more], gpus - leaf_free[more]
-        return DIRECT, 2, out_counts[1]
     spine = _tightest_spine(ports, gpus)
     if spine >= 0:
         size = _fullest(usable, gpus, out_leaves, out_counts)
         if size:
             out_spines[0] = spine
             return ONE_SPINE, size, 0
-    size, width = _equal(usable, ports, gpus, block, out_leaves, out_counts, out_spines)
-    if size:
-        return EQUAL, size, width
-    size, width = _padded(leaf_free, fibres, ports, gpus, block, out_leaves, out_counts, out_spines)
-    return (PADDED if size else NO_ROOM), size, width
+    size, width = _classes(leaf_free, fibres, ports, gpus, block, out_leaves, out_counts, out_spines)
+    if size == 0:
+        return NO_ROOM, 0, 0
+    return (EQUAL if _is_equal(out_counts, size, width) else CLASSES), size, width
+
+
+@jit
+def plan_circuits(partner, fibres_per_spine, leaf_free, gpus, block, out_leaves, out_counts, out_spines):  # type: ignore[no-untyped-def]
+    """The first case with room for a job that no single leaf holds, as `plan_ports`; two leaves are joined directly."""
+    leaves = leaf_free.size
+    more, fewer = _pair(partner, leaf_free, gpus)
+    if more >= 0:
+        out_leaves[0], out_leaves[1] = more, fewer
+        out_counts[0], out_counts[1] = leaf_free[more], gpus - leaf_free[more]
+        return DIRECT, 2, out_counts[1]
+    fibres = free_fibres(partner, 0, leaves)
+    ports = spine_ports(partner, leaves, fibres_per_spine)
+    return plan_ports(leaf_free, fibres, ports, gpus, block, out_leaves, out_counts, out_spines)
 
 
 @jit
@@ -210,9 +266,9 @@ def wire(partner, owner, leaves, fibres_per_spine, job, case, chosen, counts, wi
                 left -= 1
         return left == 0
     for i in range(chosen.size):
-        links = counts[i] if case == ONE_SPINE else width
-        for index in range(links):
-            spine = spines[0] if case == ONE_SPINE else spines[index]
+        each = 1 if case == ONE_SPINE else (counts[i] + width - 1) // width
+        for index in range(counts[i] if case == ONE_SPINE else each * width):
+            spine = spines[0] if case == ONE_SPINE else spines[index // each]
             if add_edge(partner, owner, chosen[i], leaves + spine * fibres_per_spine, fibres_per_spine, job) < 0:
                 return False
     return True

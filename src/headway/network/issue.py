@@ -5,6 +5,8 @@ re-compute the links of every flow:
 - none: the job stays below one leaf (rails: below one leaf per rail);
 - rank-mod: link index = rank modulo `modulus`, on `spines` (or each leaf's `fibres`); rails count servers, not ranks;
 - by-member: up by the sender's position on its leaf, down by the receiver's, on each leaf's `fibres`;
+- by-class: class = rank modulo `modulus`; link class * e + position div modulus, with e of the leaf's `fibres` a class; up
+  by the sender's position, down by the receiver's, both of the sender's class;
 - direct: two leaves; link index = position, on leaf `near`, of the member that is there.
 """
 
@@ -179,7 +181,8 @@ def issue_ocs(
     elif case == ONE_SPINE:
         routing |= {"rule": "by-member"}
     else:
-        routing |= {"rule": "rank-mod", "modulus": width}
+        single = all(len(held) == width for held in fibres.values())
+        routing |= {"rule": "rank-mod" if single else "by-class", "modulus": width}
     any_permutation = case in (DIRECT, ONE_SPINE)
     patterns = _promised(len(order), width, pattern, any_permutation)
     return Certificate(fabric, order, tuple(links), routing, patterns, circuits)

@@ -111,9 +111,7 @@ def _up_rules(certificate: Certificate, places: _Places) -> list[Rule]:
     rules = []
     for rank, leaf in enumerate(places.leaf):
         ports = _ports(certificate, int(leaf))
-        by_member = certificate.routing["rule"] == "by-member"
-        index = places.member[rank] if by_member else places.index[rank] % certificate.routing["modulus"]
-        port = ports[index]
+        port = ports[_up_index(certificate, places, rank, len(ports))]
         rules.append(
             Rule(
                 switch=certificate.fabric.leaf_name(int(leaf)),
@@ -123,6 +121,16 @@ def _up_rules(certificate: Certificate, places: _Places) -> list[Rule]:
             )
         )
     return rules
+
+
+def _up_index(certificate: Certificate, places: _Places, rank: int, held: int) -> int:
+    """Which of the `held` links of its leaf a rank leaves by."""
+    rule, modulus = certificate.routing["rule"], certificate.routing.get("modulus", 1)
+    if rule == "by-member":
+        return places.member[rank]
+    if rule == "by-class":
+        return rank % modulus * (held // modulus) + places.member[rank] // modulus
+    return places.index[rank] % modulus
 
 
 def _lane_rules(certificate: Certificate, places: _Places) -> list[Rule]:
@@ -176,6 +184,8 @@ def _ocs_spine_rules(certificate: Certificate, places: _Places) -> list[Rule]:
             via = lower_address(int(leaf), port)
             rules.append(Rule(f"spine{spine}", f"ocs{port}.{fibre}", via, target=f"{places.address[rank]}/32"))
         return rules
+    if certificate.routing["rule"] == "by-class":
+        return _class_rules(certificate, places, spine_of)
     for index in range(certificate.routing["modulus"]):
         for here in places.leaves:
             spine, fibre = spine_of[here, _ports(certificate, here)[index]]
@@ -187,6 +197,28 @@ def _ocs_spine_rules(certificate: Certificate, places: _Places) -> list[Rule]:
                 out = f"ocs{port}.{spine_of[there, port][1]}"
                 via = lower_address(there, port)
                 rules.append(Rule(f"spine{spine}", out, via, incoming=incoming, target=leaf_net(there)))
+    return rules
+
+
+def _class_rules(
+    certificate: Certificate, places: _Places, spine_of: dict[tuple[int, int], tuple[int, int]]
+) -> list[Rule]:
+    """In on a link of a class and out on the link of that class that the receiver's position gives."""
+    classes = certificate.routing["modulus"]
+    rules = []
+    for here in places.leaves:
+        for at, come in enumerate(_ports(certificate, here)):
+            spine, fibre = spine_of[here, come]
+            one = at // (len(_ports(certificate, here)) // classes)
+            for rank, leaf in enumerate(places.leaf):
+                there = int(leaf)
+                if there == here:
+                    continue
+                held = _ports(certificate, there)
+                port = held[one * (len(held) // classes) + places.member[rank] // classes]
+                out, via = f"ocs{port}.{spine_of[there, port][1]}", lower_address(there, port)
+                target = f"{places.address[rank]}/32"
+                rules.append(Rule(f"spine{spine}", out, via, incoming=f"ocs{come}.{fibre}", target=target))
     return rules
 
 

@@ -57,7 +57,7 @@ class _Circuit(_Strict):
 
 
 class _Routing(_Strict):
-    rule: Literal["none", "rank-mod", "by-member", "direct"]
+    rule: Literal["none", "rank-mod", "by-member", "by-class", "direct"]
     modulus: int = Field(default=0, ge=1)
     spines: list[_Count] = []
     fibres: dict[str, list[_Count]] = {}
@@ -178,7 +178,13 @@ def _inconsistent(fabric: dict[str, Any]) -> str:
 
 def _incomplete(routing: dict[str, Any]) -> str:
     """What the routing rule needs and does not say; empty if it is all there."""
-    needed = {"none": (), "rank-mod": ("modulus",), "by-member": ("fibres",), "direct": ("fibres", "near")}
+    needed = {
+        "none": (),
+        "rank-mod": ("modulus",),
+        "by-member": ("fibres",),
+        "by-class": ("fibres", "modulus"),
+        "direct": ("fibres", "near"),
+    }
     missing = [name for name in needed[routing["rule"]] if name not in routing]
     if "cores" in routing and "core_modulus" not in routing:
         missing.append("core_modulus")

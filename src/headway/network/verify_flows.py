@@ -136,7 +136,7 @@ class Model:
         senders, receivers, here, there = senders[crosses], receivers[crosses], here[crosses], there[crosses]
         if not senders.size:
             return np.empty((0, 4), np.int64)
-        up, down = self._indices(senders, receivers, here)
+        up, down = self._indices(senders, receivers, here, there)
         up_port, down_port = self._port(here, up), self._port(there, down)
         self._check_circuits(here, up_port, there, down_port)
         out = np.full((senders.size, 4), -1, np.int64)
@@ -147,7 +147,7 @@ class Model:
             out[far, 1:3] = self._core_links(senders[far], here[far], there[far], up[far], up_port[far])
         return out
 
-    def _indices(self, senders: Ints, receivers: Ints, here: Ints) -> tuple[Ints, Ints]:
+    def _indices(self, senders: Ints, receivers: Ints, here: Ints, there: Ints) -> tuple[Ints, Ints]:
         """The link index on the way up and on the way down, by the certificate's rule."""
         rule = self.routing["rule"]
         if rule == "rank-mod":
@@ -155,6 +155,12 @@ class Model:
             return index, index
         if rule == "by-member":
             return self.member[senders], self.member[receivers]
+        if rule == "by-class":
+            classes = self.routing["modulus"]
+            held = (self.ports >= 0).sum(axis=1) // classes  # links of one class, by leaf
+            of_sender = senders % classes
+            up = of_sender * held[here] + self.member[senders] // classes
+            return up, of_sender * held[there] + self.member[receivers] // classes
         if rule == "direct":
             index = np.where(here == self.routing["near"], self.member[senders], self.member[receivers])
             return index, index

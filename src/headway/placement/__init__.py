@@ -10,4 +10,7 @@ TABLE = {
         "few nodes for models with skewed tensors, leftovers for the others",
         ("packlimit", "strict"),
     ),
+    "vclos": ("vclos", "GPUs with links of their own, equal on every leaf; needs a fabric", ()),
+    "vclos-padded": ("vclos_padded", "the same on uneven leaves, at the price of idle links; needs a fabric", ()),
+    "ocs-vclos": ("ocs_vclos", "GPUs with circuits of their own; needs a fabric with optical switches", ()),
 }

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.core.actions import UNDECIDED
 from headway.core.cluster import Cluster
 from headway.core.engine import Engine
 from headway.core.errors import BadInput, HeadwayError
 from headway.core.journal import ENTRY, ROWS, SEATS, journal
 from headway.core.protocols import Placement, Policy
 from headway.core.state import State, new_state
-from headway.sim import profiles
+from headway.sim import communication, profiles
+from headway.sim.contention import Links, new_links
+from headway.sim.fabrics import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled
 from headway.sim.losses import LossCurves
+from headway.sim.rewiring import MOVED, new_circuits
 from headway.sim.workload import Workload
 from headway.sim.world import DONE, ROUNDS, World, new_world
 
@@ -25,12 +29,13 @@ JOURNAL_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How the simulated world behaves: what a preemption costs and what spreading a job does to it."""
+    """How the simulated world behaves: what a preemption costs, what spreading a job does to it, how jobs share the network."""
 
     preemption_cost: float | None = 0.0  # seconds; None: by model
     slowdown: bool = False  # by model
     min_runtime: float = 0.0
     seed: int = 0
+    network: Network = IDEAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,23 @@ class Run:
     preemption_cost_s: float
     held_gpu_s: float
     wall_s: float
+    circuits_moved: int = 0
+    stalled_s: float = 0.0  # of jobs whose circuits moved
+    undecided: int = 0  # searches for links that ran out of their budget and were left to the MILP
 
 
 def impossible(workload: Workload, cluster: Cluster) -> NDArray[np.bool_]:
     """Jobs that this cluster can never run."""
     return workload.gpus > cluster.total
+
+
+def _links(workload: Workload, setting: Setting, slots: int) -> Links | None:
+    """The links that jobs share, where the network has any."""
+    network = setting.network
+    if network.fabric is None or network.name not in SHARED:
+        return None
+    pattern, part = communication.draw(workload, setting.seed)
+    return new_links(network.name, network.fabric, pattern, part, slots, setting.seed)
 
 
 def prepare(
@@ -63,9 +80,17 @@ def prepare(
     """The engine with its jobs in the table, and the world that knows the truth about them."""
     if impossible(workload, cluster).any():
         raise BadInput(f"{int(impossible(workload, cluster).sum())} jobs are larger than {cluster.name}")
+    fabric = setting.network.fabric
+    if fabric and never_isolated(workload.gpus, fabric, placement).any():
+        never = workload.gpus[never_isolated(workload.gpus, fabric, placement)]
+        raise BadInput(why_never(int(never[0]), fabric, placement))
+    if placement.needs_fabric and policy.packs:
+        raise BadInput(
+            f"policy {policy.name} puts two jobs on one GPU, where they would share links: {placement.name} cannot isolate them"
+        )
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
-    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE))
+    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), **ledger_of(fabric, placement))
     options = policy.options(n, setting.min_runtime, by_class=placement.by_class, pack_limit=placement.pack_limit)
     rows = profiles.rows_of(workload.model)
     _fill(state, workload, rows, policy.oracle)
@@ -78,9 +103,11 @@ def prepare(
         apart=np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
+        links=_links(workload, setting, slots),
+        circuits=new_circuits(fabric if placement.rewires else None),
     )
     if policy.allot is not None:
-        policy = _bind(policy, workload, setting)
+        policy = _bind(policy, workload, placement, setting, cluster.total)
     return Engine(state, options, policy, placement, setting.seed), world
 
 
@@ -101,13 +128,21 @@ def _costs(rows: NDArray[np.int32], workers: NDArray[np.int32], cost: float | No
     return profiles.column("save_s")[rows], profiles.resume_s(rows, workers)
 
 
-def _bind(policy: Policy, workload: Workload, setting: Setting) -> Policy:
-    """Give an elastic policy the loss curves that the jobs report, and how models scale."""
+def _bind(policy: Policy, workload: Workload, placement: Placement, setting: Setting, total: int) -> Policy:
+    """Give an elastic policy the loss curves that the jobs report, and how models scale; sizes that no slice has are rounded down."""
     from dataclasses import replace
 
     allot: Any = policy.allot
     curves = LossCurves(workload.duration_s, setting.seed)
-    return replace(policy, allot=lambda state, now: allot(state, now, curves.reported, profiles.column("scaling")))
+    sizes = np.arange(total + 1, dtype=np.int32)
+    never = never_isolated(sizes, setting.network.fabric, placement)
+    fits = np.maximum.accumulate(np.where(never, 0, sizes))
+
+    def bound(state: State, now: float) -> dict[int, int]:
+        given: dict[int, int] = allot(state, now, curves.reported, profiles.column("scaling"))
+        return {j: int(fits[gpus]) for j, gpus in given.items()}
+
+    return replace(policy, allot=bound)
 
 
 def simulate_run(
@@ -168,6 +203,9 @@ def simulate_run(
         float(world.clock[2]),
         float(world.clock[3]),
         perf_counter() - began,
+        int(world.circuits.tally[MOVED]),
+        float(world.clock[4]),
+        int(engine._out.tally[UNDECIDED]),
     )
 
 

@@ -16,6 +16,8 @@ from headway.core.ledger import nodes_held
 from headway.core.record import set_rate
 from headway.core.state import TIMER, State
 from headway.core.timers import pop, push
+from headway.sim.contention import RULE, Links, begin_sending, end_sending, met_of, no_links, slowed
+from headway.sim.rewiring import LEAVES, SWITCHING_S, Circuits, new_circuits, set_up, take_down
 
 TRUTH: Final = np.dtype(
     [
@@ -39,8 +41,12 @@ class World(NamedTuple):
     heap: NDArray[Any]
     speed: NDArray[np.float64]  # by model and GPUs: of elastic jobs
     together: NDArray[np.float64]  # by two models: speed of the first when packed with the second
-    clock: NDArray[np.float64]  # now, when to wake, seconds lost to preemption, GPU-seconds held
+    clock: NDArray[
+        np.float64
+    ]  # now, when to wake, seconds lost to preemption, GPU-seconds held, seconds lost to moved circuits
     tally: NDArray[np.int64]
+    links: Links
+    circuits: Circuits
 
 
 def new_world(
@@ -52,6 +58,8 @@ def new_world(
     apart: NDArray[np.float64] | float = 1.0,
     speed: NDArray[np.float64] | None = None,
     together: NDArray[np.float64] | None = None,
+    links: Links | None = None,
+    circuits: Circuits | None = None,
 ) -> World:
     """A world of jobs with these durations."""
     truth = np.zeros(len(duration_s), TRUTH)
@@ -62,8 +70,10 @@ def new_world(
         np.zeros(8 * seats + 64, TIMER),
         np.ones((1, 1)) if speed is None else speed,
         np.ones((1, 1)) if together is None else together,
-        np.array([0.0, np.inf, 0.0, 0.0]),
+        np.array([0.0, np.inf, 0.0, 0.0, 0.0]),
         np.zeros(5, np.int64),
+        no_links() if links is None else links,
+        new_circuits(None) if circuits is None else circuits,
     )
 
 
@@ -133,15 +143,17 @@ def next_fact(world: World, now: float) -> tuple[int, int]:
 
 
 @jit
-def _rate(state: State, world: World, job: Any, truth: Any) -> float:
+def _rate(state: State, world: World, j: int) -> float:
     """The speed of a job where it is and beside whom it is."""
-    rate = 1.0
+    job, truth, rate = state.jobs[j], world.truth[j], 1.0
     if job.gpus != job.asked:
         rate = world.speed[job.model, job.gpus] / world.speed[job.model, job.asked]
     if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.gpus]:
         rate *= truth.apart
     if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
         rate *= world.together[job.model, state.jobs[job.partner].model]
+    if world.links.ints[RULE] >= 0:
+        rate *= slowed(world.links, j)
     return rate
 
 
@@ -155,7 +167,7 @@ def _advance(truth: Any, job: Any, now: float) -> None:
 def _retime(state: State, world: World, j: int, now: float) -> None:
     """A running job's speed may have changed: work out when it ends now."""
     job, truth = state.jobs[j], world.truth[j]
-    rate = _rate(state, world, job, truth)
+    rate = _rate(state, world, j)
     _advance(truth, job, now)
     if rate != job.rate:
         set_rate(job, now, rate)
@@ -164,11 +176,34 @@ def _retime(state: State, world: World, j: int, now: float) -> None:
 
 
 @jit
+def _retime_met(state: State, world: World, count: int, now: float) -> None:
+    """The first `count` jobs that `met_of` lists share links with one that came or went."""
+    for i in range(count):
+        j = met_of(world.links)[i]
+        if state.jobs[j].state == RUNNING and _rate(state, world, j) != state.jobs[j].rate:
+            _retime(state, world, j, now)
+
+
+@jit
+def _rewire(state: State, world: World, j: int, now: float) -> None:
+    """Set up the circuits of a job that starts; owners of circuits that move for it stand still meanwhile."""
+    moves = set_up(state, world.circuits, j)
+    for i in range(len(moves)):
+        owner = moves[i, 0]
+        if state.jobs[owner].state == RUNNING:
+            world.truth[owner].left += SWITCHING_S * state.jobs[owner].rate
+            world.clock[4] += SWITCHING_S
+            _retime(state, world, owner, now)
+
+
+@jit
 def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
     """Carry out an action that has been recorded. True: the job has started at once."""
     job, truth = state.jobs[j], world.truth[j]
     if kind == START or kind == PACK:
         truth.stamp += 1
+        if world.circuits.tally[LEAVES] > 0:
+            _rewire(state, world, j, now)
         if job.attempt == 1 or truth.resume == 0.0:
             return True
         world.clock[2] += truth.resume
@@ -178,6 +213,8 @@ def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
         truth.stamp += 1
         world.clock[2] += truth.save
         _expect(world, now + truth.save, STOPPED, j)
+        if world.links.ints[RULE] >= 0:
+            _retime_met(state, world, end_sending(world.links, j), now)
         if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
             _retime(state, world, job.partner, now)
     return False
@@ -187,6 +224,11 @@ def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
 def learn(state: State, world: World, kind: int, j: int, partner: int, now: float) -> None:
     """What a recorded fact about job j means for the world; `partner` is who shared its GPUs before."""
     world.tally[FACTS] += 1
+    if world.circuits.tally[LEAVES] > 0 and (kind == ENDED or kind == STOPPED):
+        take_down(world.circuits, j)
+    if world.links.ints[RULE] >= 0 and (kind == ENDED or kind == STARTED):
+        met = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
+        _retime_met(state, world, met, now)
     if kind == STARTED:
         world.truth[j].timed = now
         _retime(state, world, j, now)
