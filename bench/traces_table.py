@@ -139,7 +139,7 @@ def document(found: dict[str, dict[str, float] | None], limit_s: float) -> str:
         "",
         f"## Samples of {SAMPLE:,} jobs on {SAMPLE_CLUSTER} at load {SAMPLE_LOAD}, all policies",
         "",
-        "The gaps between submissions are scaled to that load (`--sample`, `--load`, seed 0), and jobs larger than the cluster are left out.",
+        "The gaps between submissions are scaled to that load (`--sample`, `--load`, seed 0), larger jobs are left out.",
         "Compare policies within a column, not with the table above.",
         "",
         *table(whole, (*FAST, *SLOW), sampled=True),

@@ -1,0 +1,107 @@
+"""`headway.simulate` and `headway.compare` as a notebook uses them."""
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+import headway
+from headway.core.errors import BadInput, HeadwayError
+
+TRACE = "synthetic:tiresias-480?jobs=40"
+
+
+@pytest.fixture(scope="module")
+def result():
+    return headway.simulate(TRACE, "15x4", "tiresias-l")
+
+
+def test_jobs_are_a_table_of_columns(result):
+    assert list(result.jobs)[:3] == ["job_id", "user", "gpus"]
+    assert result.jobs["jct_s"].mean() == pytest.approx(result.summary["jct_s"]["mean"])
+    assert result.jobs.rows == 40
+
+
+def test_jobs_as_arrow(result):
+    pytest.importorskip("pyarrow")
+    table = result.jobs.to_arrow()
+    assert table.num_rows == 40
+    assert table["jct_s"].to_pylist() == result.jobs["jct_s"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("library", "call"), [("pandas", "to_pandas"), ("polars", "to_polars"), ("pyarrow", "to_arrow")]
+)
+def test_a_missing_library_is_named(result, library, call, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(HeadwayError, match=f"pip install {library}"):
+        getattr(result.jobs, call)()
+
+
+@pytest.mark.parametrize(("library", "call"), [("pandas", "to_pandas"), ("polars", "to_polars")])
+def test_data_frames(result, library, call):
+    if importlib.util.find_spec(library) is None:
+        pytest.skip(f"SKIPPED: {library} is not installed")
+    frame = getattr(result.jobs, call)()
+    assert list(frame.columns) == list(result.jobs)
+    assert float(frame["jct_s"].mean()) == pytest.approx(result.summary["jct_s"]["mean"])
+
+
+def test_tables_load_nothing_until_asked(result):
+    assert "pandas" not in sys.modules
+    assert "polars" not in sys.modules
+
+
+def test_results_show_themselves_in_notebooks(result):
+    assert "tiresias-l" in result._repr_html_()
+    assert "more rows" in result.jobs._repr_html_()
+    assert "mean JCT" in repr(result)
+
+
+def test_a_result_without_journal_can_still_be_reported(result, tmp_path):
+    assert not len(result.run.entries)
+    result.report(tmp_path / "report.html")
+    assert "tiresias-l" in (tmp_path / "report.html").read_text()
+    assert np.array_equal(result.with_journal().run.jobs["end"], result.run.jobs["end"])
+
+
+def test_a_comparison_is_a_list_of_results():
+    found = headway.compare(TRACE, "15x4", ["fifo", "srtf", "las"])
+    assert [r.summary["policy"] for r in found] == ["fifo", "srtf", "las"]
+    assert len(found) == 3
+    assert found[-1].summary["policy"] == "las"
+    assert [r.summary["policy"] for r in found[1:]] == ["srtf", "las"]
+    assert found.seeds == 1
+
+
+def test_seeds_draw_synthetic_traces_anew_and_pair_the_ratios():
+    found = headway.compare(TRACE, "15x4", ["fifo", "fifo", "srtf"], seeds=3)
+    assert found.seeds == 3
+    first, same, other = found.over_seeds()
+    assert len(set(first["jct_mean_s"])) == 3
+    assert same["ratio"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert other["ratio"]["low"] <= other["ratio"]["mean"] <= other["ratio"]["high"]
+    assert first["jct_mean_s"][1] == headway.simulate(f"{TRACE}&seed=1", "15x4", "fifo").summary["jct_s"]["mean"]
+
+
+def test_seeds_of_a_file_that_nothing_is_drawn_from_say_so(tmp_path):
+    file = tmp_path / "jobs.csv"
+    file.write_text("job_id,submit_s,gpus,duration_s\na,0,1,10\nb,1,1,10\n")
+    study = headway.compare(str(file), "1x1", ["fifo"], seeds=2).study()
+    assert any("nothing in this study is drawn at random" in note for note in study.notes)
+
+
+def test_no_seeds_are_refused():
+    with pytest.raises(BadInput, match="at least one"):
+        headway.compare(TRACE, "15x4", ["fifo"], seeds=0)
+
+
+def test_an_own_policy_as_an_object():
+    class Widest:
+        def key(self, job, now, options):
+            return -job.gpus, job.submit
+
+    found = headway.compare(TRACE, "15x4", ["fifo", Widest()])
+    assert found[1].summary["policy"] == "Widest"
+    assert found[1].summary["finished"] == 40
