@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, HTTPException, Path, Request
+from fastapi import Depends, HTTPException, Path, Request, Security
 from fastapi.security import HTTPBearer
 
 from headway.live.auth import Caller, Scope
@@ -18,10 +18,10 @@ bearer = HTTPBearer(
 JobId = Annotated[int, Path(ge=1, le=2**53, description="The job's number.")]
 
 
-def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request], Awaitable[Caller]]:
+def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request, Any], Awaitable[Caller]]:
     """A dependency: the caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
 
-    async def check(request: Request) -> Caller:
+    async def check(request: Request, _: Annotated[Any, Security(bearer)]) -> Caller:
         caller: Caller = request.state.caller
         if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
             return caller

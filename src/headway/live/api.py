@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Query, Request, Security
+from fastapi import FastAPI, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway import __version__
 from headway.core.errors import BadInput, HeadwayError
 from headway.live import api_cluster, streams
-from headway.live.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Reader, Reporter, Submitter, bearer, seen
+from headway.live.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Reader, Reporter, Submitter, seen
 from headway.live.auth import Caller, Tokens
 from headway.live.errors import JournalFailed, NotFound, WrongState
 from headway.live.gate import RATE_PER_S, App, Gate
@@ -75,7 +75,6 @@ def make_api(
         # The interactive pages load scripts from elsewhere; the description itself is at /openapi.json.
         docs_url=None,
         redoc_url=None,
-        dependencies=[Security(bearer)],
         responses={422: {"model": Refusal, "description": "A field is wrong; says which and what would be right."}},
     )
     api.state.manager = manager
@@ -99,7 +98,8 @@ def _handle_errors(api: FastAPI) -> None:
         parts = []
         for each in error.errors():
             where = ".".join(str(part) for part in each["loc"] if part not in {"body", "query", "path", "header"})
-            parts.append(f"{where}: {each['msg']}" if where else str(each["msg"]))
+            words = str(each["msg"]).removeprefix("Value error, ")
+            parts.append(f"{where}: {words}" if where else words)
         return answer(422, "; ".join(parts).encode("utf-8", "replace").decode())
 
     statuses = {NotFound: 404, WrongState: 409, JournalFailed: 503, BadInput: 422, HeadwayError: 400}
