@@ -137,7 +137,8 @@ def test_a_job_that_ignores_the_signal_is_killed_after_its_grace(serve: Callable
     manager = serve()
     job = one(manager, run="trap '' TERM; echo ready; while true; do sleep 0.05; done", preemption={"grace": "300ms"})
     until(manager, job, "RUNNING")
-    while "ready" not in log(manager, job):
+    end = time.monotonic() + 30
+    while "ready" not in log(manager, job) and time.monotonic() < end:
         time.sleep(0.02)
     manager.cancel(job)
     view = until(manager, job)

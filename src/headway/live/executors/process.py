@@ -38,7 +38,6 @@ LOST = "its supervising process was killed, or the machine went down"
 @dataclass(slots=True)
 class _Watched:
     folder: Path
-    process: subprocess.Popen[bytes] | None = None  # None: adopted
     started: bool = False
     stop: tuple[str, float] | None = None  # asked for, but not delivered yet
     reported: int = 0  # when the job's own report changed last
@@ -63,7 +62,7 @@ class ProcessExecutor:
     def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
         self.runs, self.fifo, self.poll_s = data.resolve() / "runs", data.resolve() / "notify", poll_s
         self._watched: dict[tuple[int, int], _Watched] = {}
-        self._leaving: list[subprocess.Popen[bytes]] = []
+        self._starter: subprocess.Popen[bytes] | None = None
         self._reports: deque[Report] = deque()
         self._lock = threading.RLock()
         self._wake: Callable[[], None] = lambda: None
@@ -81,6 +80,7 @@ class ProcessExecutor:
         self._wake = wake
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._start_starter()
         self._thread = threading.Thread(target=self._listen, name="executor", daemon=True)
         self._thread.start()
 
@@ -93,7 +93,8 @@ class ProcessExecutor:
                 self.adopt(*key)
                 return
             try:
-                self._watched[key] = _Watched(folder, self._spawn(launch, folder))
+                self._spawn(launch, folder)
+                self._watched[key] = _Watched(folder)
             except BadInput as error:
                 self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
             except OSError as error:
@@ -134,6 +135,9 @@ class ProcessExecutor:
             os.write(self._ear, b"\n")
             self._thread.join()
             os.close(self._ear)
+        if self._starter:
+            self._mouth.close()
+            self._starter.wait()
 
     def folder(self, job: int, attempt: int) -> Path:
         """Where everything about an attempt lies."""
@@ -141,7 +145,7 @@ class ProcessExecutor:
 
     # ---- starting and stopping
 
-    def _spawn(self, launch: Launch, folder: Path) -> subprocess.Popen[bytes]:
+    def _spawn(self, launch: Launch, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for above in (folder, folder.parent):
             above.chmod(0o711)  # other users pass through to what is theirs, and see no more
@@ -156,22 +160,33 @@ class ProcessExecutor:
             os.write(handle, json.dumps(content).encode())
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(aside, folder / "launch.json")
-            # The shim is born with its signals blocked: one that comes early waits for it.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGCHLD))
-            try:
-                return subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(SHIM), str(folder), str(self.fifo), str(handle)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd="/",
-                    start_new_session=True,
-                    pass_fds=(handle,),
-                )
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            self._starter_socket(str(folder), handle)
         finally:
             os.close(handle)
+
+    def _starter_socket(self, folder: str, handle: int) -> None:
+        """Hand an attempt and its lock to the starter; one that has died is replaced."""
+        for _ in range(2):
+            if self._starter is None or self._starter.poll() is not None:
+                self._start_starter()
+            try:
+                socket.send_fds(self._mouth, [folder.encode()], [handle])
+                return
+            except OSError:
+                self._starter = None
+        raise OSError("the starter of processes does not answer")
+
+    def _start_starter(self) -> None:
+        self._mouth, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._starter = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(SHIM), str(self.fifo)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
 
     def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
         who = account(launch.user)
@@ -206,13 +221,10 @@ class ProcessExecutor:
         name, grace_s = watched.stop
         write(str(watched.folder), "stop.json", {"signal": name, "grace_s": grace_s})
         os.chmod(watched.folder / "stop.json", 0o644)  # the job looks for it too (headway.runtime.should_stop)
-        if watched.process is not None:
-            pid: int | None = watched.process.pid if watched.process.poll() is None else None
-        else:
-            shim = read(str(watched.folder), "shim.json") or {}
-            pid = shim.get("pid")
-            if pid is not None and started_ticks(pid) != shim.get("start"):
-                pid = None
+        shim = read(str(watched.folder), "shim.json") or {}
+        pid = shim.get("pid")
+        if pid is not None and started_ticks(pid) != shim.get("start"):
+            pid = None  # that number belongs to someone else by now
         if pid is not None:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGTERM)
@@ -233,7 +245,6 @@ class ProcessExecutor:
             with self._lock:
                 for key in called or list(self._watched):
                     self._look(key)
-                self._leaving = [process for process in self._leaving if process.poll() is None]
 
     def _look(self, key: tuple[int, int]) -> None:
         """See how an attempt is, and report what is new."""
@@ -255,7 +266,7 @@ class ProcessExecutor:
             if progress:
                 self._tell(Report(PROGRESSED, *key, progress=progress))
             return
-        self._forget(key, watched)
+        self._forget(key)
         if ended is None:
             self._sweep(folder)
             self._tell(Report(ENDED, *key, lost=True, never_ran=not ran, message=LOST, progress=progress))
@@ -303,11 +314,9 @@ class ProcessExecutor:
             except (OSError, ValueError):
                 return None
 
-    def _forget(self, key: tuple[int, int], watched: _Watched) -> None:
+    def _forget(self, key: tuple[int, int]) -> None:
         del self._watched[key]
         self._ports.pop(key, None)
-        if watched.process is not None and watched.process.poll() is None:
-            self._leaving.append(watched.process)
 
     def _tell(self, report: Report) -> None:
         self._reports.append(report)

@@ -1,7 +1,7 @@
 """The shim: starts the ranks of one attempt, watches over them, and writes down how they ended. It outlives the manager.
 
-Run by the process executor as `python -I -S shim.py FOLDER FIFO LOCK`, with the lock of the attempt held by an inherited descriptor: as
-long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only, for a quick start. Its files:
+One starter process (`python -I -S shim.py FIFO`) forks a shim for each attempt. The lock of the attempt passes to the shim with an open
+descriptor: as long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only. Its files:
 launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), exit.json (flushed to disk).
 """
 
@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
 KILL_PAUSE_S = 0.01
 DISK_RETRY_S = 0.5
+MOST_PATH = 4096
 SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
 COMMAND_NOT_FOUND = 127  # as shells have it
 MINE = (signal.SIGCHLD, signal.SIGTERM)
@@ -243,13 +245,40 @@ class Shim:
         self.tell("ended")
 
 
+def begin(folder: str, fifo: str, lock: int) -> NoReturn:
+    """In a fresh process: take over one attempt, and end with it."""
+    code = 1
+    try:
+        os.setsid()
+        os.dup2(
+            os.open("/dev/null", os.O_RDWR), 0
+        )  # in place of the manager's socket, so that no pipe becomes number 0
+        os.set_inheritable(lock, False)  # the lock is the shim's alone: what a rank leaves behind must not hold it
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        prctl(SET_CHILD_SUBREAPER, 1)
+        Shim(folder, fifo).run()
+        code = 0
+    finally:
+        os._exit(code)
+
+
 def main() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, MINE)
-    os.set_inheritable(
-        int(sys.argv[3]), False
-    )  # the lock is the shim's alone: what a rank leaves behind must not hold it
-    prctl(SET_CHILD_SUBREAPER, 1)
-    Shim(sys.argv[1], sys.argv[2]).run()
+    """The starter: forks a shim for every attempt that the manager names, so that a start costs a fork and not a new interpreter.
+
+    Standard input is a socket of the manager's; a message is the attempt's folder and, with it, the descriptor that holds its lock.
+    """
+    fifo = sys.argv[1]
+    signal.pthread_sigmask(signal.SIG_BLOCK, MINE)  # one that comes early waits for the shim
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # shims that end are reaped by the system
+    manager = socket.socket(fileno=0)
+    while True:
+        message, handles, _, _ = socket.recv_fds(manager, MOST_PATH, 1)
+        if not message:
+            return  # the manager is gone; shims go on
+        if os.fork() == 0:
+            manager.detach()
+            begin(message.decode(), fifo, handles[0])
+        os.close(handles[0])
 
 
 if __name__ == "__main__":
