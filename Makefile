@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: run test test-long lint types bench clean
+.PHONY: run test test-long system warm lint types bench clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -11,13 +11,27 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 run: $(STAMP)
-	$(BIN)/headway compare synthetic:tiresias-480 --cluster 15x4 --policies fifo,best-effort,srtf,gandiva,tiresias-l,tiresias-g
+	$(BIN)/headway demo
 
-test: $(STAMP)
+test: $(STAMP) system warm
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-long: $(STAMP)
+test-long: $(STAMP) system warm
 	HEADWAY_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# A browser (pictures of reports) and iproute2 (routes in a real kernel), where they may be installed; the tests that need them are
+# skipped loudly without them.
+system:
+	@if ! (command -v chromium && command -v ip) >/dev/null 2>&1; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium iproute2 >/dev/null \
+	      || echo "system packages could not be installed: tests that need them are skipped"; \
+	  else echo "no chromium or iproute2, and no right to install them: tests that need them are skipped"; fi; fi
+
+# Compile the engine once, before several processes would at the same time.
+warm: $(STAMP)
+	$(BIN)/headway compare 'synthetic:tiresias-480?jobs=12' --cluster 8x8 \
+	  --policies fifo,best-effort,sjf,srtf,srsf,las,2d-las,tiresias-l,gittins,tiresias-g,gandiva,optimus
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
