@@ -19,7 +19,15 @@ ClusterOption = Annotated[
     str, typer.Option("--cluster", help="Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.")
 ]
 PlacementOption = Annotated[str, typer.Option("--placement", help="Where jobs run; see `headway policies`.")]
-NetworkOption = Annotated[str, typer.Option("--network", help="ideal, ecmp, balanced, source or isolated.")]
+NetworkOption = Annotated[
+    str, typer.Option("--network", help="ideal, ecmp, balanced, source, or isolated (with a vclos placement).")
+]
+FabricOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fabric", help="The cluster's network: a preset such as vclos-512 or YAML; default: by the cluster's name."
+    ),
+]
 CollectiveOption = Annotated[str, typer.Option("--collective", help="none, baseline, themis or best.")]
 CostOption = Annotated[str, typer.Option("--preemption-cost", help="none, a time such as 30s, or model.")]
 SlowdownOption = Annotated[str, typer.Option("--slowdown", help="none or model: spreading skewed models slows them.")]
@@ -48,6 +56,7 @@ def simulate(
     policy: Annotated[str, typer.Option("--policy", help="When jobs run; see `headway policies`.")] = "tiresias-l",
     placement: PlacementOption = "consolidated",
     network: NetworkOption = "ideal",
+    fabric: FabricOption = None,
     collective: CollectiveOption = "none",
     preemption_cost: CostOption = "none",
     slowdown: SlowdownOption = "none",
@@ -78,6 +87,7 @@ def simulate(
             policy,
             placement=placement,
             network=network,
+            fabric=fabric,
             collective=collective,
             preemption_cost=preemption_cost,
             slowdown=slowdown,
@@ -112,6 +122,7 @@ def compare(
     policies: Annotated[str, typer.Option("--policies", help="Names with commas between, the first is the measure.")],
     placement: PlacementOption = "consolidated",
     network: NetworkOption = "ideal",
+    fabric: FabricOption = None,
     collective: CollectiveOption = "none",
     preemption_cost: CostOption = "none",
     slowdown: SlowdownOption = "none",
@@ -150,6 +161,7 @@ def compare(
             names,
             placement=placement,
             network=network,
+            fabric=fabric,
             collective=collective,
             preemption_cost=preemption_cost,
             slowdown=slowdown,

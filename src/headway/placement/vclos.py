@@ -55,7 +55,7 @@ def _with_fallback(name: str) -> Any:
     """The placement kernel of one search. It calls back into Python only where the search was undecided."""
     find = find_padded if name == "vclos-padded" else find_slice
 
-    def solve(free: Any, leaf_of: Any, masks: Any, gpus: int, widest: int, chosen: Any, counts: Any, links: Any) -> int:
+    def solve(free: Any, leaf_of: Any, masks: Any, gpus: Any, widest: Any, chosen: Any, counts: Any, links: Any) -> int:
         from headway.network.fallback import solve_slice  # SciPy takes a while to import, and is rarely needed
 
         _, _, servers, each, taken = solve_slice(name, free, leaf_of, masks, gpus, ANY_BLOCK, widest)

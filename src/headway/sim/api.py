@@ -1,6 +1,7 @@
 """From names to results: what the command line, notebooks and sweeps call."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,10 +10,12 @@ from headway.core import spec as specs
 from headway.core import units
 from headway.core.cluster import Cluster
 from headway.core.errors import BadInput, unknown
+from headway.network.fabric import Fabric
 from headway.placement.load import find_placement
 from headway.policies.load import find_policy
 from headway.sim import metrics
 from headway.sim.clusters import cluster as find_cluster
+from headway.sim.fabrics import find_network, only_isolable
 from headway.sim.results import Comparison, Result
 from headway.sim.run import Setting, impossible, simulate_run
 from headway.sim.shape import Shape
@@ -22,7 +25,6 @@ from headway.sim.workload import Workload
 
 __all__ = ["Comparison", "Result", "Watcher", "compare", "simulate"]
 
-NETWORKS = ("ideal",)
 COLLECTIVES = ("none",)
 
 
@@ -65,6 +67,7 @@ def simulate(
     *,
     placement: Any = "consolidated",
     network: str = "ideal",
+    fabric: str | Fabric | None = None,
     collective: str = "none",
     preemption_cost: str = "none",
     slowdown: str = "none",
@@ -76,16 +79,16 @@ def simulate(
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Simulate a trace on a cluster: ``headway.simulate("jobs.csv", "15x4", "tiresias-l").summary["jct_s"]["mean"]``."""
-    if network not in NETWORKS:
-        raise unknown("network", network, NETWORKS)
     if collective not in COLLECTIVES:
         raise unknown("collective", collective, COLLECTIVES)
     found_policy, found_placement = find_policy(policy), find_placement(placement)
     setting = read_setting(preemption_cost, slowdown, min_runtime, seed)
     found_cluster = find_cluster(cluster) if isinstance(cluster, str) else cluster
+    setting = replace(setting, network=find_network(network, fabric, found_cluster, found_placement))
     whole = load(trace) if isinstance(trace, str) else trace
     shaped = shape.apply(whole, found_cluster, seed) if shape else whole
     workload, left_out = fitting(shaped, found_cluster, skip_impossible)
+    workload, never = only_isolable(workload, setting.network, found_placement, skip_impossible)
     run = simulate_run(
         workload,
         found_cluster,
@@ -95,7 +98,7 @@ def simulate(
         keep_journal=keep_journal,
         progress=progress,
     )
-    return Result(run, metrics.summary(run, network, collective), left_out)
+    return Result(run, metrics.summary(run, network, collective), left_out + never)
 
 
 class Watcher(Protocol):

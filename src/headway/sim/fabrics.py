@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 from headway.core.cluster import Cluster
 from headway.core.errors import BadInput, unknown
 from headway.core.protocols import Placement
+from headway.network.circuits import NO_ROOM, plan_ports
 from headway.network.fabric import Fabric
 from headway.network.fabric_file import load_fabric
 from headway.network.presets import PRESETS
-from headway.network.slices import can_ever_fit, possible_sizes
+from headway.network.slices import can_ever_fit
+from headway.sim.clusters import PRESETS as CLUSTERS
+from headway.sim.workload import Workload
 
 NETWORKS = ("ideal", "ecmp", "balanced", "source", "isolated")
 SHARED = ("ecmp", "balanced", "source")  # jobs slow each other down on links that they share
@@ -55,7 +58,7 @@ def _of_cluster(cluster: Cluster, placement: Placement) -> Fabric:
     """The fabric of a cluster's name; for a placement that rewires, its version with optical switches."""
     name = f"ocs-{cluster.name}" if placement.rewires and not cluster.name.startswith("ocs-") else cluster.name
     if name not in PRESETS:
-        sizes = ", ".join(preset for preset in PRESETS if not preset.startswith("ocs-"))
+        sizes = ", ".join(preset for preset in PRESETS if preset in CLUSTERS)
         raise BadInput(f"cluster {cluster.name} has no fabric: name one with --fabric, or take a cluster of {sizes}")
     return PRESETS[name]()
 
@@ -106,17 +109,45 @@ def never_isolated(gpus: NDArray[np.int32], fabric: Fabric | None, placement: Pl
 
 
 def _fits(fabric: Fabric, gpus: int) -> bool:
-    if fabric.ocs and gpus <= fabric.uplinks * fabric.ocs.spine_fibres:
-        return gpus <= fabric.gpus  # one spine takes any split over the leaves
-    return can_ever_fit(fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus)
+    """Whether an empty fabric holds a slice of so many GPUs."""
+    if fabric.ocs is None:
+        return can_ever_fit(fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus)
+    on_leaf = np.bincount(fabric.leaf_of_gpu, minlength=fabric.leaves)
+    if gpus <= on_leaf.max():
+        return True
+    fibres = np.full(fabric.leaves, fabric.uplinks)
+    ports = np.full(fabric.spines, fabric.uplinks * fabric.ocs.spine_fibres)
+    room = np.empty(fabric.leaves, np.int64), np.empty(fabric.leaves, np.int64), np.empty(64, np.int64)
+    return int(plan_ports(on_leaf, fibres, ports, gpus, 0, *room)[0]) != NO_ROOM
+
+
+def only_isolable(
+    workload: Workload, network: Network, placement: Placement, skip_impossible: bool
+) -> tuple[Workload, int]:
+    """The jobs that a slice can hold. Others are refused with the nearest sizes, or left out and counted."""
+    never = never_isolated(workload.gpus, network.fabric, placement)
+    count = int(never.sum())
+    if not count or network.fabric is None:
+        return workload, 0
+    first = int(np.argmax(never))
+    if count == len(workload) or not skip_impossible:
+        raise BadInput(
+            f"{workload.name}: {count} of {len(workload)} jobs fit no slice; job {workload.job_id[first]}: "
+            f"{why_never(int(workload.gpus[first]), network.fabric, placement)}; leave such jobs out with --skip-impossible"
+        )
+    return workload.take(~never), count
 
 
 def why_never(gpus: int, fabric: Fabric, placement: Placement) -> str:
     """Why a size can never be isolated, and the nearest that can."""
-    below, above = possible_sizes(fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus)
+    below = next((size for size in range(gpus - 1, 0, -1) if _fits(fabric, size)), 0)
+    above = next((size for size in range(gpus + 1, fabric.gpus + 1) if _fits(fabric, size)), 0)
     near = " or ".join(str(size) for size in (below, above) if size)
     most = min(fabric.gpus_per_leaf, fabric.uplinks)
+    shape = f"no m <= {fabric.groups} leaves and n <= {most} with m*n = {gpus}"
+    if fabric.ocs:
+        shape = f"no P that divides {gpus} with {gpus}/P free ports for each of P classes of ranks"
     return (
-        f"{gpus} GPUs can never be isolated by {placement.name} on {fabric.name}: no m <= {fabric.groups} leaves and "
-        f"n <= {most} with m*n = {gpus}; the nearest sizes that fit are {near}"
+        f"{gpus} GPUs can never be isolated by {placement.name} on {fabric.name}: {shape}; "
+        f"the nearest sizes that fit are {near}"
     )

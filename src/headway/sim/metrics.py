@@ -37,6 +37,10 @@ def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[
     """The figures of a run, as `simulate --json` prints them."""
     jobs = run.jobs
     makespan = float(jobs["end"].max() - jobs["submit"].min())
+    used = run.setting.network.fabric
+    fabric = (
+        {} if used is None else {"fabric": used.name, "circuits_moved": run.circuits_moved, "undecided": run.undecided}
+    )
     return {
         "policy": run.policy.name,
         "placement": run.placement.name,
@@ -55,6 +59,7 @@ def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[
         "preemption_cost_s": run.preemption_cost_s,
         "events": run.events,
         "wall_s": run.wall_s,
+        **fabric,
     }
 
 

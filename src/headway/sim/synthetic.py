@@ -108,6 +108,28 @@ def from_published(published: fitted.Published, options: Mapping[str, str]) -> W
     )
 
 
+# Han et al., arXiv 2308.05692 (vClos), evaluation: durations between these, exponential gaps, sizes as Helios; log-uniform is ours.
+VCLOS_S = (1e3, 1e5)
+VCLOS_JOBS = 5000
+
+
+def vclos(options: Mapping[str, str]) -> Workload:
+    """The workload of vClos's evaluation."""
+    jobs = job_count(options, VCLOS_JOBS)
+    rng = generator(options)
+    gpus = fitted.sizes(fitted.HELIOS, jobs, rng)
+    duration_s = log_uniform(rng, VCLOS_S, jobs)
+    submit_s = np.cumsum(rng.exponential(gap_s(options, fitted.HELIOS.gap_s), jobs))
+    return workload(
+        "vclos",
+        np.round(submit_s - submit_s[0], 3),
+        gpus,
+        duration_s,
+        job_id=numbers(jobs),
+        caveats=("made up: sizes as published for Helios (at most 160 GPUs), durations log-uniform, all independent",),
+    )
+
+
 def job_count(options: Mapping[str, str], default: int) -> int:
     """How many jobs to make."""
     jobs = specs.whole(options, "jobs", default, least=1)
@@ -153,5 +175,6 @@ def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: in
 MAKERS: dict[str, tuple[Callable[[Mapping[str, str]], Workload], str]] = {
     "tiresias-480": (tiresias_480, "tiresias-testbed"),
     "philly": (partial(from_published, fitted.PHILLY), fitted.PHILLY.cluster),
+    "vclos": (vclos, "vclos-512"),
     "helios": (partial(from_published, fitted.HELIOS), fitted.HELIOS.cluster),
 }
