@@ -18,16 +18,26 @@ bearer = HTTPBearer(
 JobId = Annotated[int, Path(ge=1, le=2**53, description="The job's number.")]
 
 
+def allowed(request: Request, scope: Scope, own_job: bool) -> Caller:
+    """The caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
+    caller: Caller = request.state.caller
+    if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
+        return caller
+    raise HTTPException(403, f"this token allows {caller.scope}: this request needs {scope}")
+
+
 def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request, Any], Awaitable[Caller]]:
-    """A dependency: the caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
+    """The same as a dependency of a route."""
 
     async def check(request: Request, _: Annotated[Any, Security(bearer)]) -> Caller:
-        caller: Caller = request.state.caller
-        if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
-            return caller
-        raise HTTPException(403, f"this token allows {caller.scope}: this request needs {scope}")
+        return allowed(request, scope, own_job)
 
     return check
+
+
+def submitter(request: Request) -> Caller:
+    """The caller of a route that submits."""
+    return allowed(request, Scope.SUBMIT, False)
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]

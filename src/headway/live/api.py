@@ -8,15 +8,16 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Query, Request
+from fastapi import FastAPI, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headway import __version__
 from headway.core.errors import BadInput, HeadwayError
 from headway.live import api_cluster, streams
-from headway.live.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Reader, Reporter, Submitter, seen
+from headway.live.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Reader, Reporter, Submitter, seen, submitter
 from headway.live.auth import Caller, Tokens
 from headway.live.errors import JournalFailed, NotFound, WrongState
 from headway.live.gate import RATE_PER_S, App, Gate
@@ -58,6 +59,25 @@ class Refusal(BaseModel):
     """Why a request was refused, in one line."""
 
     detail: str
+
+
+LONGEST_KEY = 200
+SUBMISSION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/JobSpec"}}},
+    },
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+            "description": "The same key never submits twice.",
+        }
+    ],
+    "security": [{"HTTPBearer": []}],
+}
 
 
 def make_api(
@@ -112,18 +132,33 @@ def _handle_errors(api: FastAPI) -> None:
 
 
 def _submission(api: FastAPI, manager: Manager) -> None:
-    @api.post("/v1/jobs", status_code=201, tags=["jobs"], responses=REFUSALS)
-    def submit(
-        spec: JobSpec,
-        caller: Submitter,
-        idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
-    ) -> Submitted:
+    # The one route that thousands of requests a second may ask for: it reads the request itself, which saves half its time, so what
+    # it takes is described by hand.
+    @api.post(
+        "/v1/jobs",
+        status_code=201,
+        tags=["jobs"],
+        responses=REFUSALS,
+        response_model=Submitted,
+        openapi_extra=SUBMISSION,
+    )
+    async def submit(request: Request) -> JSONResponse:
         """Submit a job. It is on disk when this answers; the same key again gives the same jobs, not new ones."""
+        caller = submitter(request)
+        key = request.headers.get("idempotency-key")
+        if key is not None and not 0 < len(key) <= LONGEST_KEY:
+            raise BadInput(f"Idempotency-Key: 1 to {LONGEST_KEY} characters")
+        if not request.headers.get("content-type", "").startswith("application/json"):
+            raise BadInput("Content-Type: a job is sent as application/json")
+        try:
+            spec = JobSpec.model_validate_json(await request.body())
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_input=False)) from None
         hidden = next((other for other in spec.after if not _own(manager, caller, [other])), None)
         if hidden is not None:
             raise BadInput(f"after: there is no job {hidden}")
-        numbers = manager.submit(spec, caller.user, idempotency_key)
-        return Submitted(job_id=numbers[0], job_ids=numbers)
+        numbers = await run_in_threadpool(manager.submit, spec, caller.user, key)
+        return JSONResponse({"job_id": numbers[0], "job_ids": numbers}, 201)
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
     def dry_run(spec: JobSpec, caller: Submitter) -> dict[str, Any]:
