@@ -1,7 +1,7 @@
 """Fragmentation of a run, as vClos measures it: 1 - sum(U_i / U*_i dt_i) / sum dt_i over the times between events.
 
 U is the number of GPUs held; U* the number held if the waiting jobs were added in order by GPU count alone. The order is that of
-submission; a policy with head-of-line blocking stops at the first that does not fit, others skip it. 0: no GPU was idle for want of a place.
+submission; a policy with head-of-line blocking stops at the first that does not fit, others skip it. 0: no GPU idle for want of a place.
 """
 
 from typing import Any
