@@ -10,6 +10,7 @@ import argparse
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -63,6 +64,7 @@ class Server:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
+        shutil.rmtree(self.data, ignore_errors=True)
 
 
 def connect(url: str) -> http.client.HTTPConnection:
