@@ -24,13 +24,13 @@ from typing import Any
 
 from headway.core.errors import BadInput
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Launch, Report
+from headway.live.executors.progress import read_progress
 from headway.live.executors.render import MASTER_ADDRESS, inherited, render
 from headway.live.executors.shim import read, started_ticks, write
 from headway.live.records import Progress
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
-MOST_REPORT_BYTES = 4096
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
 LOST = "its supervising process was killed, or the machine went down"
 
@@ -298,21 +298,9 @@ class ProcessExecutor:
         return False
 
     def _progress(self, watched: _Watched) -> Progress | None:
-        """What the job wrote about itself since the last look. Its file is not to be trusted."""
-        path = watched.folder / "own" / "report.json"
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return None
-        with open(handle, "rb") as file:
-            changed = os.fstat(handle).st_mtime_ns
-            if changed == watched.reported:
-                return None
-            watched.reported = changed
-            try:
-                return parse_progress(json.loads(file.read(MOST_REPORT_BYTES)))
-            except (OSError, ValueError):
-                return None
+        """What the job wrote about itself since the last look."""
+        found, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
+        return found
 
     def _forget(self, key: tuple[int, int]) -> None:
         del self._watched[key]
@@ -341,19 +329,3 @@ def _marked(mark: bytes) -> list[int]:
                 if mark in file.read().split(b"\0"):
                     found.append(int(name))
     return found
-
-
-def parse_progress(content: Any) -> Progress:
-    """What a job says about itself, with everything dropped that is not what it should be."""
-    if not isinstance(content, dict):
-        raise ValueError("a report is a mapping")
-
-    def whole(name: str) -> int | None:
-        value = content.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
-
-    loss = content.get("loss")
-    number = float(loss) if isinstance(loss, int | float) and not isinstance(loss, bool) else None
-    if number is not None and not abs(number) < 1e300:
-        number = None
-    return Progress(whole("step"), whole("total"), number, whole("checkpointed"))

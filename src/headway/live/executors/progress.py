@@ -1,0 +1,53 @@
+"""What a job wrote about itself (headway.runtime), read with suspicion: the file is the job's own, and the manager may be root."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from headway.live.records import Progress
+
+MOST_BYTES = 4096
+MOST_WHOLE = 2**63
+
+
+def read_progress(path: Path, known_ns: int) -> tuple[Progress | None, int]:
+    """The report if it changed since `known_ns`, and when it did. Neither links nor pipes are followed, and only so much is read."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None, known_ns
+    with open(handle, "rb") as file:
+        changed_ns = os.fstat(handle).st_mtime_ns
+        if changed_ns == known_ns:
+            return None, known_ns
+        try:
+            return parse_progress(json.loads(file.read(MOST_BYTES))), changed_ns
+        except (OSError, ValueError, RecursionError, MemoryError):
+            return None, changed_ns
+
+
+def parse_progress(content: Any) -> Progress:
+    """What a job says about itself, with everything dropped that is not what it should be."""
+    if not isinstance(content, dict):
+        raise ValueError("a report is a mapping")
+    return Progress(
+        _whole(content.get("step")),
+        _whole(content.get("total")),
+        _number(content.get("loss")),
+        _whole(content.get("checkpointed")),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_WHOLE else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

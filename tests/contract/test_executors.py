@@ -1,0 +1,172 @@
+"""What every executor must keep: all ranks or none, reports by attempt, stops that are sure, adoption, and harmless repetition."""
+
+import getpass
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.live.executors import ENDED, PROGRESSED, STARTED, Executor, Launch, Report
+from headway.live.executors.process import ProcessExecutor
+from headway.live.executors.progress import parse_progress
+from headway.live.executors.render import render
+from headway.live.spec import job_spec
+
+EXECUTORS: dict[str, Callable[[Path], Executor]] = {"process": lambda data: ProcessExecutor(data, poll_s=0.1)}
+pytestmark = pytest.mark.xdist_group("live")
+
+
+class Watch:
+    """An executor with what it reported."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor, self.seen, self._woken = executor, [], threading.Event()  # type: ignore[var-annotated]
+        executor.open(self._woken.set)
+
+    def until(self, what: str, job: int, attempt: int = 1) -> Report:
+        """Wait for a report."""
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            self.seen += self.executor.reports()
+            for report in self.seen:
+                if (report.what, report.job, report.attempt) == (what, job, attempt):
+                    return report
+            self._woken.wait(0.1)
+            self._woken.clear()
+        raise AssertionError(f"no {what} of {job}.{attempt} in {self.seen}")
+
+
+@pytest.fixture(params=list(EXECUTORS))
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Watch]]:
+    """Executors on one data folder, one after the other."""
+    made: list[Watch] = []
+
+    def start() -> Watch:
+        if made:
+            made[-1].executor.close()
+        made.append(Watch(EXECUTORS[request.param](tmp_path / "data")))
+        return made[-1]
+
+    yield start
+    for job in range(1, 6):
+        made[-1].executor.stop(job, 1, "SIGTERM", 0.0)
+    time.sleep(0.2)
+    made[-1].executor.close()
+
+
+def launch(run: str, job: int = 1, attempt: int = 1, ranks: int = 1, **spec: object) -> Launch:
+    given = job_spec({"run": run, "resources": {"accelerators": ranks}, "tasks_per_node": "gpu", **spec})
+    return Launch(job, attempt, getpass.getuser(), given, tuple(range(ranks)), ("n0",) * ranks)
+
+
+def test_an_attempt_starts_and_ends_once(make: Callable[[], Watch]) -> None:
+    watch = make()
+    watch.executor.start(launch("echo $RANK; exit 4", ranks=3))
+    watch.executor.start(launch("echo again", ranks=3))  # the same attempt: harmless
+    assert watch.until(ENDED, 1).exit_code == 4
+    time.sleep(0.3)
+    watch.seen += watch.executor.reports()
+    assert [report.what for report in watch.seen if report.what != PROGRESSED] == [STARTED, ENDED]
+    assert watch.executor.logs(1, 1)[0].read_text() == "0\n"
+    assert len(watch.executor.logs(1, 1)) == 3
+
+
+def test_a_gang_starts_whole_or_not_at_all(make: Callable[[], Watch], tmp_path: Path) -> None:
+    watch = make()
+    watch.executor.start(launch(f"touch {tmp_path}/ran.$RANK; sleep 9", ranks=2, workdir=str(tmp_path / "missing")))
+    report = watch.until(ENDED, 1)
+    assert report.exit_code == 127
+    assert "missing" in report.message
+    assert list(tmp_path.glob("ran.*")) == []
+
+
+def test_stopping_signals_all_ranks_then_kills(make: Callable[[], Watch], tmp_path: Path) -> None:
+    watch = make()
+    wait = "echo up; while :; do sleep 0.02; done"
+    watch.executor.start(launch(f"trap 'touch {tmp_path}/told.$RANK; exit 0' TERM; {wait}", 1, ranks=2))
+    watch.executor.start(launch(f"trap '' TERM; {wait}", 2))
+    for job, ranks in ((1, 2), (2, 1)):
+        watch.until(STARTED, job)
+        end = time.monotonic() + 30
+        while sum("up" in path.read_text() for path in watch.executor.logs(job, 1)) < ranks and time.monotonic() < end:
+            time.sleep(0.02)
+        watch.executor.stop(job, 1, "SIGTERM", 5.0 if job == 1 else 0.2)
+        watch.executor.stop(job, 1, "SIGTERM", 5.0)  # again: harmless, and the first grace counts
+    kind, stubborn = watch.until(ENDED, 1), watch.until(ENDED, 2)
+    assert (kind.exit_code, kind.signalled, stubborn.exit_code, stubborn.signalled) == (0, True, 137, True)
+    assert len(list(tmp_path.glob("told.*"))) == 2
+    watch.executor.stop(7, 1, "SIGTERM", 1.0)  # nobody: harmless
+
+
+def test_attempts_outlive_an_executor_and_are_adopted(make: Callable[[], Watch]) -> None:
+    first = make()
+    first.executor.start(launch("sleep 0.6; exit 3", 1))
+    first.executor.start(launch("exit 5", 2))
+    first.until(STARTED, 1)
+    first.until(ENDED, 2)
+    second = make()
+    second.executor.adopt(1, 1)
+    second.executor.adopt(2, 1)
+    second.executor.adopt(3, 1)  # journalled but never started
+    assert second.until(ENDED, 1).exit_code == 3
+    assert second.until(ENDED, 2).exit_code == 5
+    never = second.until(ENDED, 3)
+    assert (never.lost, never.never_ran) == (True, True)
+
+
+def test_a_killed_shim_is_a_lost_attempt_and_takes_its_ranks_along(make: Callable[[], Watch], tmp_path: Path) -> None:
+    watch = make()
+    watch.executor.start(launch(f"(setsid sleep 88 & echo $! > {tmp_path}/child); sleep 77"))
+    watch.until(STARTED, 1)
+    end = time.monotonic() + 30
+    while not (tmp_path / "child").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    shim = json.loads((tmp_path / "data/runs/1/1/shim.json").read_text())["pid"]
+    os.kill(shim, signal.SIGKILL)
+    report = watch.until(ENDED, 1)
+    assert (report.lost, report.never_ran, report.exit_code) == (True, False, None)
+    status = Path(f"/proc/{int((tmp_path / 'child').read_text())}/stat")
+    assert not status.exists() or status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+
+
+def test_progress_is_read_from_the_jobs_own_folder(make: Callable[[], Watch]) -> None:
+    watch = make()
+    line = '{"step": 3, "total": 9, "loss": 0.5, "checkpointed": 2, "other": [1]}'
+    watch.executor.start(
+        launch(
+            f"echo '{line}' > $HEADWAY_RUN/own/report.json; sleep 0.5; ln -sf /etc/passwd $HEADWAY_RUN/own/report.json"
+        )
+    )
+    progress = watch.until(PROGRESSED, 1).progress
+    assert progress is not None
+    assert progress.as_dict() == {"step": 3, "total": 9, "loss": 0.5, "checkpointed": 2}
+    assert watch.until(ENDED, 1).progress is None  # a link is not followed
+
+
+@pytest.mark.parametrize("bad", [[], "x", None, 3])
+def test_reports_that_are_no_mapping_are_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match="mapping"):
+        parse_progress(bad)
+
+
+def test_nonsense_in_a_report_is_dropped() -> None:
+    bad = {"step": -1, "total": 2**70, "loss": float("nan"), "checkpointed": True}
+    assert parse_progress(bad).as_dict() == {}
+    assert parse_progress({"loss": 10**400, "step": "9"}).as_dict() == {}
+
+
+def test_rendering_is_pure_and_follows_the_placement() -> None:
+    given = job_spec({"command": ["a", "b c"], "num_nodes": 2, "resources": {"accelerators": 2}, "tasks_per_node": 2})
+    one = Launch(7, 3, "me", given, (6, 7, 0, 1), ("n1", "n1", "n0", "n0"), 5, 9, {"HEADWAY_TOKEN": "t"})
+    ranks = render(one, "/run/7", 1234, {"PATH": "/bin"})["ranks"]
+    assert [rank["env"]["CUDA_VISIBLE_DEVICES"] for rank in ranks] == ["6,7", "6,7", "0,1", "0,1"]
+    assert [rank["env"]["GROUP_RANK"] for rank in ranks] == ["0", "0", "1", "1"]
+    assert ranks[0]["argv"] == ["a", "b c"]
+    assert {rank["env"]["HEADWAY_NODES"] for rank in ranks} == {"n1,n0"}
+    assert (ranks[3]["env"]["HEADWAY_ARRAY_INDEX"], ranks[3]["env"]["HEADWAY_ATTEMPT"]) == ("9", "3")
+    assert ranks == render(one, "/run/7", 1234, {"PATH": "/bin"})["ranks"]
