@@ -13,8 +13,7 @@ import numpy as np
 
 from headway.core.actions import ROWS
 from headway.core.cluster import Cluster
-from headway.core.engine import Action, Engine, Event
-from headway.core.errors import BadInput
+from headway.core.engine import Action, Event
 from headway.core.events import (
     CROSSED,
     ENDED,
@@ -30,69 +29,19 @@ from headway.core.events import (
     STOPPED,
     SUBMITTED,
 )
-from headway.core.jobs import FUTURE, PENDING, RUNNING, STATES, job_table
-from headway.core.options import history
+from headway.core.jobs import FUTURE, PENDING, RUNNING, STATES
 from headway.core.protocols import Placement, Policy
-from headway.core.state import TIMER, State, fewest_nodes, new_state, room_for_actions
+from headway.core.state import fewest_nodes
+from headway.live.engine import FIRST_ROOM, LiveEngine
 from headway.live.journal import JournalRow
 from headway.live.receipt import Receipts
 from headway.live.records import ARRAY_LIMIT, PREEMPT, Job, Progress
 from headway.live.spec import JobSpec, array_tasks
 
-FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 KINDS = {name: kind for kind, name in enumerate(NAMES)}
 
 # Facts that the engine does not know.
 ASKED, GATED, PROGRESSED, DRAINED, RESUMED, OPENED = "Asked", "Gated", "Progressed", "Drained", "Resumed", "Opened"
-
-
-def grow(state: State, room: int) -> State:
-    """The same state with room for more jobs: only the job table and the timers have a row a job."""
-    jobs, timers = job_table(room), np.zeros(2 * room + 16, TIMER)
-    jobs[: len(state.jobs)] = state.jobs
-    timers[: len(state.timers)] = state.timers
-    return state._replace(jobs=jobs, timers=timers)
-
-
-class LiveEngine(Engine):
-    """The engine, with room for jobs to come. It remembers the action recorded last, so that its places can be written down."""
-
-    last: Event | Action | None = None
-
-    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement, seed: int = 0) -> None:
-        if policy.oracle or policy.allot is not None:
-            why = (
-                "reads the work left, which only a simulator knows"
-                if policy.oracle
-                else "resizes jobs, which real jobs cannot"
-            )
-            raise BadInput(
-                f"policy {policy.name!r} {why}: run tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo or best-effort"
-            )
-        if placement.needs_fabric:
-            raise BadInput(f"placement {placement.name!r} needs a fabric, which the nodes of this machine do not have")
-        state = new_state(FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1)
-        options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit)
-        super().__init__(state, options, policy, placement, seed)
-
-    def record(self, event: Event | Action, now: float) -> None:
-        """Record and remember."""
-        super().record(event, now)
-        self.last = event
-
-    def make_room(self, jobs: int) -> None:
-        """Have at least so many rows."""
-        if jobs <= len(self.state.jobs):
-            return
-        room = max(jobs, 2 * len(self.state.jobs))
-        self.state = grow(self.state, room)
-        past = self.options.history
-        if past.tally[2] and len(past.samples) > 1:
-            more = history(None, room)
-            more.samples[: len(past.samples)], more.curve[: len(past.curve)] = past.samples, past.curve
-            more.tally[:] = past.tally
-            self.options = self.options._replace(history=more)
-        self._out = room_for_actions(self.state)
 
 
 @dataclass(slots=True)

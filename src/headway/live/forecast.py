@@ -15,7 +15,8 @@ from headway.core.events import CROSSED, ENDED, RESERVE, RESIZE, START, STARTED,
 from headway.core.jobs import FUTURE, PENDING, RUNNING, STARTING, STOPPING
 from headway.core.state import State, room_for_actions
 from headway.core.timers import due
-from headway.live.book import Book, grow, settled_at_once
+from headway.live.book import Book, settled_at_once
+from headway.live.engine import grow
 from headway.live.spec import JobSpec, array_tasks
 
 MOST_ROUNDS = 2000

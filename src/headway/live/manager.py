@@ -75,6 +75,7 @@ class Manager:
             raise
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._users: set[str] = set()
 
     # ---- life
 
@@ -151,7 +152,9 @@ class Manager:
             raise BadInput(
                 "network isolation needs a fabric that Headway controls; the nodes of this machine have none: write isolation: none"
             )
-        account(user)
+        if user not in self._users:  # looking an account up costs a millisecond
+            account(user)
+            self._users.add(user)
         for other in spec.after:
             if other not in self._book.jobs:
                 raise BadInput(f"after: there is no job {other}")
