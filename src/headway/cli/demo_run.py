@@ -191,7 +191,7 @@ def summary(jobs: list[JobView], replayed: "Replay") -> RenderableType:
         (fifo.mean_s, f"FIFO, by replay of the same jobs: {gain:.1f} times as long"),
         (
             own.mean_s,
-            f"{own.name}, by replay: {own.mean_s / replayed.measured.mean_s - 1:+.1%}, so far is the replay off",
+            f"{own.name}, by replay: {own.mean_s / replayed.measured.mean_s - 1:+.1%}, the error of the replay",
         ),
     )
     for mean_s, label in rows:

@@ -54,5 +54,5 @@ JOBS = (
     DemoJob(30.0, "small-8", 1, 2, 15),
 )
 # Two queues: a job leaves the first after this many GPU-seconds, as Tiresias's discretised 2D-LAS does after an hour or so.
-POLICY = "tiresias-l?threshold=12"
+POLICY = "tiresias-l?threshold=40"
 CLUSTER = "2x4"
