@@ -1,0 +1,143 @@
+"""`headway sweep` as a person uses it, killed half-way included."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
+OWN = """
+class Mine:
+    def key(self, job, now, options):
+        return job.gpus, job.submit
+"""
+
+
+def headway(folder, *arguments, check=True):
+    """Run the command in a folder; its output."""
+    done = subprocess.run([*HEADWAY, *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def grid_of(cells):
+    """A sweep of so many small cells."""
+    return (
+        "traces: synthetic:tiresias-480?jobs=40\nclusters: 15x4\npolicies: [fifo, las, own:Mine, tiresias-l]\n"
+        f"loads: [0.6, 0.9]\nseeds: {cells // 8}\n"
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a sweep and a policy of one's own."""
+    (tmp_path / "own.py").write_text(OWN)
+    return tmp_path
+
+
+@pytest.mark.xdist_group("sweep")
+def test_a_sweep_killed_half_way_ends_like_one_that_was_not(folder, rounds):
+    cells = rounds(80, 200)
+    (folder / "whole.yaml").write_text(grid_of(cells))
+    (folder / "killed.yaml").write_text(grid_of(cells))
+    headway(folder, "sweep", "whole.yaml", "--workers", "2")
+    running = subprocess.Popen(
+        [*HEADWAY, "sweep", "killed.yaml", "--workers", "2"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    results = folder / "killed.sweep" / "cells"
+    deadline = time.monotonic() + 240
+    while len(list(results.glob("*.json"))) < cells // 2 and running.poll() is None:
+        assert time.monotonic() < deadline, "the sweep does not get on"
+        time.sleep(0.005)
+    assert running.poll() is None, "the sweep was over before it could be killed"
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    _wait_for_quiet(results, deadline)
+    before = {path.name: path.stat().st_mtime_ns for path in results.glob("*.json")}
+    assert cells // 2 <= len(before) < cells
+    assert not (folder / "killed.sweep" / "results.csv").exists()
+
+    headway(folder, "sweep", "killed.yaml", "--workers", "2")
+    after = {path.name: path.stat().st_mtime_ns for path in results.glob("*.json")}
+    assert len(after) == cells
+    assert {name: after[name] for name in before} == before, "a finished cell was run again"
+    one, other = ((folder / f"{name}.sweep" / "results.csv").read_text() for name in ("whole", "killed"))
+    assert len(list(csv.DictReader(one.splitlines()))) == cells
+    assert one == other
+
+
+def _wait_for_quiet(results, deadline):
+    """Workers of a killed sweep end by themselves: wait until nothing is written any more."""
+    seen, since = -1, time.monotonic()
+    while time.monotonic() - since < 1.0:
+        assert time.monotonic() < deadline, "workers outlive a killed sweep"
+        count = len(list(results.glob("*.json")))
+        if count != seen:
+            seen, since = count, time.monotonic()
+        time.sleep(0.05)
+
+
+@pytest.mark.xdist_group("sweep")
+def test_a_sweep_from_file_to_report(folder):
+    (folder / "small.yaml").write_text(grid_of(16))
+    said = json.loads(headway(folder, "sweep", "small.yaml", "--json").stdout)
+    assert said == {"cells": 16, "finished": 16, "failed": 0, "out": "small.sweep", "failures": []}
+    policies = {row["policy"] for row in csv.DictReader((folder / "small.sweep" / "results.csv").open())}
+    assert policies == {"fifo", "las", "own:Mine", "tiresias-l"}
+    headway(folder, "sweep", "report", "small.yaml")
+    page = (folder / "small.sweep" / "report.html").read_text()
+    assert "own:Mine" in page
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(folder / "small.sweep" / "results.parquet").num_rows == 16
+
+
+@pytest.mark.xdist_group("sweep")
+def test_a_cell_that_cannot_run_is_named_and_the_others_are_kept(folder):
+    text = "traces: synthetic:tiresias-480?jobs=40\nclusters: [15x4, 2x4]\npolicies: fifo\n"
+    (folder / "some.yaml").write_text(text)
+    done = headway(folder, "sweep", "some.yaml", check=False)
+    assert done.returncode == 1
+    assert "1 cells failed" in done.stderr
+    assert "larger than 2x4" in done.stderr
+    assert len(list(csv.DictReader((folder / "some.sweep" / "results.csv").open()))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("polices: fifo\n", "unknown key 'polices': did you mean 'policies'?"),
+        ("traces: synthetic:philly\nclusters: 15x4\npolicies: tiresis-l\n", "unknown policy 'tiresis-l'"),
+        ("traces: none.csv\nclusters: 15x4\npolicies: fifo\n", "none.csv"),
+        ("traces: synthetic:philly\nclusters: phily\npolicies: fifo\n", "unknown cluster 'phily'"),
+    ],
+)
+def test_bad_sweeps_are_one_line(folder, text, said):
+    (folder / "bad.yaml").write_text(text)
+    done = headway(folder, "sweep", "bad.yaml", check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (folder / "bad.sweep").exists()
+
+
+def test_slurm_without_slurm_is_one_line(folder):
+    import shutil
+
+    if shutil.which("srun"):
+        pytest.skip("SKIPPED: Slurm is installed here")
+    (folder / "small.yaml").write_text(grid_of(8))
+    done = headway(folder, "sweep", "small.yaml", "--on", "slurm", check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "slurm" in done.stderr.lower()

@@ -1,0 +1,67 @@
+"""The report of a sweep: means over seeds, bands, heat maps."""
+
+import pytest
+
+from headway.core.errors import BadInput
+from headway.report.sweep import figures, grid, sweep_report
+
+
+def row(policy, load, seed, mean, cluster="15x4"):
+    return {"policy": policy, "load": load, "seed": seed, "cluster": cluster, "jct_mean_s": mean, "trace": "t"}
+
+
+ROWS = [
+    row(policy, load, seed, base * load + seed)
+    for policy, base in (("fifo", 1000.0), ("tiresias-l?threshold=1600", 300.0), ("tiresias-l?threshold=3200", 200.0))
+    for load in (0.5, 1.0)
+    for seed in (0, 1)
+]
+
+
+def test_what_varies_becomes_an_axis_and_options_too():
+    found = grid(ROWS, "jct_mean_s")
+    assert found.axes == {"load": [0.5, 1.0], "option:threshold": [1600.0, 3200.0]}
+    assert found.lines == ("fifo", "tiresias-l")
+
+
+def test_points_are_means_over_seeds_with_their_interval():
+    point = grid(ROWS, "jct_mean_s").mean(line="fifo", load=0.5)
+    assert point.mean == 500.5
+    assert point.half == pytest.approx(12.7062 * 0.7071068 / 2**0.5, rel=1e-4)  # t of one degree at 97.5 %
+
+
+def test_options_are_averaged_before_seeds():
+    """Two thresholds must not pass for two more seeds."""
+    point = grid(ROWS, "jct_mean_s").mean(line="tiresias-l", load=1.0)
+    assert point.mean == pytest.approx(250.5)
+    assert point.half == pytest.approx(6.353, rel=1e-3)
+
+
+def test_lines_and_heat_maps_are_drawn():
+    names = [figure.name for figure in figures(grid(ROWS, "jct_mean_s"))]
+    assert "lines-load" in names
+    assert "lines-threshold" in names
+    assert "heat-load-policy" in names
+    assert "heat-load-threshold" in names
+
+
+def test_a_sweep_of_policies_alone_has_bars():
+    rows = [row(policy, None, 0, 5.0) for policy in ("fifo", "las")]
+    assert [figure.name for figure in figures(grid(rows, "jct_mean_s"))] == ["bars"]
+    assert "Sweep x" in sweep_report("x", rows)
+
+
+def test_bands_stay_above_zero():
+    rows = [row("fifo", load, seed, 10.0 + 1000 * seed) for load in (0.5, 1.0) for seed in (0, 1)]
+    (figure,) = [figure for figure in figures(grid(rows, "jct_mean_s")) if figure.name == "lines-load"]
+    assert min(figure.traces[0]["y"]) > 0
+
+
+def test_an_unknown_metric_is_named_with_the_closest():
+    with pytest.raises(BadInput, match="did you mean 'jct_mean_s'"):
+        grid(ROWS, "jct_mean")
+
+
+def test_nothing_finished_yet():
+    with pytest.raises(BadInput, match="no finished cells"):
+        grid([], "jct_mean_s")
