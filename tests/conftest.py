@@ -21,3 +21,33 @@ def traces() -> Path:
 def rounds():
     """`rounds(sample, full)`: the full count under `make test-long`, a sample under `make test`."""
     return lambda sample, full: full if os.environ.get("HEADWAY_LONG") else sample
+
+
+@pytest.fixture(scope="session")
+def check_seats():
+    """Walk the journal of a run: a seat is free when it is taken, and every seat is given back."""
+    import numpy as np
+
+    from headway.core.events import ENDED, PACK, START, STOPPED
+
+    def check(run) -> None:
+        total, slots = run.cluster.total, 2 if run.policy.packs else 1
+        holder = np.full(total * slots, -1)
+        held: dict[int, np.ndarray] = {}
+        for row in run.entries:
+            kind, job = int(row["kind"]), int(row["job"])
+            if kind in (START, PACK):
+                seats = run.seats[row["seat_at"] : row["seat_at"] + row["gpus"]]
+                assert len(np.unique(seats % total)) == row["gpus"]
+                assert (holder[seats] == -1).all(), f"job {job} takes seats that are held"
+                assert job not in held, f"job {job} starts twice"
+                if kind == START:
+                    others = np.concatenate([seats % total + slot * total for slot in range(slots)])
+                    assert (holder[others] == -1).all(), "a started job has its GPUs to itself"
+                holder[seats] = job
+                held[job] = seats
+            elif kind in (STOPPED, ENDED) and job in held:
+                holder[held.pop(job)] = -1
+        assert (holder == -1).all(), "seats are held after the last job ended"
+
+    return check

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from headway.core.events import ENDED, PACK, START, STOPPED
+
 from headway.core.jobs import COMPLETED
 from headway.core.state import FREE, RUN, STOPPING_JOBS, WAIT
 from headway.placement import TABLE as PLACEMENTS
@@ -35,32 +35,10 @@ def run_of(policy: str, placement: str, setting: Setting, seed: int = 1, jobs: i
     )
 
 
-def check_seats(run: Run) -> None:
-    """Walk the journal: a seat is free when it is taken, and every seat is given back."""
-    total, slots = run.cluster.total, 2 if run.policy.packs else 1
-    holder = np.full(total * slots, -1)
-    held: dict[int, np.ndarray] = {}
-    for row in run.entries:
-        kind, job = int(row["kind"]), int(row["job"])
-        if kind in (START, PACK):
-            seats = run.seats[row["seat_at"] : row["seat_at"] + row["gpus"]]
-            assert len(np.unique(seats % total)) == row["gpus"]
-            assert (holder[seats] == -1).all(), f"job {job} takes seats that are held"
-            assert job not in held
-            if kind == START:
-                others = np.concatenate([seats % total + slot * total for slot in range(slots)])
-                assert (holder[others] == -1).all(), "a started job has its GPUs to itself"
-            holder[seats] = job
-            held[job] = seats
-        elif kind in (STOPPED, ENDED) and job in held:
-            holder[held.pop(job)] = -1
-    assert (holder == -1).all()
-
-
 @pytest.mark.parametrize("setting", list(SETTINGS))
 @pytest.mark.parametrize("placement", PLACED)
 @pytest.mark.parametrize("policy", list(POLICIES))
-def test_no_gpu_is_held_twice_and_every_job_ends(policy, placement, setting):
+def test_no_gpu_is_held_twice_and_every_job_ends(check_seats, policy, placement, setting):
     run = run_of(policy, placement, SETTINGS[setting])
     check_seats(run)
     assert (run.jobs["state"] == COMPLETED).all()

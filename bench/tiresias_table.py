@@ -1,0 +1,294 @@
+"""The tables of Tiresias (NSDI'19) and ours, side by side: writes the tables of docs/results/tiresias.md.
+
+    HEADWAY_TRACES=... python -m bench.tiresias_table [testbed costs sensitivity knobs large muri ...]
+
+Each table is run in one process through `headway.sim.api`; its rows name the command that gives the same figures one policy at a time. In
+the page the tables stand between marks, so that one can be measured again without the others.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.files import write_atomically
+from headway.report.seeds import interval
+from headway.sim.api import simulate, with_seed
+from headway.sim.shaping import offered_load
+from headway.sim.traces.load import load
+
+ROOT = Path(__file__).parents[1]
+TRACES = Path(os.environ.get("HEADWAY_TRACES", ROOT.parent / "shared" / "traces"))
+PAGE = ROOT / "docs" / "results" / "tiresias.md"
+LAS = "tiresias-l"
+SEEDS, OPTIMUS_SEEDS = 20, 10
+Summaries = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What all rows of a table share."""
+
+    trace: str
+    cluster: str
+    seeds: int | None = None  # None: a file, run once
+    cost: str = "none"
+
+    def command(self, *policies: str, seeds: int | None = None) -> str:
+        """The command of one row."""
+        trace = self.trace if self.seeds else f"$HEADWAY_TRACES/{self.trace}"
+        words = ["headway compare", quoted(trace), "--cluster", self.cluster]
+        words += ["--policies", quoted(",".join(dict.fromkeys(policies)))]
+        words += ["--seeds", str(seeds or self.seeds)] if self.seeds else []
+        words += ["--preemption-cost", self.cost] if self.cost != "none" else []
+        return f"`{' '.join(words)}`"
+
+    def run(self, policy: str, seeds: int | None = None) -> Summaries:
+        """The summaries of a policy, one a seed."""
+        found, began = [], time.process_time()
+        for seed in range(seeds or self.seeds or 1):
+            trace = with_seed(self.trace, seed) if self.seeds else str(TRACES / self.trace)
+            found.append(simulate(trace, self.cluster, policy, preemption_cost=self.cost, seed=seed).summary)
+        print(f"{self.trace} {self.cluster} {policy} {self.cost}: {time.process_time() - began:.1f} CPU s", flush=True)
+        return found
+
+
+def quoted(word: str) -> str:
+    """A word as a shell needs it."""
+    return f'"{word}"' if re.search(r"[?&$]", word) else word
+
+
+# ---- figures of a row
+
+
+def against(found: Summaries, first: Summaries, figure: str, measure: str = "jct_s") -> str:
+    """A figure against that of another policy, seed by seed, with its 95 % interval where there are seeds."""
+    pairs = zip(found, first, strict=False)
+    over = interval([a[measure][figure] / b[measure][figure] for a, b in pairs])
+    return f"{over.mean:.2f}" + (f" ± {over.half:.2f}" if over.half is not None else "")
+
+
+def seconds(found: Summaries, *path: str) -> str:
+    """A time, as a mean over seeds with its interval."""
+    over = interval([value_at(summary, path) for summary in found])
+    return f"{over.mean:,.0f}" + (f" ± {over.half:,.0f}" if over.half is not None else "")
+
+
+def value_at(summary: dict[str, Any], path: Sequence[str]) -> float:
+    """A figure of a summary, by the names that lead to it."""
+    found: Any = summary
+    for name in path:
+        found = found[name]
+    return float(found)
+
+
+def table(head: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table in Markdown: the first column is text, the last the command."""
+    columns = head.split(" | ")
+    ruler = ["---", *["---:"] * (len(columns) - 2), "---"]
+    return [f"| {head} |", f"|{'|'.join(ruler)}|", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+# ---- the testbed mix
+
+# Paper, section 5 and its simulation of the same workload: average / median / p95 relative to LAS.
+# YARN, Gittins: testbed average, median where printed; SRTF and second figures: its simulator.
+PAPER_TESTBED = {
+    "fifo": "5.5 (5.11) | 27 | 1.66 (1.50)",
+    "srtf": "(0.74) |  | (0.55)",
+    "tiresias-g": "1.06 (1.01) |  | 1.05 (1.13)",
+    LAS: "1 | 1 | 1",
+}
+PAPER_QUEUE = {
+    "fifo": "8146 / 7464 / 15327",
+    "srtf": "593 / 32 / 3133",
+    "tiresias-g": "1005 / 39 / 7933",
+    LAS: "963 / 13 / 7755",
+}
+PAPER_MAKESPAN = {"fifo": "33,270", "srtf": "28,070", "tiresias-g": "27,510", LAS: "27,400"}
+PAPER_STOPS = {"srtf": "316 / 18,057", "tiresias-g": "297 / 17,425", LAS: "221 / 13,724"}
+TESTBED = (LAS, "fifo", "best-effort", "srtf", "srsf", "gandiva", "gittins", "tiresias-g", "optimus")
+
+
+def testbed_rows(study: Study) -> list[str]:
+    """JCT against LAS, queueing delays and makespan of every policy on the testbed mix."""
+    count = {policy: OPTIMUS_SEEDS if policy == "optimus" else SEEDS for policy in TESTBED}
+    found = {policy: study.run(policy, count[policy]) for policy in TESTBED}
+    paid = study.cost != "none"
+    jct, waits = [], []
+    for policy in TESTBED:
+        mine, command = found[policy], study.command(LAS, policy, seeds=count[policy])
+        ratios = [against(mine, found[LAS], figure) for figure in ("mean", "median", "p95")]
+        jct.append([policy, PAPER_TESTBED.get(policy, " |  | "), *ratios, seconds(mine, "jct_s", "mean"), command])
+        delays = [seconds(mine, "queue_s", figure) for figure in ("mean", "median", "p95")]
+        ends = [PAPER_MAKESPAN.get(policy, ""), seconds(mine, "makespan_s")]
+        stops = [seconds(mine, "preemptions"), seconds(mine, "preemption_cost_s")]
+        waits.append(
+            [policy, PAPER_QUEUE.get(policy, ""), " / ".join(delays), *ends, PAPER_STOPS.get(policy, ""), *stops]
+        )
+    head = "policy | paper: average | median | p95 | ours: average | median | p95 | ours: average JCT, s | command"
+    delays_head = (
+        "policy | paper: queueing avg / median / p95, s | ours | paper: makespan, s | ours | paper: preemptions / their cost, s"
+        " | ours: preemptions | ours: cost, s"
+    )
+    after = "The same runs: queueing delay, makespan" + (
+        " and what preemptions cost." if paid else " and preemptions (free)."
+    )
+    return [*table(head, jct), "", after, "", *table(delays_head, waits)]
+
+
+def testbed() -> list[str]:
+    """Preemption is free."""
+    return testbed_rows(Study("synthetic:tiresias-480", "15x4", SEEDS))
+
+
+def costs() -> list[str]:
+    """Preemption costs what the paper measured, by model and workers."""
+    return testbed_rows(Study("synthetic:tiresias-480", "15x4", SEEDS, "model"))
+
+
+# ---- sensitivity
+
+PAPER_THRESHOLD = {1800: "1.03", 3600: "1", 7200: "1", 14400: "1"}  # GPU-seconds: 0.5, 1, 2, 4 h
+PAPER_QUEUES = {2: "1", 3: "0.99", 4: "0.99"}
+PAPER_KNOB = {"inf": "1", "8": ".952", "4": ".947", "2": ".943", "1": ".936"}
+MIX, TRACE = Study("synthetic:tiresias-480", "15x4", SEEDS), Study("philly_82k.csv.gz", "52x8")
+
+
+def swept(study: Study, specs: dict[str, str], first: str, *figures: str) -> list[list[str]]:
+    """Rows of one sweep: each spec against the one named first."""
+    found = {spec: study.run(spec) for spec in specs}
+    return [
+        [
+            spec,
+            paper,
+            *(against(found[spec], found[first], figure) for figure in figures),
+            seconds(found[spec], "preemptions"),
+            study.command(first, spec),
+        ]
+        for spec, paper in specs.items()
+    ]
+
+
+def sensitivity() -> list[str]:
+    """Threshold and number of queues: average JCT."""
+    lines: list[str] = []
+    for study, what in ((MIX, "the testbed mix, 20 seeds"), (TRACE, "philly_82k on 52x8")):
+        by_bound = {f"{LAS}?threshold={bound}": paper for bound, paper in PAPER_THRESHOLD.items()}
+        by_count = {f"{LAS}?queues={count}": paper for count, paper in PAPER_QUEUES.items()}
+        rows = swept(study, by_bound, f"{LAS}?threshold=3600", "mean", "p95")
+        rows += swept(study, by_count, f"{LAS}?queues=2", "mean", "p95")
+        head = "policy | paper: average | ours: average | p95 | preemptions | command"
+        lines += ["", f"On {what}:", "", *table(head, rows)]
+    return lines[1:]
+
+
+def knobs() -> list[str]:
+    """PROMOTEKNOB: p95."""
+    lines: list[str] = []
+    for study, what in ((MIX, "the testbed mix, 20 seeds"), (TRACE, "philly_82k on 52x8")):
+        specs = {f"{LAS}?promote={knob}": paper for knob, paper in PAPER_KNOB.items()}
+        rows = swept(study, specs, f"{LAS}?promote=inf", "p95", "mean", "max")
+        head = "policy | paper: p95 | ours: p95 | average | longest | preemptions | command"
+        lines += ["", f"On {what}:", "", *table(head, rows)]
+    return lines[1:]
+
+
+# ---- real traces
+
+PAPER_LARGE = {
+    "fifo": "2.41 / 30.85 / 1.25",
+    "best-effort": "1.50 / 9.03 / 1.08",
+    "srtf": "1.00 / 1.00 / 0.84",
+    "gandiva": "2.00 / 2.59 / 2.08",
+    "tiresias-g": "0.97 / 1.00 / 0.85",
+    LAS: "1 / 1 / 1",
+}
+QUICK = (LAS, "fifo", "best-effort", "srtf", "srsf", "tiresias-g")
+SLOW = ("gandiva", "gittins")
+LARGE_CLUSTERS = ("philly", "64x8", "52x8")
+# Clusters that the four traces load to about 0.9.
+MURI = {1: "18x8", 2: "48x8", 3: "7x8", 4: "14x8"}
+
+
+def real(study: Study, policies: Sequence[str], paper: dict[str, str]) -> list[list[str]]:
+    """Rows of one real trace on one cluster."""
+    found = {policy: study.run(policy) for policy in policies}
+    rows = []
+    for policy in policies:
+        ratios = " / ".join(against(found[policy], found[LAS], figure) for figure in ("mean", "median", "p95"))
+        waits = " / ".join(seconds(found[policy], "queue_s", figure) for figure in ("mean", "median", "p95"))
+        mean, command = seconds(found[policy], "jct_s", "mean"), study.command(LAS, policy)
+        rows.append(
+            [policy, paper.get(policy, ""), ratios, mean, waits, seconds(found[policy], "preemptions"), command]
+        )
+    return rows
+
+
+REAL_HEAD = "policy | paper: average / median / p95 | ours | ours: average JCT, s | queueing avg / median / p95, s | preemptions | command"
+
+
+def large() -> list[str]:
+    """philly_82k on the whole Philly cluster, and on two that are busier."""
+    lines: list[str] = []
+    for where in LARGE_CLUSTERS:
+        study = Study("philly_82k.csv.gz", where)
+        rows = real(study, QUICK if where == "philly" else (*QUICK, *SLOW), PAPER_LARGE)
+        lines += ["", f"On `{where}`, {described(study)}:", "", *table(REAL_HEAD, rows)]
+    return lines[1:]
+
+
+def muri() -> list[str]:
+    """Four virtual clusters of Philly, as the authors of Muri published them."""
+    lines: list[str] = []
+    for number, where in MURI.items():
+        study = Study(f"muri_philly_4traces.csv.gz?trace={number}", where)
+        rows = real(study, (*QUICK, *SLOW), {})
+        lines += ["", f"Trace {number} on `{where}`, {described(study)}:", "", *table(REAL_HEAD, rows)]
+    return lines[1:]
+
+
+def described(study: Study) -> str:
+    """Jobs, GPUs and load of a study."""
+    from headway.sim.clusters import cluster
+
+    jobs, gpus = load(str(TRACES / study.trace)), cluster(study.cluster).total
+    return f"{len(jobs):,} jobs, {gpus:,} GPUs, offered load {offered_load(jobs, gpus):.2f}"
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "testbed": testbed,
+    "costs": costs,
+    "sensitivity": sensitivity,
+    "knobs": knobs,
+    "large": large,
+    "muri": muri,
+}
+
+
+def put(page: str, name: str, lines: Sequence[str]) -> str:
+    """The page with one table in its place."""
+    begin, end = f"<!-- table: {name} -->", f"<!-- end of {name} -->"
+    before, found, rest = page.partition(begin)
+    if not found or end not in rest:
+        raise SystemExit(f"{PAGE.name} has no place for the table {name}: it needs the lines {begin} and {end}")
+    return "\n".join([before + begin, *lines, end]) + rest.partition(end)[2]
+
+
+def main(*names: str) -> None:
+    """Measure the named tables, or all, and put them into the page."""
+    chosen = names or sys.argv[1:] or tuple(TABLES)
+    for name in chosen:
+        if name not in TABLES:
+            raise SystemExit(f"no table {name!r}: one of {', '.join(TABLES)}")
+        lines = TABLES[name]()
+        write_atomically(PAGE, put(PAGE.read_text("utf-8"), name, lines))
+        print("\n".join(lines), flush=True)
+
+
+if __name__ == "__main__":
+    main()
