@@ -1,0 +1,53 @@
+"""`--on slurm` goes through submitit; here its local executor stands for the Slurm one, with the same calls."""
+
+import sys
+
+import pytest
+
+from headway.core.errors import BadInput
+from headway.sim import sweep
+from headway.sim.sweep_cell import Cell, rows
+
+submitit = pytest.importorskip("submitit")
+
+
+class Local(submitit.LocalExecutor):
+    """Takes what the Slurm executor takes."""
+
+    given: dict = {}  # noqa: RUF012
+
+    def update_parameters(self, **given):
+        Local.given = given
+        super().update_parameters(timeout_min=5)
+
+
+def cell(seed, cluster="15x4"):
+    trace = "synthetic:tiresias-480?jobs=20"
+    return Cell(trace, cluster, "fifo", "consolidated", None, seed, "none", "none", "0")
+
+
+def test_shares_of_the_cells_run_as_jobs_and_failures_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(submitit, "SlurmExecutor", Local)
+    monkeypatch.setattr(sweep, "CELLS_PER_JOB", 2)
+    monkeypatch.setattr(sweep, "POLL_S", 0.05)
+    cells = [cell(0), cell(1), cell(2, "1x4")]
+    heard = []
+    failures = sweep.run_sweep(cells, tmp_path, on="slurm", slurm={"partition": "gpu"}, progress=heard.append)
+    assert [failure.cell for failure in failures] == [cells[2]]
+    assert "larger than 1x4" in failures[0].reason
+    assert len(rows(cells, tmp_path)) == 2
+    assert sum(heard) == 3
+    assert Local.given["partition"] == "gpu"
+    assert Local.given["cpus_per_task"] == 1
+
+
+def test_an_unknown_setting_of_slurm_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    with pytest.raises(BadInput, match="partitoin"):
+        list(sweep._on_slurm([cell(0)], tmp_path, {"partitoin": "gpu"}))
+
+
+def test_without_submitit_the_way_out_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(sweep.HeadwayError, match="pip install submitit"):
+        list(sweep._on_slurm([cell(0)], tmp_path, {}))
