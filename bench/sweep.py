@@ -1,0 +1,59 @@
+"""How a sweep scales: the same cells on one worker and on two. Run: python -m bench.sweep [cells]
+
+Wall time is what scaling is about, so run it on a quiet machine; the load before and the CPU time used are printed to judge it by.
+"""
+
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from headway.sim.sweep import cores, run_sweep
+from headway.sim.sweep_cell import Cell
+
+JOBS = 4000
+
+
+def cells(count: int) -> list[Cell]:
+    """Cells of about a quarter of a second each."""
+    trace = f"synthetic:philly?jobs={JOBS}"
+    return [
+        Cell(trace, "24x8", policy, "consolidated", 0.8, seed, "none", "none", "0")
+        for seed in range(-(-count // 4))
+        for policy in ("fifo", "best-effort", "srtf", "tiresias-l")
+    ][:count]
+
+
+def measure(grid: list[Cell], workers: int) -> tuple[float, float]:
+    """Wall and CPU seconds of a sweep from nothing, workers' start included."""
+    with tempfile.TemporaryDirectory() as folder:
+        cpu, began = used_s(), time.perf_counter()
+        failures = run_sweep(grid, Path(folder), workers=workers)
+        assert not failures, failures
+        return time.perf_counter() - began, used_s() - cpu
+
+
+def used_s() -> float:
+    """CPU seconds of this process and of the children that ended."""
+    usage = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in usage)
+
+
+def main() -> None:
+    """Print both, and their ratio."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    grid = cells(count)
+    print(f"python -m bench.sweep {count}")
+    print(f"{cores()} cores; load average before: {os.getloadavg()[0]:.1f} (0 is quiet)")
+    measure(grid[:2], 1)  # compiles the engine if this is the first run
+    one, one_cpu = measure(grid, 1)
+    two, two_cpu = measure(grid, 2)
+    print(f"1 worker:  {one:6.1f} s, {one_cpu:6.1f} s CPU, {one / count * 1000:.0f} ms a cell")
+    print(f"2 workers: {two:6.1f} s, {two_cpu:6.1f} s CPU")
+    print(f"scaling on two cores: {one / two:.2f}x (CPU for the same cells: {two_cpu / one_cpu:.2f}x)")
+
+
+if __name__ == "__main__":
+    main()
