@@ -1,0 +1,159 @@
+"""The contract of the placements that reserve links: nothing held twice, everything given back, isolated jobs share no link."""
+
+import numpy as np
+import pytest
+
+from headway.core.engine import drive
+from headway.core.errors import BadInput
+from headway.core.jobs import COMPLETED
+from headway.core.journal import ROWS, SEATS, journal
+from headway.network.fabric import Fabric, Ocs
+from headway.network.verify import verify
+from headway.placement.load import find_placement
+from headway.policies import TABLE as POLICIES
+from headway.policies.load import find_policy
+from headway.sim.certify import certificate_of, running
+from headway.sim.clusters import cluster
+from headway.sim.fabrics import Network
+from headway.sim.rewiring import MOVED
+from headway.sim.run import Setting, prepare, simulate_run
+from headway.sim.workload import workload
+from headway.sim.world_python import SimulatedWorld
+
+PLACEMENTS = ("vclos", "vclos-padded", "ocs-vclos")
+LEAVES, UPLINKS = 6, 8
+FULL = (1 << UPLINKS) - 1
+
+
+def fabric_for(placement: str) -> Fabric:
+    """Six leaves of two servers of four GPUs; below optical switches, three spines of 16 ports."""
+    ocs = Ocs(UPLINKS, 2) if placement == "ocs-vclos" else None
+    servers = tuple(server // 2 for server in range(2 * LEAVES))
+    return Fabric("small", "leaf-spine", servers, 4, 3 if ocs else UPLINKS, ocs=ocs)
+
+
+def jobs_of(seed: int, count: int = 120):
+    """Sizes that span leaves more often than not, and tangle the links."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 2, 3, 4, 6, 8, 9, 10, 12, 15, 16, 18, 20, 24, 30], count)
+    return workload("tangled", np.cumsum(rng.exponential(25, count)), sizes, rng.uniform(20, 400, count))
+
+
+def setting_for(placement: str, **given) -> Setting:
+    return Setting(network=Network("isolated", fabric_for(placement)), **given)
+
+
+class Checked(SimulatedWorld):
+    """A world that looks at the ledger after everything that is recorded."""
+
+    def __init__(self, engine, world, book, fabric):
+        super().__init__(engine, world, book)
+        self.fabric, self.seen, self.certified = fabric, 0, 0
+
+    def note(self, kind, job, now):
+        super().note(kind, job, now)
+        self.seen += 1
+        held = np.zeros(len(self.state.leaves), np.uint64)
+        for j in running(self.state):
+            entry = int(self.state.jobs[j]["link"])
+            while entry >= 0:
+                row = self.state.held_links[entry]
+                assert not held[row["leaf"]] & row["mask"], f"job {j} holds a link that another holds"
+                held[row["leaf"]] |= row["mask"]
+                entry = int(row["next"])
+        assert (held ^ self.state.leaves["free"] == FULL).all(), "a link is neither free nor held"
+
+    def facts(self, now):
+        yield from super().facts(now)
+        if self.seen % 3 == 0:
+            self.certify()
+
+    def certify(self):
+        """Everything that runs verifies together, with code that shares nothing with the allocator."""
+        made = [certificate_of(self.state, self.world.circuits, self.fabric, j) for j in running(self.state)]
+        for verdict in verify([(str(i), one.as_json()) for i, one in enumerate(made)]):
+            assert not verdict.reasons, verdict.reasons
+        self.certified += sum(bool(one.links) for one in made)
+
+
+def run_checked(placement: str, policy: str, seed: int, count: int, **given) -> tuple[Checked, object]:
+    jobs, where = jobs_of(seed, count), cluster("12x4")
+    found, setting = find_placement(placement), setting_for(placement, **given)
+    engine, world = prepare(jobs, where, find_policy(policy), found, setting)
+    watched = Checked(engine, world, journal(engine.state, 1 << 16, True), setting.network.fabric)
+    drive(engine, watched)
+    return watched, engine
+
+
+@pytest.mark.parametrize("policy", ["fifo", "tiresias-l?threshold=900"])
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_no_link_or_circuit_is_held_twice_and_isolated_jobs_share_none(placement, policy, rounds):
+    for seed in range(1, rounds(2, 40)):
+        watched, engine = run_checked(placement, policy, seed, rounds(60, 400), preemption_cost=float(seed % 2) * 5)
+        assert watched.certified > 20, "too few slices over several leaves: the run is too tame"
+        assert (engine.state.jobs["state"] == COMPLETED).all()
+        assert (engine.state.leaves["free"] == FULL).all(), "release restores the fabric"
+        assert (engine.state.leaves["stopping"] == 0).all()
+        assert (watched.world.circuits.ends == -1).all()
+        spare = set()
+        entry = int(engine.state.tally[6])
+        while entry >= 0:
+            spare.add(entry)
+            entry = int(engine.state.held_links[entry]["next"])
+        assert len(spare) == len(engine.state.held_links), "every entry of the ledger is spare again"
+
+
+def test_circuits_move_and_their_owners_pay():
+    moved = sum(int(run_checked("ocs-vclos", "fifo", seed, 120)[0].world.circuits.tally[MOVED]) for seed in range(3))
+    assert moved > 0
+    watched, engine = run_checked("ocs-vclos", "fifo", 1, 120)
+    stalled = float(watched.world.clock[4])
+    assert stalled > 0
+    ran = engine.state.jobs["total"] / engine.state.jobs["gpus"]
+    late = ran - jobs_of(1, 120).duration_s
+    assert late.sum() == pytest.approx(stalled, rel=1e-6)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name != "gandiva"])
+def test_both_loops_write_the_same_journal_and_every_job_ends(policy, placement):
+    jobs, where = jobs_of(5, 60), cluster("12x4")
+    found_policy, found = find_policy(policy), find_placement(placement)
+    setting = setting_for(placement, preemption_cost=4.0, seed=3)
+    compiled = simulate_run(jobs, where, found_policy, found, setting, keep_journal=True)
+    assert (compiled.jobs["state"] == COMPLETED).all()
+    engine, world = prepare(jobs, where, found_policy, found, setting)
+    book = journal(engine.state, 1 << 18, True)
+    drive(engine, SimulatedWorld(engine, world, book))
+    assert book.rows[: int(book.tally[ROWS])].tobytes() == compiled.entries.tobytes()
+    assert np.array_equal(book.seats[: int(book.tally[SEATS])], compiled.seats)
+    assert world.circuits.tally[MOVED] == compiled.circuits_moved
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_deciding_again_changes_nothing(placement):
+    jobs, where = jobs_of(8, 40), cluster("12x4")
+    engine, world = prepare(jobs, where, find_policy("tiresias-l"), find_placement(placement), setting_for(placement))
+    simulated = SimulatedWorld(engine, world, journal(engine.state, 1 << 16, False))
+    wake = np.inf
+    while (now := simulated.wait(wake)) is not None:
+        for event in simulated.facts(now):
+            engine.record(event, now)
+        for action in engine.decide(now).actions:
+            engine.record(action, now)
+            for event in simulated.perform(action, now):
+                engine.record(event, now)
+        assert engine.decide(now).actions == ()
+        wake = engine.wake_at(now)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_job_of_a_size_that_no_slice_has_is_refused(placement):
+    jobs = workload("one", [0.0], [37], [10.0])
+    with pytest.raises(BadInput, match=r"37 GPUs can never be isolated .* the nearest sizes that fit are 36 or"):
+        prepare(jobs, cluster("12x4"), find_policy("fifo"), find_placement(placement), setting_for(placement))
+
+
+def test_packing_and_isolation_do_not_go_together():
+    with pytest.raises(BadInput, match="gandiva puts two jobs on one GPU"):
+        prepare(jobs_of(1, 5), cluster("12x4"), find_policy("gandiva"), find_placement("vclos"), setting_for("vclos"))
