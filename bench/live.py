@@ -10,6 +10,7 @@ import argparse
 import http.client
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -147,11 +148,13 @@ def deep_queue(queued: int) -> dict[str, Any]:
         server.ask("POST", "/v1/jobs", {"command": ["true"], "array": f"0-{queued - 1}"})
         env = {**os.environ, "HEADWAY_DATA": str(server.data)}
         env.pop("HEADWAY_API", None)
-        walls = []
+        walls, before = [], resource.getrusage(resource.RUSAGE_CHILDREN)
         for _ in range(5):
             began = time.perf_counter()
             subprocess.run([*HEADWAY, "queue"], env=env, check=True, stdout=subprocess.DEVNULL)
             walls.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         rounds, busy = server.metric("headway_decisions_total"), server.metric("headway_decision_seconds_total")
         for _ in range(50):
             server.ask("POST", "/v1/jobs", {"command": ["true"]})
@@ -165,6 +168,7 @@ def deep_queue(queued: int) -> dict[str, Any]:
             "queued": queued,
             "queue_command_s": min(walls),
             "queue_command_median_s": sorted(walls)[2],
+            "queue_command_cpu_s": cpu_s / len(walls),
             "decision_ms": each * 1e3,
             "memory_mb": server.memory_mb(),
             "enough": min(walls) <= WANTED_QUEUE_S and each <= WANTED_DECISION_S,

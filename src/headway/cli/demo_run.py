@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.job_tables import header, jobs_table, short, span
+from headway.cli.job_tables import header, jobs_table, short, span, times
 from headway.core.errors import HeadwayError
 from headway.demo.jobs import CLUSTER, JOBS, POLICY
 from headway.live.client import ENDED, Client
@@ -180,7 +180,7 @@ def summary(jobs: list[JobView], replayed: "Replay") -> RenderableType:
     for job in jobs:
         first = (job.first_started_at or job.submitted_at) - job.submitted_at
         done = (job.ended_at or job.submitted_at) - job.submitted_at
-        count = f"{job.preemptions} times" if job.preemptions > 1 else "once" if job.preemptions else ""
+        count = times(job.preemptions) if job.preemptions else ""
         table.add_row(str(job.job_id), short(job.name, 20), str(job.gpus), span(first), span(done), count)
     fifo = next(outcome for outcome in replayed.simulated if outcome.name == "fifo")
     own = replayed.simulated[0]

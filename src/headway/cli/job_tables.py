@@ -61,6 +61,11 @@ def service(value_gpu_s: float) -> str:
     return span(value_gpu_s)
 
 
+def times(count: int) -> str:
+    """once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
 def moment(at: float | None) -> str:
     """A time of day, with the date if it is another day."""
     if at is None:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.job_tables import REASONS, STYLES, bar, moment, nodes_text, progress, short, span
+from headway.cli.job_tables import REASONS, STYLES, bar, moment, nodes_text, progress, short, span, times
 
 if TYPE_CHECKING:
     from headway.live.records import JobView
@@ -28,7 +28,7 @@ def job_table(job: "JobView") -> Table:
         "message": short(job.message, 500),
         "command": short(job.command, 500),
         "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),
-        "attempt": f"{job.attempt}" + (f", preempted {job.preemptions} times" if job.preemptions else ""),
+        "attempt": f"{job.attempt}" + (f", preempted {times(job.preemptions)}" if job.preemptions else ""),
         "service": f"{span(job.service_gpu_s)} of GPU time, queue level {job.level}",
         "progress": progress(job),
         "submitted": moment(job.submitted_at),
@@ -77,7 +77,7 @@ def _numbers(numbers: dict[str, Any]) -> str:
         f"{span(numbers['service_gpu_s'])} of GPU time so far",
     ]
     if numbers.get("preemptions"):
-        words.append(f"preempted {numbers['preemptions']:g} times")
+        words.append(f"preempted {times(int(numbers['preemptions']))}")
     return ", ".join(words)
 
 

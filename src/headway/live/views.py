@@ -10,7 +10,8 @@ from headway.core.events import REASONS
 from headway.core.jobs import FUTURE, ON_HOLD, PENDING, RUNNING, STARTING, STATES, STOPPING
 from headway.live.book import Book
 from headway.live.journal import Journal
-from headway.live.records import Job, JobView
+from headway.live.receipt import MICROSECONDS
+from headway.live.records import GATES, Job, JobView
 
 if TYPE_CHECKING:
     from headway.live.world import LiveWorld
@@ -41,6 +42,7 @@ class PastJob:
     run_s: float
     state: str
     preemptible: bool
+    gated_s: float  # waited behind gates, which no policy opens: held, dependency, array_limit, retry_backoff
 
 
 def job_views(book: Book, ids: Sequence[int], now: float) -> list[JobView]:
@@ -142,7 +144,7 @@ def node_views(book: Book) -> list[NodeView]:
 
 def past(book: Book, since: float, now: float) -> list[PastJob]:
     """Jobs submitted since then that ran at all."""
-    found = []
+    found, gates = [], set(GATES.values())
     for job in book.jobs.values():
         if job.submitted >= since and job.first_started is not None:
             run_s = book.run_s(job, now)
@@ -158,6 +160,7 @@ def past(book: Book, since: float, now: float) -> list[PastJob]:
                     run_s,
                     book.state_name(job),
                     job.spec.may_preempt,
+                    sum(us for cause, us in book.receipts.of(job.row, now).items() if cause in gates) / MICROSECONDS,
                 )
             )
     return found

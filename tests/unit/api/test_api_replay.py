@@ -46,6 +46,14 @@ def test_cancelled_and_running_jobs_take_gpus_but_are_not_averaged() -> None:
     assert any("1 jobs have not ended" in line for line in found.caveats)
 
 
+def test_time_behind_a_gate_is_kept_as_it_was() -> None:
+    """Bob's job followed ada's: in the replay it arrives when its gate opened, and its wait there counts as before."""
+    after = Ran(2, "bob", 1, 100.0, 113.0, 2.0, "COMPLETED", True, gated_s=11.0)
+    found = replay([JOBS[0], after], ONE_GPU, ["fifo"])
+    assert found.simulated[0].users == pytest.approx({"ada": 10.0, "bob": 13.0})
+    assert any("that time is kept" in line for line in found.caveats)
+
+
 def test_failed_and_timed_out_jobs_are_averaged() -> None:
     found = replay([ran(1, 0.0, 1.0, 1.0, "FAILED"), ran(2, 0.0, 1.0, 2.0, "TIMEOUT")], ONE_GPU, ["fifo"])
     assert found.averaged == 2
@@ -68,6 +76,7 @@ def test_jobs_that_never_took_a_gpu_are_left_out() -> None:
         "run_s": 0.0,
         "state": "CANCELLED",
         "preemptible": True,
+        "gated_s": 0.0,
         "name": "x",
         "queue": "",
     }
