@@ -1,0 +1,143 @@
+"""Shared links in the simulator: rates kept job by job equal rates worked out anew; both loops agree; nobody is left behind."""
+
+import numpy as np
+import pytest
+
+from headway.core.engine import drive
+from headway.core.jobs import COMPLETED, RUNNING
+from headway.core.journal import ROWS, journal
+from headway.network.fabric import Fabric
+from headway.network.presets import PRESETS
+from headway.network.routing import RULES, wiring_of
+from headway.network.sharing import join, new_shares
+from headway.placement.load import find_placement
+from headway.policies.load import find_policy
+from headway.sim.clusters import cluster
+from headway.sim.communication import (
+    ALL_TO_ALL,
+    HALVING_DOUBLING,
+    MOST_STEPS,
+    RING,
+    draw,
+    write_steps,
+)
+from headway.sim.contention import MEMBER, TOTAL, _whole, ranks_of
+from headway.sim.fabrics import Network
+from headway.sim.run import Setting, prepare, simulate_run
+from headway.sim.workload import workload
+from headway.sim.world_python import SimulatedWorld
+
+FABRIC = Fabric("small", "leaf-spine", tuple(server // 2 for server in range(12)), 4, 8)
+POLICY = "tiresias-l?threshold=900"
+
+
+def jobs_of(seed, count=60):
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 2, 4, 6, 8, 9, 10, 12, 16, 24], count)
+    return workload("shared", np.cumsum(rng.exponential(25, count)), sizes, rng.uniform(20, 400, count))
+
+
+def prepared(rule, seed, fabric=FABRIC, where="12x4", placement="spread"):
+    setting = Setting(preemption_cost=3.0, seed=seed, network=Network(rule, fabric))
+    jobs = jobs_of(seed)
+    return jobs, setting, prepare(jobs, cluster(where), find_policy(POLICY), find_placement(placement), setting)
+
+
+class Recomputed(SimulatedWorld):
+    """A world that works every rate out anew, from all running jobs at once."""
+
+    def __init__(self, engine, world, book, rule, jobs, seed):
+        super().__init__(engine, world, book)
+        self.rule, self.seed, self.slowed = RULES[rule], seed, 0
+        self.pattern, self.part = draw(jobs, seed)
+
+    def wait(self, until):
+        self.compare()
+        return super().wait(until)
+
+    def compare(self):
+        running = np.flatnonzero(self.state.jobs["state"] == RUNNING)
+        shares = new_shares(FABRIC.directed_links, len(self.state.jobs), 1 << 16)
+        scratch, met = np.zeros(FABRIC.directed_links, np.int64), np.zeros(len(self.state.jobs), np.int64)
+        for j in running[::-1]:
+            steps, weights = np.zeros((MOST_STEPS, 3), np.int64), np.zeros(MOST_STEPS)
+            order = ranks_of(self.state, self.state.jobs[j])
+            count = write_steps(self.pattern[j], len(order), steps, weights)
+            none = np.zeros(0, np.int64)
+            join(
+                shares, j, self.rule, self.seed, steps[:count], weights, self.part[j], order, wiring_of(FABRIC), none,
+                1, scratch, met,
+            )  # fmt: skip
+        for j in running:
+            expected = 1.0 / (1.0 + self.part[j] * (shares.factor[j] - 1.0))
+            assert self.state.jobs[j]["rate"] == pytest.approx(expected, rel=1e-9)
+            self.slowed += expected < 1.0
+
+
+@pytest.mark.parametrize("rule", ["ecmp", "balanced", "source"])
+def test_rates_kept_job_by_job_equal_rates_worked_out_anew(rule, rounds):
+    for seed in range(rounds(1, 20)):
+        jobs, _, (engine, world) = prepared(rule, seed)
+        watched = Recomputed(engine, world, journal(engine.state, 1 << 16, False), rule, jobs, seed)
+        drive(engine, watched)
+        assert watched.slowed > 20, "hardly anybody shares a link: the run is too tame"
+        assert (engine.state.jobs["state"] == COMPLETED).all()
+        assert (_whole(world.links, TOTAL) == 0).all()
+        assert (_whole(world.links, MEMBER) == 0).all()
+        ran = engine.state.jobs["total"] / engine.state.jobs["gpus"]
+        assert (ran >= jobs.duration_s * (1 - 1e-9)).all()
+        assert ran.sum() > jobs.duration_s.sum()
+
+
+@pytest.mark.parametrize("rule", ["ecmp", "balanced", "source"])
+def test_both_loops_write_the_same_journal_on_shared_links(rule):
+    jobs, setting, (engine, world) = prepared(rule, 4)
+    book = journal(engine.state, 1 << 18, True)
+    drive(engine, SimulatedWorld(engine, world, book))
+    compiled = simulate_run(
+        jobs, cluster("12x4"), find_policy(POLICY), find_placement("spread"), setting, keep_journal=True
+    )
+    assert book.rows[: int(book.tally[ROWS])].tobytes() == compiled.entries.tobytes()
+
+
+def test_rails_and_packed_jobs_can_share_links():
+    rail = Fabric("rails", "rail", tuple(server // 4 for server in range(12)), 4, 8)
+    setting = Setting(network=Network("ecmp", rail))
+    run = simulate_run(jobs_of(2), cluster("12x4"), find_policy("gandiva"), find_placement("spread"), setting)
+    assert (run.jobs["state"] == COMPLETED).all()
+
+
+def test_steps_are_those_of_the_pattern():
+    steps, weights = np.zeros((MOST_STEPS, 3), np.int64), np.zeros(MOST_STEPS)
+    for ranks in (2, 8, 24, 160):
+        assert write_steps(RING, ranks, steps, weights) == 1
+        count = write_steps(ALL_TO_ALL, ranks, steps, weights)
+        assert count == min(ranks - 1, MOST_STEPS)
+        assert len({int(step[1]) for step in steps[:count]}) == count
+        assert steps[:count, 1].min() == 1
+        assert steps[:count, 1].max() == ranks - 1
+        assert weights[:count].sum() == pytest.approx(1.0)
+    assert write_steps(HALVING_DOUBLING, 16, steps, weights) == 4
+    assert weights[:4].sum() == pytest.approx(1.0)
+    assert write_steps(HALVING_DOUBLING, 24, steps, weights) == 1, "not a power of two: a ring"
+
+
+def test_patterns_and_shares_are_those_of_the_paper():
+    rng = np.random.default_rng(0)
+    sizes = rng.choice([4, 6], 4000)
+    models = np.where(rng.random(4000) < 0.5, "ResNet50", "")
+    pattern, part = draw(workload("x", np.arange(4000.0), sizes, np.ones(4000), model=models), 0)
+    assert (pattern[sizes == 6] != HALVING_DOUBLING).all()
+    assert (pattern[sizes == 4] == HALVING_DOUBLING).mean() == pytest.approx(0.5, abs=0.05)
+    assert (part[models == "ResNet50"] == 0.04).all()
+    assert (part[models == ""] == 0.35).mean() == pytest.approx(0.25, abs=0.04)
+    assert part.min() >= 0.04
+    assert part.max() <= 0.35
+
+
+def test_the_presets_have_a_fabric_of_the_size_of_their_cluster():
+    for gpus in (512, 2048, 4096, 8192):
+        where = cluster(f"vclos-{gpus}")
+        for fabric in (PRESETS[f"vclos-{gpus}"](), PRESETS[f"ocs-vclos-{gpus}"]()):
+            assert fabric.servers == len(where.gpus)
+            assert fabric.gpus == where.total
