@@ -104,7 +104,8 @@ def manager_status(manager: Manager) -> dict[str, Any]:
         "counts": {
             name.split('"')[1]: int(value) for name, value in values.items() if name.startswith("headway_jobs{")
         },
-        "trouble": manager.trouble,
+        # One line of it: where in the code the engine stopped is for the manager's own log.
+        "trouble": (manager.trouble.strip().splitlines() or [""])[-1],
     }
 
 

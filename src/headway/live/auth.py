@@ -78,7 +78,8 @@ class Tokens:
 
     def __init__(self, data: Path, owner: str) -> None:
         self.data, self.owner = data, owner
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Not 0700: under root, the jobs of other users reach their own folders below; the files here are private one by one.
+        data.mkdir(parents=True, exist_ok=True, mode=0o711)
         self._owner_hash = _hash(_owner_token(data))
         self._secret = job_secret(data)
         self._stored: dict[str, StoredToken] = {}
@@ -184,7 +185,7 @@ def _write_private(path: Path, text: str) -> None:
     """Write aside with mode 0600 from the first byte, then rename: at no moment can others read it."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(text)

@@ -1,5 +1,8 @@
 """A real manager behind the real API, in this process: one that runs jobs, and one whose nodes are drained so that nothing starts."""
 
+import contextlib
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -106,3 +109,16 @@ def until() -> Callable[[Callable[[], bool]], None]:
             time.sleep(0.02)
 
     return wait
+
+
+@pytest.fixture
+def serve_apart() -> Callable[[], contextlib.AbstractContextManager[Served]]:
+    """A manager in a folder that other users may pass through, as a system's data folder is."""
+
+    @contextlib.contextmanager
+    def served() -> Iterator[Served]:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o711)
+            yield from serve(Path(folder) / "data", drained=False)
+
+    return served

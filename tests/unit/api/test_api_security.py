@@ -248,3 +248,18 @@ def test_users_that_do_not_exist_run_nothing_as_root(idle: Any) -> None:
     answer = idle.ask("POST", "/v1/jobs", "ghost", json={"command": ["true"]})
     assert answer.status_code == 422
     assert "no-such-user" in answer.json()["detail"]
+
+
+def test_under_root_a_job_is_its_users_and_cannot_read_the_managers_files(serve_apart: Any) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED: only a manager run by root runs jobs as other users")
+    with serve_apart() as served:
+        words = "id -un; for f in token job-secret tokens.json journal.db; do cat $DATA/$f; done; ls $DATA; env"
+        number = served.submit("ada", command=["sh", "-c", words], envs={"DATA": str(served.data)}, workdir="/")
+        served.until(number, "COMPLETED", "FAILED")
+        log = served.ask("GET", f"/v1/jobs/{number}/logs", "ada").text
+        assert log.splitlines()[0] == "nobody"
+        assert log.count("Permission denied") == 5
+        secrets = [served.tokens["owner"], (served.data / "job-secret").read_text().strip()]
+        assert not any(secret in log for secret in secrets)
+        assert f"HEADWAY_JOB_ID={number}" in log
