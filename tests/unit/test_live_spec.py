@@ -1,0 +1,130 @@
+"""Job files as people write them, the rules on ends, and the course of a clock-free core: no process is started here."""
+
+import pytest
+
+from headway.core.errors import BadInput
+from headway.live.executors import Report
+from headway.live.records import CANCEL, HELD, HOLD, PREEMPT, RETRY_BACKOFF, TIME_UP, Job, Progress
+from headway.live.rules import Backoff, outcome
+from headway.live.spec import JobSpec, array_tasks, job_spec
+
+
+def test_the_job_file_of_the_interface() -> None:
+    spec = job_spec(
+        {
+            "name": "gpt",
+            "num_nodes": 2,
+            "resources": {"accelerators": 8, "cpus": 64, "memory": 512},
+            "tasks_per_node": 1,
+            "envs": {},
+            "run": "torchrun train.py",
+            "queue": "team-a",
+            "array": "0-99%8",
+            "time_limit": "24h",
+            "network": {"isolation": "vclos"},
+            "collective": {"schedule": "themis"},
+            "preemptible": True,
+            "preemption": {"signal": "SIGTERM", "grace": "120s", "min_runtime": "10m"},
+            "checkpoint": {"dir": "/ckpt", "interval": "15m"},
+            "retry": {"on": ["failure", "node_failure"], "max": 3},
+        }
+    )
+    assert (spec.gpus, spec.ranks, spec.time_limit, spec.preemption.grace) == (16, 2, 86_400.0, 120.0)
+    assert spec.argv == ("/bin/sh", "-c", "torchrun train.py")
+    assert JobSpec.model_validate_json(spec.model_dump_json(exclude_defaults=True)) == spec
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "either a command"),
+        ({"run": "x", "command": ["y"]}, "either a command"),
+        ({"command": [""]}, "empty"),
+        ({"run": "x", "gpu": 2}, "unknown key 'gpu'"),
+        ({"run": "x", "resources": {"accelerators": 0}}, "resources.accelerators: .*greater than or equal to 1"),
+        ({"run": "x", "time_limit": "soon"}, "time_limit: .*not a time"),
+        ({"run": "x", "time_limit": True}, "time_limit: a time is a number"),
+        ({"run": "x", "preemption": {"signal": "SIGKILL"}}, "not a signal that a job can catch"),
+        ({"run": "x\0y"}, "zero byte"),
+        ({"run": "x", "envs": {"A=B": "c"}}, "not the name of an environment variable"),
+        ({"run": "x", "array": "5-1"}, "runs backwards: write 1-5"),
+        ({"run": "x", "array": "0-9%0"}, "not an array"),
+        ({"run": "x", "array": "0-999999999"}, "more than 100000 tasks"),
+        ({"run": "x", "num_nodes": 9, "tasks_per_node": 4096}, "at most 4096 processes"),
+        ({"run": "x", "network": {"isolation": "full"}}, "network.isolation"),
+        ({"run": "x", "after": [0]}, "after.0"),
+        ("run: x", "a job is a mapping"),
+    ],
+)
+def test_what_is_wrong_is_named(given: object, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        job_spec(given, "job.yaml")
+
+
+def test_arrays() -> None:
+    assert array_tasks("0-3") == ([0, 1, 2, 3], None)
+    assert array_tasks("7,1-2,2%5") == ([1, 2, 7], 5)
+
+
+def test_who_may_be_preempted() -> None:
+    assert not JobSpec(run="x").may_preempt
+    assert job_spec({"run": "x", "checkpoint": {"dir": "/c"}}).may_preempt
+    assert JobSpec(run="x", preemptible=True).may_preempt
+    assert not job_spec({"run": "x", "checkpoint": {"dir": "/c"}, "preemptible": False}).may_preempt
+
+
+def job(asked: str = "", failures: int = 0, **spec: object) -> Job:
+    found = Job(1, "me", job_spec({"run": "x", "time_limit": 5, **spec}), 0.0)
+    found.asked, found.failures = asked, failures
+    return found
+
+
+ENDS = {
+    "done": Report("ended", 1, 1, exit_code=0),
+    "bad": Report("ended", 1, 1, exit_code=3),
+    "signalled": Report("ended", 1, 1, exit_code=143, signalled=True),
+    "saved": Report("ended", 1, 1, exit_code=0, signalled=True),
+    "lost": Report("ended", 1, 1, lost=True),
+    "never": Report("ended", 1, 1, lost=True, never_ran=True),
+    "refused": Report("ended", 1, 1, lost=True, never_ran=True, refused=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "end", "state", "gates"),
+    [
+        ("", "done", "COMPLETED", 0),
+        ("", "bad", "FAILED", 0),
+        ("", "lost", "", RETRY_BACKOFF),
+        ("", "never", "", 0),
+        ("", "refused", "", RETRY_BACKOFF),
+        (PREEMPT, "signalled", "", 0),
+        (PREEMPT, "saved", "", 0),
+        (PREEMPT, "done", "COMPLETED", 0),  # it had ended before the signal
+        (PREEMPT, "bad", "FAILED", 0),
+        (PREEMPT, "lost", "", 0),
+        (HOLD, "signalled", "", HELD),
+        (CANCEL, "done", "CANCELLED", 0),
+        (CANCEL, "lost", "CANCELLED", 0),
+        (TIME_UP, "signalled", "TIMEOUT", 0),
+    ],
+)
+def test_what_an_end_means(asked: str, end: str, state: str, gates: int) -> None:
+    found = outcome(job(asked), ENDS[end], 100.0, Backoff())
+    assert (found.state, found.gates) == (state, gates)
+
+
+def test_a_job_that_said_it_was_done_is_done_even_under_a_stop() -> None:
+    finished = job(PREEMPT)
+    finished.progress = Progress(step=9, total=9)
+    assert outcome(finished, ENDS["saved"], 0.0, Backoff()).state == "COMPLETED"
+    assert outcome(finished, ENDS["signalled"], 0.0, Backoff()).state == ""
+
+
+def test_retries_end_and_back_off_grows_to_its_bound() -> None:
+    retry = {"on": ["failure"], "max": 2}
+    again = outcome(job(failures=1, retry=retry), ENDS["bad"], 100.0, Backoff())
+    assert (again.state, again.data["failures"], again.not_before) == ("", 2, 120.0)
+    assert outcome(job(failures=2, retry=retry), ENDS["bad"], 100.0, Backoff()).state == "FAILED"
+    assert outcome(job(retry=retry), ENDS["lost"], 100.0, Backoff()).state == "FAILED"
+    assert [Backoff().after(n) for n in (1, 2, 3, 6, 1000)] == [10.0, 20.0, 40.0, 300.0, 300.0]
