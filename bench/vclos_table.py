@@ -41,7 +41,7 @@ COLUMNS = (
 )
 
 
-def measure(gpus: int, policy: str, load: float, method: str, seed: int, jobs: int) -> dict[str, float]:
+def measure(gpus: int, policy: str, load: float, method: str, seed: int, jobs: int, mix: str) -> dict[str, float]:
     """One run. JWT is all the time a job waits, JRT the rest of its JCT (without preemption: before and after its start).
 
     Stretch is the time run over the time alone: its spread is the measure of stability.
@@ -49,7 +49,7 @@ def measure(gpus: int, policy: str, load: float, method: str, seed: int, jobs: i
     placement, network = METHODS[method]
     cluster = f"vclos-{gpus}"
     find_placement(placement)  # compiled before the clock starts
-    trace = f"synthetic:vclos?jobs={jobs}&seed={seed}&load={load}&cluster={cluster}"
+    trace = f"synthetic:{mix}?jobs={jobs}&seed={seed}&load={load}&cluster={cluster}"
     began = time.process_time()
     result = simulate(trace, cluster, policy, placement=placement, network=network, seed=seed, keep_journal=True)
     cpu_s = time.process_time() - began
@@ -72,11 +72,11 @@ def measure(gpus: int, policy: str, load: float, method: str, seed: int, jobs: i
     }
 
 
-def rows(gpus: int, policy: str, load: float, seeds: int, jobs: int) -> dict[str, dict[str, float]]:
+def rows(gpus: int, policy: str, load: float, seeds: int, jobs: int, mix: str) -> dict[str, dict[str, float]]:
     """Means over the seeds, by method."""
     found: dict[str, dict[str, float]] = {}
     for method in METHODS:
-        runs = [measure(gpus, policy, load, method, seed, jobs) for seed in range(seeds)]
+        runs = [measure(gpus, policy, load, method, seed, jobs, mix) for seed in range(seeds)]
         found[method] = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
         print(f"{gpus} {policy} {load} {method}: {found[method]}", file=sys.stderr, flush=True)
     for mean in found.values():
@@ -104,15 +104,17 @@ def main() -> None:
     parser.add_argument("--loads", default="0.6,0.75,0.85")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=5000)
+    parser.add_argument("--mix", default="vclos", help="vclos (sizes of Helios) or vclos-large (up to 512 GPUs)")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     given = parser.parse_args()
-    command = " ".join(["python -m bench.vclos_table", *sys.argv[1:]])
+    shown = sys.argv[1 : sys.argv.index("--json")] if "--json" in sys.argv else sys.argv[1:]
+    command = " ".join(["python -m bench.vclos_table", *shown])
     print(f"`{command}`\n")
     print("| load | network | " + " | ".join(COLUMNS) + " |")
     print("|---:|---|" + "---:|" * len(COLUMNS))
     every = {}
     for load in map(float, given.loads.split(",")):
-        every[str(load)] = rows(given.gpus, given.policy, load, given.seeds, given.jobs)
+        every[str(load)] = rows(given.gpus, given.policy, load, given.seeds, given.jobs, given.mix)
         print("\n".join(markdown(load, every[str(load)])), flush=True)
     if given.json:
         given.json.write_text(json.dumps(every, indent=1) + "\n")

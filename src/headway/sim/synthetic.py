@@ -111,22 +111,26 @@ def from_published(published: fitted.Published, options: Mapping[str, str]) -> W
 # Han et al., arXiv 2308.05692 (vClos), evaluation: durations between these, exponential gaps, sizes as Helios; log-uniform is ours.
 VCLOS_S = (1e3, 1e5)
 VCLOS_JOBS = 5000
+# A second mix up to its cap of 512 GPUs (percent of the jobs; ours): the sizes of Helios end at 160 and leave large clusters idle.
+VCLOS_LARGE_SIZES = {1: 32, 2: 14, 4: 12, 8: 14, 16: 10, 32: 8, 64: 5, 128: 3, 256: 1, 512: 1}
 
 
-def vclos(options: Mapping[str, str]) -> Workload:
-    """The workload of vClos's evaluation."""
+def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
+    """The workload of vClos's evaluation, or the same with larger jobs."""
     jobs = job_count(options, VCLOS_JOBS)
     rng = generator(options)
-    gpus = fitted.sizes(fitted.HELIOS, jobs, rng)
+    gpus = rng.permutation(spread(jobs, VCLOS_LARGE_SIZES)) if large else fitted.sizes(fitted.HELIOS, jobs, rng)
     duration_s = log_uniform(rng, VCLOS_S, jobs)
     submit_s = np.cumsum(rng.exponential(gap_s(options, fitted.HELIOS.gap_s), jobs))
     return workload(
-        "vclos",
+        "vclos-large" if large else "vclos",
         np.round(submit_s - submit_s[0], 3),
         gpus,
         duration_s,
         job_id=numbers(jobs),
-        caveats=("made up: sizes as published for Helios (at most 160 GPUs), durations log-uniform, all independent",),
+        caveats=(
+            f"made up: sizes {'up to 512 GPUs' if large else 'as in Helios, up to 160 GPUs'}, durations log-uniform",
+        ),
     )
 
 
@@ -176,5 +180,6 @@ MAKERS: dict[str, tuple[Callable[[Mapping[str, str]], Workload], str]] = {
     "tiresias-480": (tiresias_480, "tiresias-testbed"),
     "philly": (partial(from_published, fitted.PHILLY), fitted.PHILLY.cluster),
     "vclos": (vclos, "vclos-512"),
+    "vclos-large": (partial(vclos, large=True), "vclos-8192"),
     "helios": (partial(from_published, fitted.HELIOS), fitted.HELIOS.cluster),
 }
