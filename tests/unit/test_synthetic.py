@@ -56,6 +56,8 @@ GOLDEN = {
     "tiresias-480": "88ef6b0322bc728e",
     "philly": "6f1ecf3275c7a0ec",
     "helios": "dc5f62f4c6f1bf38",
+    "vclos": "0f73c35391104d31",
+    "vclos-large": "f71ae87b8a92f134",
 }
 
 
