@@ -4,6 +4,7 @@ Without arguments it finds the manager as the command line does: `HEADWAY_API` a
 the data folder. A submission carries a key, so that one whose answer was lost is sent again and still runs once.
 """
 
+import json
 import os
 import time
 import uuid
@@ -149,6 +150,14 @@ class Client:
                 yield from (line.decode("utf-8", "replace") for line in lines)
         if rest:
             yield rest.decode("utf-8", "replace")
+
+    def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """What happens to your jobs, as it happens, from the event after number `after`; it does not end by itself."""
+        rest = b""
+        with self.transport.stream("/v1/events", {"after": after}) as parts:
+            for part in parts:
+                *lines, rest = (rest + part).split(b"\n")
+                yield from (json.loads(line[len(b"data: ") :]) for line in lines if line.startswith(b"data: "))
 
     def wait(self, job_id: int, timeout_s: float | None = None) -> JobView:
         """Wait until the job has ended and give it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""

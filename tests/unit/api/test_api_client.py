@@ -12,6 +12,7 @@ from headway.live.api import make_api
 from headway.live.auth import Tokens
 from headway.live.client import Client, find_manager
 from headway.live.manager import Manager
+from headway.live.streams import MOST_STREAMS
 from headway.live.transport import ApiError, Transport, Unreachable
 from headway.sim.clusters import cluster
 
@@ -75,6 +76,25 @@ def test_cancel_explain_and_waiting_no_longer(client: Client) -> None:
     with pytest.raises(ApiError, match="has ended") as refused:
         client.cancel(number)
     assert refused.value.status == 409
+
+
+def test_events_come_as_they_happen(client: Client) -> None:
+    number = client.submit(["sleep", "0.2"])
+    kinds = []
+    for event in client.events():
+        if event.get("job_id") == number:
+            kinds.append(event["kind"])
+        if kinds and kinds[-1] == "Ended":
+            break
+    assert [kind for kind in kinds if kind in {"Submitted", "Started", "Ended"}] == ["Submitted", "Started", "Ended"]
+
+
+def test_streams_that_are_left_are_closed(client: Client) -> None:
+    """More streams than may be open at once, one after the other: each gives its place back when its reader goes."""
+    client.submit(["true"])
+    for _ in range(MOST_STREAMS + 5):
+        next(client.events())
+    assert client.status()["counts"]
 
 
 def test_threads_share_a_client(client: Client) -> None:
