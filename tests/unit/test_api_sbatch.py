@@ -50,6 +50,18 @@ def test_gpus_however_they_are_asked_for(tmp_path: Path, line: str, gpus: int) -
     assert job_spec(read_script(script(tmp_path, f"#SBATCH {line}")).fields).resources.accelerators == gpus
 
 
+def test_ranks_in_all_become_ranks_on_each_node(tmp_path: Path) -> None:
+    assert job_spec(read_script(script(tmp_path, "#SBATCH -n 8 -N 2")).fields).tasks == 4
+    assert job_spec(read_script(script(tmp_path, "#SBATCH -n 8 --ntasks-per-node=2")).fields).tasks == 2
+    with pytest.raises(BadInput, match="does not divide over 2 nodes"):
+        read_script(script(tmp_path, "#SBATCH -n 3 -N 2"))
+
+
+def test_a_script_that_calls_srun_is_told_that_there_is_none(tmp_path: Path) -> None:
+    assert "no srun here" in read_script(script(tmp_path, "srun python train.py")).notes[0]
+    assert read_script(script(tmp_path, "echo srun")).notes == []
+
+
 def test_lines_after_the_first_command_do_not_count(tmp_path: Path) -> None:
     path = script(tmp_path, "# a comment\n\n#SBATCH -J one\necho hi\n#SBATCH -J two")
     assert read_script(path).fields["name"] == "one"

@@ -35,7 +35,7 @@ SHORT = {
 # Options that change nothing here: Headway keeps logs itself, has no accounts, and requeues by its own rules.
 WITHOUT_EFFECT = {
     "output", "error", "account", "qos", "mail-type", "mail-user", "comment", "open-mode", "wckey", "exclusive",
-    "no-requeue", "requeue", "ntasks", "hint", "nice", "verbose", "quiet", "parsable", "threads-per-core", "export",
+    "no-requeue", "requeue", "hint", "nice", "verbose", "quiet", "parsable", "threads-per-core", "export",
 }  # fmt: skip
 FLAGS = {"exclusive", "no-requeue", "requeue", "verbose", "quiet", "parsable"}
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
@@ -67,7 +67,12 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
                 _apply(script, resources, asked, option, value, f"{path}, line {number}")
         elif line.strip() and not line.startswith("#"):
             break
+    _settle_tasks(script.fields, path)
     _settle_gpus(script.fields, resources, asked, path)
+    if re.search(r"^\s*(?:exec\s+)?srun\b", text, re.MULTILINE):
+        script.notes.append(
+            f"{path}: there is no srun here: every rank runs the whole script (--ntasks-per-node ranks on each node)"
+        )
     if resources:
         script.fields["resources"] = resources
     return script
@@ -181,6 +186,7 @@ def _signal(value: str, where: str) -> dict[str, Any]:
 READERS: dict[str, Callable[[str, str], tuple[str, Any]]] = {
     "job-name": lambda value, where: ("name", value),
     "nodes": lambda value, where: ("num_nodes", _whole(value, where)),
+    "ntasks": lambda value, where: ("ntasks", _whole(value, where)),
     "ntasks-per-node": lambda value, where: ("tasks_per_node", _whole(value, where)),
     "cpus-per-task": lambda value, where: ("cpus", _whole(value, where)),
     "mem": lambda value, where: ("memory", memory_gb(value, where)),
@@ -191,6 +197,16 @@ READERS: dict[str, Callable[[str, str], tuple[str, Any]]] = {
     "chdir": lambda value, where: ("workdir", value),
     "signal": lambda value, where: ("preemption", _signal(value, where)),
 }
+
+
+def _settle_tasks(fields: dict[str, Any], path: Path) -> None:
+    """Ranks in all become ranks on each node."""
+    tasks, nodes = fields.pop("ntasks", None), int(fields.get("num_nodes", 1))
+    if tasks is None or "tasks_per_node" in fields:
+        return
+    if tasks % max(1, nodes):
+        raise BadInput(f"{path}: --ntasks={tasks} does not divide over {nodes} nodes: give --ntasks-per-node")
+    fields["tasks_per_node"] = tasks // max(1, nodes)
 
 
 def _gpu_count(value: str, option: str, path: Path) -> int:
