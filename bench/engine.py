@@ -173,7 +173,7 @@ def main() -> None:
     if philly.is_file():
         jobs = load(str(philly))
         some = speed_target(jobs)
-        policies = ("fifo", "best-effort", "srtf", "srsf", "tiresias-l", "tiresias-g")
+        policies = ("fifo", "best-effort", "srtf", "srsf", "tiresias-l")
         spent = show(f"{len(some):,} Philly jobs", some, TARGET_10K_S, policies)["tiresias-l"]
         print(
             f"the public Tiresias simulator takes {PUBLIC_10K_S:g} s for its LAS on these jobs: {PUBLIC_10K_S / spent:,.0f} times as long"

@@ -1,6 +1,6 @@
 """The tables of Tiresias (NSDI'19) and ours, side by side: writes the tables of docs/results/tiresias.md.
 
-    HEADWAY_TRACES=... python -m bench.tiresias_table [testbed costs sensitivity knobs large muri ...]
+    HEADWAY_TRACES=... python -m bench.tiresias_table [testbed costs runtimes sensitivity knobs large muri]
 
 Each table is run in one process through `headway.sim.api`; its rows name the command that gives the same figures one policy at a time. In
 the page the tables stand between marks, so that one can be measured again without the others.
@@ -37,6 +37,7 @@ class Study:
     cluster: str
     seeds: int | None = None  # None: a file, run once
     cost: str = "none"
+    min_runtime: str = "0"
 
     def command(self, *policies: str, seeds: int | None = None) -> str:
         """The command of one row."""
@@ -45,6 +46,7 @@ class Study:
         words += ["--policies", quoted(",".join(dict.fromkeys(policies)))]
         words += ["--seeds", str(seeds or self.seeds)] if self.seeds else []
         words += ["--preemption-cost", self.cost] if self.cost != "none" else []
+        words += ["--min-runtime", self.min_runtime] if self.min_runtime != "0" else []
         return f"`{' '.join(words)}`"
 
     def run(self, policy: str, seeds: int | None = None) -> Summaries:
@@ -52,7 +54,8 @@ class Study:
         found, began = [], time.process_time()
         for seed in range(seeds or self.seeds or 1):
             trace = with_seed(self.trace, seed) if self.seeds else str(TRACES / self.trace)
-            found.append(simulate(trace, self.cluster, policy, preemption_cost=self.cost, seed=seed).summary)
+            paid = {"preemption_cost": self.cost, "min_runtime": self.min_runtime}
+            found.append(simulate(trace, self.cluster, policy, seed=seed, **paid).summary)
         print(f"{self.trace} {self.cluster} {policy} {self.cost}: {time.process_time() - began:.1f} CPU s", flush=True)
         return found
 
@@ -151,6 +154,20 @@ def costs() -> list[str]:
     return testbed_rows(Study("synthetic:tiresias-480", "15x4", SEEDS, "model"))
 
 
+def runtimes() -> list[str]:
+    """What a minimum run time between preemptions does where they cost: average JCT against LAS without one."""
+    first = Study("synthetic:tiresias-480", "15x4", SEEDS, "model").run(LAS)
+    rows = []
+    for policy in (LAS, "tiresias-g", "gittins", "srtf"):
+        for least in ("0", "5m", "15m"):
+            study = Study("synthetic:tiresias-480", "15x4", SEEDS, "model", least)
+            found = study.run(policy)
+            ratios = [against(found, first, figure) for figure in ("mean", "median", "p95")]
+            stops = [seconds(found, "preemptions"), seconds(found, "preemption_cost_s")]
+            rows.append([policy, least, *ratios, *stops, study.command(policy)])
+    return table("policy | minimum run time | average | median | p95 | preemptions | their cost, s | command", rows)
+
+
 # ---- sensitivity
 
 PAPER_THRESHOLD = {1800: "1.03", 3600: "1", 7200: "1", 14400: "1"}  # GPU-seconds: 0.5, 1, 2, 4 h
@@ -190,7 +207,11 @@ def sensitivity() -> list[str]:
 def knobs() -> list[str]:
     """PROMOTEKNOB: p95."""
     lines: list[str] = []
-    for study, what in ((MIX, "the testbed mix, 20 seeds"), (TRACE, "philly_82k on 52x8")):
+    small = Study(f"muri_philly_4traces.csv.gz?trace={MURI_SMALLEST}", MURI[MURI_SMALLEST])
+    for study, what in (
+        (MIX, "the testbed mix, 20 seeds"),
+        (small, f"Muri's trace {MURI_SMALLEST} on {small.cluster}"),
+    ):
         specs = {f"{LAS}?promote={knob}": paper for knob, paper in PAPER_KNOB.items()}
         rows = swept(study, specs, f"{LAS}?promote=inf", "p95", "mean", "max")
         head = "policy | paper: p95 | ours: p95 | average | longest | preemptions | command"
@@ -208,11 +229,15 @@ PAPER_LARGE = {
     "tiresias-g": "0.97 / 1.00 / 0.85",
     LAS: "1 / 1 / 1",
 }
-QUICK = (LAS, "fifo", "best-effort", "srtf", "srsf", "tiresias-g")
+# Jobs of Philly run for days: bounds a thousand times apart, where the testbed needs one.
+WIDE = f"{LAS}?thresholds=3600:36000:360000"
+QUICK = (LAS, WIDE, "fifo", "best-effort", "srtf", "srsf")
+# tiresias-g sorts its history at every end, gandiva and gittins act every minute: on a large trace they take minutes or hours.
 SLOW = ("gandiva", "gittins")
-LARGE_CLUSTERS = ("philly", "64x8", "52x8")
+LARGE = {"philly": QUICK, "52x8": (*QUICK, "tiresias-g")}
 # Clusters that the four traces load to about 0.9.
 MURI = {1: "18x8", 2: "48x8", 3: "7x8", 4: "14x8"}
+MURI_SMALLEST = 3
 
 
 def real(study: Study, policies: Sequence[str], paper: dict[str, str]) -> list[list[str]]:
@@ -233,11 +258,11 @@ REAL_HEAD = "policy | paper: average / median / p95 | ours | ours: average JCT, 
 
 
 def large() -> list[str]:
-    """philly_82k on the whole Philly cluster, and on two that are busier."""
+    """philly_82k on the whole Philly cluster, and on one that is busy."""
     lines: list[str] = []
-    for where in LARGE_CLUSTERS:
+    for where, policies in LARGE.items():
         study = Study("philly_82k.csv.gz", where)
-        rows = real(study, QUICK if where == "philly" else (*QUICK, *SLOW), PAPER_LARGE)
+        rows = real(study, policies, PAPER_LARGE)
         lines += ["", f"On `{where}`, {described(study)}:", "", *table(REAL_HEAD, rows)]
     return lines[1:]
 
@@ -247,7 +272,7 @@ def muri() -> list[str]:
     lines: list[str] = []
     for number, where in MURI.items():
         study = Study(f"muri_philly_4traces.csv.gz?trace={number}", where)
-        rows = real(study, (*QUICK, *SLOW), {})
+        rows = real(study, (*QUICK, "tiresias-g", *(SLOW if number == MURI_SMALLEST else ())), {})
         lines += ["", f"Trace {number} on `{where}`, {described(study)}:", "", *table(REAL_HEAD, rows)]
     return lines[1:]
 
@@ -263,6 +288,7 @@ def described(study: Study) -> str:
 TABLES: dict[str, Callable[[], list[str]]] = {
     "testbed": testbed,
     "costs": costs,
+    "runtimes": runtimes,
     "sensitivity": sensitivity,
     "knobs": knobs,
     "large": large,
