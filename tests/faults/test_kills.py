@@ -123,7 +123,9 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
         time.sleep(chance.uniform(0.0, 0.6))
         blows[_strike(chance, process, data)] += 1
         process.join(0.05)
-    _kill([process.pid or 0] if process else [])
+    if process is not None:
+        _kill([process.pid or 0])
+        process.join(30)  # its lock goes when it is gone
     manager = _finish(data, 120)
     acknowledged = [int(line) for line in (out / "acks").read_text().split()]
     print(f"{sum(blows.values())} blows: {dict(blows)}; {len(acknowledged)} acknowledged")

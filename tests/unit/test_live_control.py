@@ -207,6 +207,23 @@ def test_dry_run_says_where_and_roughly_when(serve: Callable[..., Manager]) -> N
         manager.cancel(job)
 
 
+def test_behind_the_head_of_the_line_the_cause_is_the_line(serve: Callable[..., Manager]) -> None:
+    manager = serve("1x2", "fifo")
+    running = one(manager, run="sleep 30")
+    until(manager, running, "RUNNING")
+    head = one(manager, run="true", resources={"accelerators": 2})
+    behind = one(manager, run="true")
+    until(manager, head, "PENDING", true=lambda view: view.reason == "gpus")
+    found = manager.explain(behind)
+    assert (found.reason, found.ahead, found.numbers["gpus_free"]) == ("gpus", (head,), 1)
+    assert "overtakes" in found.message
+    manager.requeue(running)  # not a preemption, and not told as one
+    until(manager, running, "RUNNING", true=lambda view: view.attempt == 2)
+    assert "preempted" not in sums(manager, running)
+    manager.cancel(running)
+    assert until(manager, behind).state == "COMPLETED"
+
+
 def test_policies_that_need_the_future_are_refused(tmp_path: Path) -> None:
     for policy, why in (("srtf", "only a simulator knows"), ("optimus", "resizes jobs")):
         with pytest.raises(BadInput, match=why):

@@ -82,7 +82,7 @@ def assert_same(one: Book, other: Book) -> None:
         assert a.tally[at] == b.tally[at]
     assert one.jobs == other.jobs
     assert one.active == other.active
-    for name in ("cause", "since_us", "spent_us", "gate"):
+    for name in ("cause", "since_us", "spent_us", "gate", "preempted"):
         n = len(one.jobs)
         assert np.array_equal(getattr(one.receipts, name)[:n], getattr(other.receipts, name)[:n]), name
 

@@ -217,6 +217,7 @@ class Book:
         data = row.data
         job.failures = int(data.get("failures", job.failures))
         job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
+        self.receipts.preempted[job.row] = job.asked == PREEMPT
         job.asked, job.places, job.seats = "", (), ()
         if not ended:
             self.engine.state.jobs["preemptible"][job.row] = settled_at_once(job.spec)

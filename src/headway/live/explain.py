@@ -123,6 +123,9 @@ def _words(
             f"{free} GPUs are free, but not {asked} {together}: at most {int(numbers['most_free_on_a_node'])} on one",
             ["a job on a partly used node ends", "placement consolidated?strict=no takes more nodes"],
         )
+    if book.engine.options.blocks and numbers["jobs_ahead"]:
+        line = f"nobody overtakes under this policy, and {int(numbers['jobs_ahead'])} jobs are ahead of it"
+        return line, ["the jobs ahead start", "a policy that lets smaller jobs pass, such as best-effort or tiresias-l"]
     again = "it was preempted and " if reason == "preempted" else ""
     change = ["a job with GPUs ends"]
     if not job.spec.may_preempt:

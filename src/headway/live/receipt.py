@@ -34,6 +34,7 @@ class Receipts:
         self.since_us = np.zeros(room, np.int64)
         self.spent_us = np.zeros((room, len(REASONS)), np.int64)
         self.gate = np.zeros(room, np.int8)  # the first closed gate
+        self.preempted = np.zeros(room, np.bool_)  # it lost its GPUs to another job last time
 
     def make_room(self, jobs: int) -> None:
         """Have at least so many rows."""
@@ -41,7 +42,7 @@ class Receipts:
             return
         more = Receipts(max(jobs, 2 * len(self.cause)))
         n = len(self.cause)
-        for name in ("cause", "since_us", "spent_us", "gate"):
+        for name in ("cause", "since_us", "spent_us", "gate", "preempted"):
             getattr(more, name)[:n] = getattr(self, name)
             setattr(self, name, getattr(more, name))
 
@@ -88,8 +89,20 @@ def why_now(book: "Book") -> NDArray[np.int8]:
     why = why_waiting(rows)
     jobs = rows.jobs
     open_gpus = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
+    why[(why == WAIT_PREEMPTED) & ~book.receipts.preempted[:n]] = WAIT_GPUS  # it failed, was held or requeued
+    if book.engine.options.blocks:
+        why[(why == WAIT_FRAGMENTATION) & ~_first(jobs)] = WAIT_GPUS  # room would do, but nobody overtakes
     for_room = (why == WAIT_GPUS) | (why == WAIT_FRAGMENTATION) | (why == WAIT_PREEMPTED)
     why[for_room & (jobs["gpus"] > open_gpus) & (jobs["state"] == PENDING)] = NODE_DOWN
     why[jobs["state"] == FUTURE] = WAIT_GPUS
     gate = book.receipts.gate[:n]
     return np.where(gate != NOT_WAITING, gate, why).astype(np.int8)
+
+
+def _first(jobs: Any) -> NDArray[np.bool_]:
+    """Which job is first among those that wait."""
+    waiting = np.nonzero(jobs["state"] == PENDING)[0]
+    first = np.zeros(len(jobs), np.bool_)
+    if len(waiting):
+        first[waiting[np.lexsort((waiting, jobs["k2"][waiting], jobs["k1"][waiting]))[0]]] = True
+    return first
