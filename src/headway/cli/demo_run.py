@@ -1,5 +1,6 @@
 """`headway demo`: start a manager, submit the jobs, watch them, say what came of it, and stop cleanly."""
 
+import contextlib
 import json
 import shutil
 import signal
@@ -82,16 +83,18 @@ class Demo:
         waiting = list(JOBS)
         self.began = time.monotonic()
         jobs: list[JobView] = []
-        with Live(console=self.console, auto_refresh=False, transient=False) as live:
+        live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
+        with live or contextlib.nullcontext():
             while waiting or any(job.state not in ENDED for job in jobs):
                 elapsed_s = time.monotonic() - self.began
                 while waiting and waiting[0].at_s <= elapsed_s:
                     client.submit_spec(waiting.pop(0).spec(self.folder))
                 jobs = client.jobs()
                 self._tell(jobs, elapsed_s)
-                live.update(self._screen(client, jobs, elapsed_s), refresh=True)
+                if live is not None:
+                    live.update(self._screen(client, jobs), refresh=True)
                 if elapsed_s > MOST_S:
-                    raise HeadwayError(f"the jobs have not ended after {MOST_S:g} s: see {self.folder}")
+                    raise HeadwayError(f"the jobs have not ended after {MOST_S:g} s: the machine is too busy for this")
                 time.sleep(LOOK_EVERY_S)
         return jobs
 
@@ -126,9 +129,11 @@ class Demo:
             line = _sentence(old, job)
             if line:
                 self.told.append(f"{elapsed_s:5.1f}s  {line}")
+                if not self.console.is_terminal:
+                    self.console.print(self.told[-1])
             self.before[job.job_id] = job
 
-    def _screen(self, client: Client, jobs: list[JobView], elapsed_s: float) -> RenderableType:
+    def _screen(self, client: Client, jobs: list[JobView]) -> RenderableType:
         lines = [Text(line, style="dim") for line in self.told]
         lines += [Text("")] * (TOLD_LINES - len(lines))
         head = header(client.status(), client.nodes())
@@ -141,7 +146,7 @@ def _sentence(old: JobView | None, job: JobView) -> str:
     if old.state == job.state:
         return ""
     if job.state == "STOPPING":
-        return f"{job.name} is asked to make room after {span(job.service_gpu_s)} of GPU time: it saves its state"
+        return f"{job.name} makes room after {span(job.service_gpu_s)} of GPU time, saving its state"
     if job.state == "RUNNING":
         return f"{job.name} {'resumes from its checkpoint' if job.attempt > 1 else 'runs'} on {', '.join(dict.fromkeys(job.nodes))}"
     if job.state in ENDED:

@@ -2,6 +2,8 @@
 
 import json
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -31,6 +33,18 @@ def test_ranks_are_labelled_in_the_log_and_can_be_chosen(live: Any) -> None:
 def test_following_a_log_ends_with_the_job_and_gives_every_line(live: Any) -> None:
     number = live.submit(command=["sh", "-c", "for i in 1 2 3 4 5; do echo line $i; sleep 0.1; done; printf end"])
     assert live.ask("GET", f"/v1/jobs/{number}/logs?follow=true").text == "line 1\nline 2\nline 3\nline 4\nline 5\nend"
+
+
+def test_following_goes_on_through_a_requeue(live: Any) -> None:
+    words = "echo attempt $HEADWAY_ATTEMPT; if [ $HEADWAY_ATTEMPT = 1 ]; then sleep 30; fi"
+    number = live.submit(command=["sh", "-c", words], preemption={"grace": 1})
+    live.until(number, "RUNNING")
+    with ThreadPoolExecutor(1) as pool:
+        followed = pool.submit(lambda: live.ask("GET", f"/v1/jobs/{number}/logs?follow=true").text)
+        time.sleep(0.3)
+        live.ask("POST", f"/v1/jobs/{number}/requeue")
+        assert followed.result(20) == "attempt 1\n\n--- attempt 2 ---\nattempt 2\n"
+    assert live.ask("GET", f"/v1/jobs/{number}/logs?attempt=1").text == "attempt 1\n"
 
 
 def test_a_long_log_comes_whole(live: Any) -> None:
