@@ -56,6 +56,15 @@ def account(user: str) -> pwd.struct_passwd | None:
     return found if found.pw_uid != 0 else None
 
 
+def _own_account() -> tuple[str, str, str]:
+    """Home, name and shell of whoever runs the manager; in a container the number may have no name."""
+    try:
+        found = pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return os.environ.get("HOME", "/"), str(os.geteuid()), "/bin/sh"
+    return found.pw_dir, found.pw_name, found.pw_shell
+
+
 class ProcessExecutor:
     """Fills the Executor protocol with processes of this machine."""
 
@@ -190,15 +199,10 @@ class ProcessExecutor:
 
     def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
         who = account(launch.user)
-        entry = who or pwd.getpwuid(os.geteuid())
-        base = inherited(os.environ) | {
-            "HOME": entry.pw_dir,
-            "USER": entry.pw_name,
-            "LOGNAME": entry.pw_name,
-            "SHELL": entry.pw_shell,
-        }
+        home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else _own_account()
+        base = inherited(os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
-        content["cwd"] = launch.spec.workdir or entry.pw_dir
+        content["cwd"] = launch.spec.workdir or home
         content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
         content["groups"] = os.getgrouplist(who.pw_name, who.pw_gid) if who else []
         return content
@@ -219,8 +223,11 @@ class ProcessExecutor:
         if watched.stop is None:
             return
         name, grace_s = watched.stop
-        write(str(watched.folder), "stop.json", {"signal": name, "grace_s": grace_s})
-        os.chmod(watched.folder / "stop.json", 0o644)  # the job looks for it too (headway.runtime.should_stop)
+        try:
+            write(str(watched.folder), "stop.json", {"signal": name, "grace_s": grace_s})
+            os.chmod(watched.folder / "stop.json", 0o644)  # the job looks for it too (headway.runtime.should_stop)
+        except OSError:
+            return  # no room on the disk: at the next look
         shim = read(str(watched.folder), "shim.json") or {}
         pid = shim.get("pid")
         if pid is not None and started_ticks(pid) != shim.get("start"):
@@ -244,7 +251,8 @@ class ProcessExecutor:
                             called.add((int(words[0]), int(words[1])))
             with self._lock:
                 for key in called or list(self._watched):
-                    self._look(key)
+                    with contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
+                        self._look(key)
 
     def _look(self, key: tuple[int, int]) -> None:
         """See how an attempt is, and report what is new."""
