@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.cli.main import main
+
 ROOT = Path(__file__).parents[2]
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 SMALL = ["synthetic:tiresias-480?jobs=40", "--cluster", "15x4"]
@@ -75,11 +77,15 @@ def test_out_leaves_four_files(tmp_path):
         (["--load", "0"], "load"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path, arguments, said):
-    done = headway(tmp_path, "compare", *SMALL, "--policies", "fifo", *arguments, check=False)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_bad_input_is_one_line(tmp_path, arguments, said, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["headway", "compare", *SMALL, "--policies", "fifo", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    error = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert said in error
+    assert error.count("\n") == 1
 
 
 def test_a_full_disk_leaves_the_old_report_whole(tmp_path):

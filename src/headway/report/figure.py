@@ -23,16 +23,8 @@ TICKS = (
 )
 # More of them where an axis is short.
 FINE_TICKS = (
-    *(
-        (2.0, "2 s"),
-        (5.0, "5 s"),
-        (20.0, "20 s"),
-        (30.0, "30 s"),
-        (120.0, "2 min"),
-        (300.0, "5 min"),
-        (1200.0, "20 min"),
-    ),
-    *((1800.0, "30 min"), (7200.0, "2 h"), (18_000.0, "5 h"), (86_400.0, "1 d"), (604_800.0, "7 d")),
+    *((2.0, "2 s"), (5.0, "5 s"), (30.0, "30 s"), (120.0, "2 min"), (300.0, "5 min"), (1800.0, "30 min")),
+    *((7200.0, "2 h"), (18_000.0, "5 h"), (86_400.0, "1 d"), (604_800.0, "7 d")),
 )
 FEWEST_TICKS = 4
 DAY_S, HOUR_S = 86_400.0, 3600.0
@@ -89,6 +81,7 @@ def time_ticks(low_s: float, high_s: float) -> dict[str, Any]:
     kept = ticks if len(ticks) >= FEWEST_TICKS else sorted((*TICKS, *FINE_TICKS))
     return {
         "type": "log",
+        "tickangle": 0,
         "tickvals": [value for value, _ in kept],
         "ticktext": [text for _, text in kept],
         "range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05],
@@ -97,7 +90,7 @@ def time_ticks(low_s: float, high_s: float) -> dict[str, Any]:
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with its title."""
-    return {"title": {"text": title}, **more}
+    return {"title": {"text": title, "standoff": 12}, **more}
 
 
 def time_unit(span_s: float) -> tuple[float, str]:

@@ -102,7 +102,7 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
         first += count
     layout = {
         "barmode": "overlay",
-        "xaxis": axis(f"time ({unit})"),
+        "xaxis": axis(f"time ({unit})", range=[float(t) / unit_s for t in (bars.start_s.min(), bars.end_s.max())]),
         "yaxis": axis(
             "node (a row is a GPU)", tickvals=ticks, ticktext=texts, range=[study.gpus - 0.5, -0.5], zeroline=False,
             showgrid=False,

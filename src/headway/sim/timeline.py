@@ -183,7 +183,7 @@ def _at_samples(row: Whole, rows: int, on_s: Floats, off_s: Floats, samples_s: F
 
 
 def finish_time_fairness(run: Run) -> Floats:
-    """JCT over the time that the job would take alone on its share of the cluster (Mahajan et al., NSDI'20, section 3.1).
+    """JCT over the time that the job would take alone on its share of the cluster (Mahajan et al., NSDI'20).
 
     The share is 1/N of the GPUs, with N the mean number of jobs present while this one is. A job that asks for more than its share runs
     that much slower in it. Above 1: the job would have been better off with a slice of its own.
