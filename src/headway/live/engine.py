@@ -1,5 +1,6 @@
 """The engine for jobs that are still to come: its tables grow, and its calls from Python are quick."""
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ from numba.core.types import WrapperAddressProtocol
 
 from headway.core.cluster import Cluster
 from headway.core.decide import ALLOT_SIGNATURE
-from headway.core.engine import Action, Engine, Event
+from headway.core.engine import Action, Decision, Engine, Event
 from headway.core.errors import BadInput
 from headway.core.jobs import job_table
 from headway.core.options import CHANGE_SIGNATURE, KEY_SIGNATURE, history
@@ -45,6 +46,7 @@ class LiveEngine(Engine):
     """The engine, with room for jobs to come. It remembers the action recorded last, so that its places can be written down."""
 
     last: Event | Action | None = None
+    decisions, decide_s, longest_decide_s = 0, 0.0, 0.0
 
     def __init__(self, cluster: Cluster, policy: Policy, placement: Placement, seed: int = 0) -> None:
         if policy.oracle or policy.allot is not None:
@@ -68,6 +70,15 @@ class LiveEngine(Engine):
         """Record and remember."""
         super().record(event, now)
         self.last = event
+
+    def decide(self, now: float) -> Decision:
+        """Decide, and count how long that took."""
+        began = perf_counter()
+        made = super().decide(now)
+        spent = perf_counter() - began
+        self.decisions, self.decide_s = self.decisions + 1, self.decide_s + spent
+        self.longest_decide_s = max(self.longest_decide_s, spent)
+        return made
 
     def make_room(self, jobs: int) -> None:
         """Have at least so many rows."""
