@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.manager_options import JsonOption, print_json
+from headway.cli.manager_options import FAILED, JsonOption, print_json
 
 
 def register(app: typer.Typer) -> None:
@@ -47,3 +47,5 @@ def demo(
         console.print(summary(jobs, replayed))
     if keep:
         console.print(f"\nstill serving: headway queue --data {show.folder}   (stop it with: kill {show.pid})")
+    if any(job.state != "COMPLETED" for job in jobs):
+        raise typer.Exit(FAILED)

@@ -142,7 +142,7 @@ class Demo:
 
 def _sentence(old: JobView | None, job: JobView) -> str:
     if old is None:
-        return f"{job.name} submitted: {job.gpus} GPUs"
+        return f"{job.name} submitted: {job.gpus} GPU{'s' if job.gpus > 1 else ''}"
     if old.state == job.state:
         return ""
     if job.state == "STOPPING":

@@ -60,6 +60,10 @@ def serve(
     folder = data_folder(data)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
+    if not listening.getsockname()[0].startswith(("127.", "::1")):
+        note(
+            f"headway: {host} is reached from other machines, and tokens travel in the clear: put a proxy with TLS in front"
+        )
     url = f"http://{_reached_as(host)}:{port}"
     manager = _manager(folder, cluster, policy, placement, url)
     try:
@@ -153,9 +157,7 @@ def _serve(
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
     else:
         cluster = manager.cluster
-        typer.echo(
-            f"Headway serves {len(cluster.nodes)} nodes with {cluster.total} GPUs under {manager.policy} at {url}"
-        )
+        typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on and are adopted by the next)")
     sys.stdout.flush()
     config = uvicorn.Config(
