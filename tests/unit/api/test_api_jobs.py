@@ -6,6 +6,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
+from headway.live.errors import JournalFailed
+
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
@@ -176,3 +180,19 @@ def _events(live: Any, path: str, stop: Any, headers: dict[str, str] | None = No
         return rows
 
     return asyncio.run(asyncio.wait_for(read(), 20))
+
+
+def test_a_journal_that_cannot_be_written_is_said_and_acknowledges_nothing(
+    idle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the manager raises then (tests/faults fill the disk) reaches the client as 503, with its words."""
+
+    def full(*given: Any) -> list[int]:
+        raise JournalFailed("the journal cannot be written (disk full): nothing was accepted")
+
+    monkeypatch.setattr(idle.manager, "submit", full)
+    answer = idle.ask("POST", "/v1/jobs", json={"command": ["true"]})
+    assert (answer.status_code, answer.json()) == (
+        503,
+        {"detail": "the journal cannot be written (disk full): nothing was accepted"},
+    )
