@@ -95,7 +95,7 @@ def _book(engine):
 def test_only_declared_oracles_know_the_work_left(policy):
     """The engine of any other policy is never told: the column stays NaN, and filling it with nonsense changes nothing."""
     assert not find_policy(policy).oracle
-    jobs, where = load("synthetic:tiresias-480?jobs=60&seed=4"), cluster("4x4")
+    jobs, where = load("synthetic:tiresias-480?jobs=60&seed=4"), cluster("8x4")
     plain = simulate_run(jobs, where, find_policy(policy), find_placement("consolidated"), keep_journal=True)
     assert np.isnan(plain.jobs["left"]).all()
     engine, world = prepare(jobs, where, find_policy(policy), find_placement("consolidated"), Setting())
