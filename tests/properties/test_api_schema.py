@@ -1,6 +1,7 @@
 """Schemathesis over the description of the API: no request that it can make up ends in a server error or an answer not described."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +15,10 @@ from hypothesis import HealthCheck, given, settings  # noqa: E402
 from hypothesis.errors import Unsatisfiable  # noqa: E402
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance  # noqa: E402
 
+from headway.core.cluster import Cluster  # noqa: E402
 from headway.live.api import make_api  # noqa: E402
 from headway.live.auth import Tokens  # noqa: E402
 from headway.live.manager import Manager  # noqa: E402
-from headway.sim.clusters import cluster  # noqa: E402
 
 # Not promised: that all a schema allows is accepted (it cannot say that a job has a command or a line for the shell, and no more GPUs
 # than there are: 422), and that unknown query parameters are refused. tests/unit/api has the bodies that must be refused.
@@ -29,7 +30,8 @@ EXAMPLES = 200 if os.environ.get("HEADWAY_LONG") else 12
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The API over a manager whose nodes are drained: whatever is submitted, nothing runs."""
     data = tmp_path_factory.mktemp("schema")
-    manager = Manager(data, cluster("2x2"))
+    # Names that no made-up request can guess: a drained node stays drained.
+    manager = Manager(data, Cluster("described", (secrets.token_hex(8), secrets.token_hex(8)), (2, 2)))
     manager.start()
     try:
         for node in manager.cluster.nodes:
@@ -44,6 +46,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         schema = schemathesis.openapi.from_asgi("/openapi.json", api)
         # The stream of events has no end; tests/unit/api reads it.
         yield schema.exclude(path="/v1/events"), bearer
+        assert not list((data / "runs").iterdir()), "a made-up job was started"
     finally:
         manager.stop()
 
