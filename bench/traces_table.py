@@ -156,7 +156,7 @@ def document(found: dict[str, dict[str, float] | None], limit_s: float) -> str:
         "## Whole traces, the policies that act on events",
         "",
         f"{', '.join(SLOW)} act every minute, or fit loss curves every ten: over the months of these traces they take hours, so they",
-        f"are run on samples, below. `too long`: over {limit_s:.0f} s of wall time on a shared machine.",
+        f"are run on samples, below. `too long`: over {limit_s:.0f} s of wall time on a shared machine. Empty: not run.",
         "",
         *table(whole, FAST, sampled=False),
         "",
