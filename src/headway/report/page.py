@@ -21,8 +21,8 @@ body { margin: 0 auto; padding: 24px; max-width: 1320px; color: var(--ink); back
 h1 { font-size: 22px; margin: 0 0 4px; overflow-wrap: anywhere; } h2 { font-size: 17px; margin: 0; }
 p { margin: 0 0 6px; color: var(--soft); } ul { margin: 8px 0; padding-left: 20px; color: var(--soft); }
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: 14px 0; font-variant-numeric: tabular-nums; width: 100%; }
-th, td { padding: 4px 0 4px 14px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+table { border-collapse: collapse; margin: 14px 0; font-size: 14px; font-variant-numeric: tabular-nums; width: 100%; }
+th, td { padding: 4px 0 4px 10px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; } th { color: var(--soft); font-weight: 600; }
 td small { color: var(--soft); } .best { color: var(--good); font-weight: 600; }
 .legend { position: sticky; top: 0; z-index: 2; display: flex; flex-wrap: wrap; gap: 6px; padding: 8px 0;
@@ -31,7 +31,7 @@ td small { color: var(--soft); } .best { color: var(--good); font-weight: 600; }
   padding: 1px 10px; cursor: pointer; } .legend button[aria-pressed=false] { opacity: 0.4; text-decoration: line-through; }
 .legend i { display: inline-block; width: 18px; height: 0; border-top: 3px solid; margin-right: 6px; vertical-align: middle; }
 .figures { display: grid; grid-template-columns: 1fr 1fr; gap: 26px 24px; margin-top: 20px; }
-.figures section { min-width: 0; } .figures .wide { grid-column: 1 / -1; }
+.figures section { min-width: 0; align-self: end; } .figures .wide { grid-column: 1 / -1; }
 @media (max-width: 1000px) { .figures { grid-template-columns: 1fr; } }
 """
 
