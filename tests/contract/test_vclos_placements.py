@@ -157,3 +157,21 @@ def test_a_job_of_a_size_that_no_slice_has_is_refused(placement):
 def test_packing_and_isolation_do_not_go_together():
     with pytest.raises(BadInput, match="gandiva puts two jobs on one GPU"):
         prepare(jobs_of(1, 5), cluster("12x4"), find_policy("gandiva"), find_placement("vclos"), setting_for("vclos"))
+
+
+@pytest.mark.parametrize("name", ["vclos", "vclos-padded"])
+def test_past_its_budget_the_search_asks_the_milp(name, monkeypatch):
+    """With a budget of nothing every search is undecided: the MILP answers, and is counted."""
+    from headway.core.protocols import Placement
+    from headway.placement import vclos
+
+    usual = find_placement(name)  # compiled before the budget is taken away
+    monkeypatch.setattr(vclos, "NODE_BUDGET", 0)
+    solved = Placement(name, vclos._with_fallback.__wrapped__(name), needs_fabric=True)
+    jobs, where = jobs_of(3, 25), cluster("12x4")
+    run = simulate_run(jobs, where, find_policy("fifo"), solved, setting_for(name))
+    assert run.undecided > 5
+    assert (run.jobs["state"] == COMPLETED).all()
+    searched = simulate_run(jobs, where, find_policy("fifo"), usual, setting_for(name))
+    assert searched.undecided == 0
+    assert run.jobs["first"][:3].tolist() == searched.jobs["first"][:3].tolist()
