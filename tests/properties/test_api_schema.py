@@ -37,7 +37,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         for node in manager.cluster.nodes:
             manager.drain(node)
         tokens = Tokens(data, "root")
-        api = make_api(manager, tokens, ["testserver", "localhost", "127.0.0.1"], rate_per_s=1e9)
+        api = make_api(manager, tokens, ["testserver", "localhost", "127.0.0.1"], rate_per_s=1e9, strangers_per_s=1e9)
         bearer = {"Authorization": f"Bearer {(data / 'token').read_text().strip()}"}
         from headway.live.spec import JobSpec
 

@@ -20,7 +20,7 @@ from headway.live import api_cluster, streams
 from headway.live.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Reader, Reporter, Submitter, seen, submitter
 from headway.live.auth import Caller, Tokens
 from headway.live.errors import JournalFailed, NotFound, WrongState
-from headway.live.gate import RATE_PER_S, App, Gate
+from headway.live.gate import RATE_PER_S, STRANGERS_PER_S, App, Gate
 from headway.live.manager import Manager
 from headway.live.records import JobView
 from headway.live.spec import JobSpec
@@ -62,6 +62,10 @@ class Refusal(BaseModel):
 
 
 LONGEST_KEY = 200
+SUBMISSION_REFUSALS: dict[int | str, dict[str, Any]] = {
+    **REFUSALS,
+    409: {**REFUSALS[400], "description": "The key was used for another job."},
+}
 SUBMISSION: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -86,6 +90,7 @@ def make_api(
     hosts: Iterable[str],
     *,
     rate_per_s: float = RATE_PER_S,
+    strangers_per_s: float = STRANGERS_PER_S,
 ) -> App:
     """The whole application, behind its gate."""
     api = FastAPI(
@@ -103,7 +108,7 @@ def make_api(
     _jobs(api, manager)
     api_cluster.add_routes(api, manager)
     streams.add_routes(api, manager)
-    return Gate(api, tokens, hosts, rate_per_s=rate_per_s)
+    return Gate(api, tokens, hosts, rate_per_s=rate_per_s, strangers_per_s=strangers_per_s)
 
 
 def _handle_errors(api: FastAPI) -> None:
@@ -138,7 +143,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         "/v1/jobs",
         status_code=201,
         tags=["jobs"],
-        responses=REFUSALS,
+        responses=SUBMISSION_REFUSALS,
         response_model=Submitted,
         openapi_extra=SUBMISSION,
     )

@@ -58,12 +58,13 @@ class Gate:
         hosts: Iterable[str],
         *,
         rate_per_s: float = RATE_PER_S,
+        strangers_per_s: float = STRANGERS_PER_S,
         most_body_bytes: int = MOST_BODY_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.app, self.tokens, self.clock = app, tokens, clock
         self.hosts = frozenset(host.lower() for host in hosts)
-        self.rate_per_s, self.most_body_bytes = rate_per_s, most_body_bytes
+        self.rate_per_s, self.strangers_per_s, self.most_body_bytes = rate_per_s, strangers_per_s, most_body_bytes
         self._buckets: dict[str, Bucket] = {}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -104,7 +105,7 @@ class Gate:
             return 403, "requests from other web pages are refused"
         caller = self._caller(headers.get("authorization", ""))
         bucket = "" if caller is None else caller.name
-        if not self._take(bucket, STRANGERS_PER_S if caller is None else self.rate_per_s):
+        if not self._take(bucket, self.strangers_per_s if caller is None else self.rate_per_s):
             return 429, "too many requests: wait a second"
         if caller is None and scope["path"] not in OPEN_PATHS:
             given = "the token is not known here" if headers.get("authorization") else "a token is needed"
