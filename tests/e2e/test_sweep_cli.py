@@ -33,7 +33,7 @@ def headway(folder, *arguments, check=True):
 def grid_of(cells):
     """A sweep of so many small cells."""
     return (
-        "traces: synthetic:tiresias-480?jobs=40\nclusters: 15x4\npolicies: [fifo, las, own:Mine, tiresias-l]\n"
+        "traces: synthetic:tiresias-480?jobs=100\nclusters: 15x4\npolicies: [fifo, las, own:Mine, tiresias-l]\n"
         f"loads: [0.6, 0.9]\nseeds: {cells // 8}\n"
     )
 
@@ -47,7 +47,7 @@ def folder(tmp_path):
 
 @pytest.mark.xdist_group("sweep")
 def test_a_sweep_killed_half_way_ends_like_one_that_was_not(folder, rounds):
-    cells = rounds(48, 200)
+    cells = rounds(80, 200)
     (folder / "whole.yaml").write_text(grid_of(cells))
     (folder / "killed.yaml").write_text(grid_of(cells))
     headway(folder, "sweep", "whole.yaml", "--workers", "2")
