@@ -3,8 +3,13 @@
 from typing import Any
 
 __version__ = "0.1.0"
-_EXPORTS = dict.fromkeys(("simulate", "compare", "Result"), "headway.sim.api")
-__all__ = ["Result", "__version__", "compare", "simulate"]
+_EXPORTS = {
+    "simulate": "headway.sim.api",
+    "compare": "headway.sim.api",
+    "Result": "headway.sim.api",
+    "Client": "headway.live.client",
+}
+__all__ = ["Client", "Result", "__version__", "compare", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
