@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from headway.core.engine import drive
 from headway.core.journal import ROWS, SEATS, journal
 from headway.placement import TABLE as PLACEMENTS

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from headway.sim.api import simulate
-from headway.sim.workload import Workload, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from headway.sim.api import simulate
+from headway.sim.workload import Workload, workload
 
 
 @dataclass

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from headway.core.events import NAMES
 from headway.core.history import index_of
 from headway.sim.api import simulate
@@ -75,7 +76,7 @@ def test_gittins_as_printed_averages_9_33(distribution):
 
 
 def test_the_printed_index_at_every_service_level():
-    expected = "1/8 1/7 1/6 1/3 1/6 1/5 1/4 1/2 1/4 1/3 1/2 1".split()
+    expected = ["1/8", "1/7", "1/6", "1/3", "1/6", "1/5", "1/4", "1/2", "1/4", "1/3", "1/2", "1"]
     found = [index_of(np.array([4.0, 8.0, 12.0]), a) for a in range(12)]
     assert found == pytest.approx([float(Fraction(value)) for value in expected], rel=1e-12)
 

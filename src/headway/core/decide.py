@@ -85,7 +85,7 @@ def _gather(state: State, options: Options, place: Any, seed: int, out: Actions,
 
 
 @jit
-def _pack(state: State, out: Actions, job: Any, j: int) -> bool:
+def _pack(state: State, now: float, out: Actions, job: Any, j: int) -> bool:
     """Join a job that keeps as many GPUs, runs alone on them, and has not proved a bad partner."""
     for i in range(state.tally[RUN]):
         p = state.run[i]
@@ -93,6 +93,7 @@ def _pack(state: State, out: Actions, job: Any, j: int) -> bool:
         if (
             other.kept
             and other.state == RUNNING
+            and other.started < now  # not with one that starts in this very decision
             and other.partner < 0
             and other.gpus == job.gpus
             and not state.bad_pairs[job.model, other.model]
@@ -114,7 +115,9 @@ def _promised(state: State, j: int) -> int:
 
 
 @jit
-def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, lesser: bool) -> bool:
+def _seat_waiting(
+    state: State, options: Options, place: Any, seed: int, now: float, out: Actions, j: int, lesser: bool
+) -> bool:
     """Find a place for a waiting job; `lesser` jobs may have to make room. Writes its action, if any."""
     job = state.jobs[j]
     fits = job.gpus <= state.tally[SPARE]
@@ -128,7 +131,7 @@ def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Ac
         close_row(out, START, j)
         withdraw(state, out, out.tally[ROWS] - 1, NOW)
         return True
-    if options.packs and _pack(state, out, job, j):
+    if options.packs and _pack(state, now, out, job, j):
         return True
     if not fits:
         return False
@@ -178,7 +181,7 @@ def _advance(state: State, options: Options, i: int, seated: bool) -> None:
 
 
 @jit
-def _seat_all(state: State, options: Options, place: Any, seed: int, out: Actions) -> None:
+def _seat_all(state: State, options: Options, place: Any, seed: int, now: float, out: Actions) -> None:
     """Walk the running and the waiting together, in order."""
     open_classes(state)
     n, whole_walk = state.tally[RUN], options.packs or options.migrates
@@ -204,7 +207,7 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, out: Action
                 close_row(out, STOP, j)
                 state.tally[EVICTED] = 1
         elif i >= 0:
-            seated = _seat_waiting(state, options, place, seed, out, state.classes[i].head, r < n)
+            seated = _seat_waiting(state, options, place, seed, now, out, state.classes[i].head, r < n)
             _advance(state, options, i, seated)
         else:
             break
@@ -272,7 +275,7 @@ def decide(
     if options.moving:
         rekey_running(state, options, key, now)
     if state.tally[WAIT] > 0 or state.tally[RUN] > 0:
-        _seat_all(state, options, place, seed, out)
+        _seat_all(state, options, place, seed, now, out)
 
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))

@@ -29,7 +29,7 @@ NODE: Final = np.dtype(
         ("offer", "i4"),  # what a placement is shown; it may spoil it
     ]
 )
-# The links of a leaf, one bit a spine, in the same sense. Where circuits can be rewired, rows after the leaves have the ports of the spines.
+# The links of a leaf, one bit a spine, in the same sense. Where circuits can be rewired, rows after the leaves have the spines' ports.
 LEAF: Final = np.dtype(
     [
         *((name, "u8") for name in ("free", "stopping", "target", "now", "soon", "offer")),
