@@ -92,11 +92,12 @@ def page(title: str, intro: str, legend: Sequence[str], figures: Sequence[Figure
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{html.escape(title)}</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<style>{STYLE}</style><script>{plotly_js()}</script></head><body>"
+        f"<style>{STYLE}</style></head><body>"
         f"<h1>{html.escape(title)}</h1>{intro}{_legend(legend)}"
         f"<div class='figures'>{''.join(_section(place, figure) for place, figure in enumerate(figures))}</div>"
         f"<script type='application/json' id='figures'>{as_json(figures)}</script>"
-        f"<script>{SCRIPT}</script></body></html>\n"
+        # Last, so that the table is on the screen while the browser reads it.
+        f"<script>{plotly_js()}</script><script>{SCRIPT}</script></body></html>\n"
     )
 
 
