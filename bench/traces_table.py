@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FAST = ("fifo", "best-effort", "sjf", "srtf", "srsf", "tiresias-l", "tiresias-g")
-# These decide every minute, or fit loss curves every ten: on months of a whole trace they take hours.
+# These decide every minute, or fit loss curves every ten: on months of a whole trace that is many decisions.
 SLOW = ("las", "2d-las", "gittins", "gandiva", "optimus")
 # A sample needs a cluster small enough that jobs come for much longer than they run: else none ever waits.
 SAMPLE, SAMPLE_CLUSTER, SAMPLE_LOAD = 1000, "8x8", 0.9
@@ -155,7 +155,7 @@ def document(found: dict[str, dict[str, float] | None], limit_s: float) -> str:
         "",
         "## Whole traces, the policies that act on events",
         "",
-        f"{', '.join(SLOW)} act every minute, or fit loss curves every ten: over the months of these traces they take hours, so they",
+        f"{', '.join(SLOW)} act every minute, or fit loss curves every ten: that is many decisions over the months of these traces, so they",
         f"are run on samples, below. `too long`: over {limit_s:.0f} s of wall time on a shared machine. Empty: not run.",
         "",
         *table(whole, FAST, sampled=False),
