@@ -155,7 +155,7 @@ def document(found: dict[str, dict[str, float] | None], limit_s: float) -> str:
         "",
         "## Whole traces, the policies that act on events",
         "",
-        f"{', '.join(SLOW)} act every minute, or fit loss curves every ten: that is many decisions over the months of these traces, so they",
+        f"{', '.join(SLOW)} act every minute, or fit loss curves every ten: that is many decisions over months of trace, so they",
         f"are run on samples, below. `too long`: over {limit_s:.0f} s of wall time on a shared machine. Empty: not run.",
         "",
         *table(whole, FAST, sampled=False),
