@@ -86,7 +86,7 @@ def _locally(cells: list[Cell], folder: Path, workers: int | None) -> Iterator[t
             "with fewer --workers if need be"
         ) from None
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin(path: list[str]) -> None:
