@@ -52,6 +52,6 @@ def kernels_ready(progress: Progress) -> None:
     """Load the engine; on the first run, say why it takes a while."""
     from headway.core.jit import compiled_before
 
-    if not compiled_before():
+    if not compiled_before() and sys.stderr.isatty():
         print("headway: compiling the engine for this machine, once (about a minute)", file=sys.stderr, flush=True)
     import headway.sim.loop  # noqa: F401

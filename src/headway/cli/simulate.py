@@ -76,6 +76,7 @@ def simulate(
     Example: headway simulate synthetic:tiresias-480 --cluster 15x4 --policy tiresias-l --out out/
     """
     reach_own_modules()
+    _check_names(trace, cluster, [policy], placement)
     with following(f"simulating {policy}", quiet=as_json) as progress:
         kernels_ready(progress)
         from headway.sim.api import simulate as run
@@ -150,6 +151,7 @@ def compare(
     names = split_policies(policies)
     reach_own_modules()
     _check_targets(report, png)
+    _check_names(trace, cluster, names, placement)
     with following("comparing", quiet=as_json, runs=len(names) * (seeds or 1)) as progress:
         kernels_ready(progress)
         from headway.sim.api import compare as run
@@ -217,6 +219,24 @@ def reach_own_modules() -> None:
     """A policy of one's own, `module:Class`, may lie in the folder that the command is started from."""
     if "" not in sys.path:
         sys.path.insert(0, "")
+
+
+def _check_names(trace: str, cluster: str, policies: list[str], placement: str) -> None:
+    """Find mistakes before the engine is compiled: nobody waits a minute to be told of a typing error."""
+    from headway.core.spec import check_named
+    from headway.placement import TABLE as PLACEMENTS
+    from headway.policies import TABLE as POLICIES
+    from headway.sim.clusters import cluster as cluster_named
+
+    for policy in policies:
+        if ":" not in policy.partition("?")[0]:  # not one of the user's own
+            check_named("policy", policy, POLICIES)
+    check_named("placement", placement, PLACEMENTS)
+    cluster_named(cluster)
+    if not trace.startswith("synthetic:") and not Path(trace.partition("?")[0]).exists():
+        from headway.sim.traces.load import load
+
+        load(trace)  # says what is wrong with the name
 
 
 def split_policies(names: str) -> list[str]:

@@ -48,3 +48,14 @@ def whole(options: Mapping[str, str], key: str, default: int, least: int) -> int
     if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS or int(text) < least:
         raise BadInput(f"{key}={text} must be a whole number of at least {least}")
     return int(text)
+
+
+Table = Mapping[str, tuple[str, str, tuple[str, ...]]]
+
+
+def check_named(kind: str, spec: str, table: Table) -> None:
+    """Refuse a name or an option that a table (name: module, summary, options) does not have, naming the closest."""
+    name, given = split(spec)
+    if name not in table:
+        raise unknown(kind, name, table)
+    check(given, table[name][2], f"{kind} {name}")

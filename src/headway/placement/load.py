@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from headway.core import spec as specs
-from headway.core.errors import BadInput, unknown
+from headway.core.errors import BadInput
 from headway.core.protocols import Placement
 from headway.placement import TABLE
 
@@ -15,11 +15,8 @@ def find_placement(spec: str | Placement | Any) -> Placement:
     if isinstance(spec, Placement):
         return spec
     name, given = specs.split(spec)
-    if name not in TABLE:
-        raise unknown("placement", name, TABLE)
-    module, _, known = TABLE[name]
-    specs.check(given, known, f"placement {name}")
+    specs.check_named("placement", spec, TABLE)
     if given.get("strict", "yes") not in ("yes", "no"):
         raise BadInput(f"strict={given['strict']} must be yes or no")
-    made: Placement = importlib.import_module(f"headway.placement.{module}").make(given)
+    made: Placement = importlib.import_module(f"headway.placement.{TABLE[name][0]}").make(given)
     return replace(made, name=spec)

@@ -24,10 +24,8 @@ def find_policy(spec: str | Policy | Any) -> Policy:
     name, given = specs.split(spec)
     if ":" in name:
         return _from_module(name, given)
-    if name not in TABLE:
-        raise unknown("policy", name, TABLE)
-    module, _, known = TABLE[name]
-    specs.check(given, known, f"policy {name}")
+    specs.check_named("policy", spec, TABLE)
+    module = TABLE[name][0]
     built_in: Policy = importlib.import_module(f"headway.policies.{module}").POLICY
     return replace(_with_options(built_in, given), name=spec)
 
