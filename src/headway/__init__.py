@@ -7,9 +7,10 @@ _EXPORTS = {
     "simulate": "headway.sim.api",
     "compare": "headway.sim.api",
     "Result": "headway.sim.api",
+    "Comparison": "headway.sim.results",
     "Client": "headway.live.client",
 }
-__all__ = ["Client", "Result", "__version__", "compare", "simulate"]
+__all__ = ["Client", "Comparison", "Result", "__version__", "compare", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -74,7 +74,7 @@ def _table(first: dict[str, Any], *, against: bool) -> Table:
 def _print(table: Table, results: "Sequence[Result]") -> None:
     Console().print(table)
     if results[0].left_out:
-        print(f"{results[0].left_out} jobs are larger than the cluster and were left out")
+        print(f"{results[0].left_out} jobs can never run here (too large, or no slice of their size) and were left out")
 
 
 def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:

@@ -25,7 +25,11 @@ def study(groups: Sequence[Sequence["Result"]], notes: tuple[str, ...] = ()) -> 
     first = groups[0][0]
     run = first.run
     by, _ = grouping(run.workload)
-    left_out = (f"{first.left_out:,} jobs are larger than the cluster and were left out",) if first.left_out else ()
+    left_out = (
+        (f"{first.left_out:,} jobs can never run here (too large, or no slice of their size) and were left out",)
+        if first.left_out
+        else ()
+    )
     return Study(
         run.workload.name,
         run.cluster.name,
