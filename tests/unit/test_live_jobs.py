@@ -117,13 +117,15 @@ def test_a_command_that_cannot_be_run_fails_with_its_reason(serve: Callable[...,
     assert "nowhere" in lost.message
 
 
-def test_arguments_are_never_read_by_a_shell(serve: Callable[..., Manager], tmp_path: Path) -> None:
+def test_arguments_are_never_read_by_a_shell(serve: Callable[..., Manager]) -> None:
     manager = serve()
-    nasty = f"; touch {tmp_path}/pwned; $(touch {tmp_path}/pwned) `touch {tmp_path}/pwned` ../../x"
+    mark = Path(tempfile.mkdtemp()) / "pwned"  # a short path: names have at most 256 characters
+    nasty = f"; touch {mark}; $(touch {mark}) `touch {mark}` ../../x"
     job = one(manager, name=nasty, command=["printf", "%s", nasty], queue=nasty, envs={"A": nasty})
     assert until(manager, job).state == "COMPLETED"
     assert log(manager, job) == nasty
-    assert not (tmp_path / "pwned").exists()
+    assert not mark.exists()
+    mark.parent.rmdir()
 
 
 def test_a_time_limit_ends_the_job(serve: Callable[..., Manager]) -> None:
