@@ -14,10 +14,10 @@ run: $(STAMP)
 	$(BIN)/headway demo
 
 test: $(STAMP) system warm
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-long: $(STAMP) system warm
-	HEADWAY_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+	HEADWAY_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # A browser (pictures of reports) and iproute2 (routes in a real kernel), where they may be installed; the tests that need them are
 # skipped loudly without them.

@@ -214,6 +214,7 @@ def test_nodes_tables_top_and_dry_run(shell: Shell) -> None:
     assert shell.json("submit", "--dry-run", "--", "true")["starts_now"] is True
     shell("nodes", "resume", "n001")
     assert shell.json("nodes")[1]["state"] == "open"
+    shell("submit", "--wait", "--", "true")
     table = shell("queue", "--all").stdout
     assert table.splitlines()[1].split()[:4] == ["JOB", "NAME", "USER", "STATE"]
     assert all(len(line) <= 100 for line in table.splitlines())
@@ -223,6 +224,10 @@ def test_nodes_tables_top_and_dry_run(shell: Shell) -> None:
 
 def test_replay_under_other_policies(shell: Shell) -> None:
     shell("submit", "--wait", "--", "sleep", "0.2")
+    number = shell.json("submit", "--", "sleep", "60")["job_id"]
+    while shell.json("show", str(number))["state"] != "RUNNING":
+        time.sleep(0.05)
+    assert shell("cancel", str(number), "--wait").returncode == 0
     answer = shell.json("replay", "--last", "1h", "--policy", "fifo,srtf")
     assert [outcome["name"] for outcome in answer["simulated"]] == ["tiresias-l?threshold=1000", "fifo", "srtf"]
     assert answer["averaged"] <= answer["jobs"]
