@@ -89,7 +89,7 @@ def test_files_that_are_not_there(tmp_path) -> None:
     assert "did you mean synthetic:tiresias-480" in refusal("tiresias-480")
 
 
-@pytest.mark.parametrize("content", [b"", b"  \n \n", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", b"  \n \n", gzip.compress(b"", mtime=0)], ids=["nothing", "blank", "packed"])
 def test_empty_files(tmp_path, content: bytes) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(content)
