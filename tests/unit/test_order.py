@@ -6,11 +6,12 @@ import pytest
 from headway.core.order import (
     add_running,
     add_waiting,
+    as_list,
     before,
     drop_running,
     drop_waiting,
     first_waiting,
-    list_waiting,
+    insert,
     next_waiting,
     rank,
 )
@@ -75,8 +76,19 @@ def test_waiting_jobs_come_in_order_class_by_class(distinct, rounds):
                 inside[c].add(j)
             if step % 40 == 0 or step > 780:
                 expected = [j for c in sorted(inside) for j in sorted(inside[c], key=by_key(state))]
-                assert list_waiting(state).tolist() == expected, seed
+                assert list_waiting(state) == expected, seed
         check_classes(state, inside)
+
+
+def list_waiting(state):
+    """All waiting jobs, class by class, in order."""
+    found = []
+    for c in state.classes["open"][: state.tally[CLASSES]]:
+        j = first_waiting(state, c)
+        while j >= 0:
+            found.append(j)
+            j = next_waiting(state, c, j)
+    return found
 
 
 def check_classes(state, inside: dict[int, set[int]]) -> None:
@@ -95,10 +107,28 @@ def test_an_emptied_tree_is_like_a_new_one():
     for _ in range(2):
         for j in range(50):
             add_waiting(state, 2, j)
-        assert list_waiting(state).tolist() == sorted(range(50), key=by_key(state))
+        assert list_waiting(state) == sorted(range(50), key=by_key(state))
         for j in range(50):
             drop_waiting(state, 2, j)
         assert (state.tally[WAIT], state.tally[CLASSES], state.classes[2]["root"]) == (0, 0, -1)
+
+
+def test_a_tree_unrolls_to_a_list_and_fills_again(rounds):
+    for seed in range(rounds(5, 100)):
+        state = new(np.random.default_rng(seed), 5)
+        members = np.random.default_rng(seed).permutation(JOBS)[: 1 + 20 * seed % JOBS].tolist()
+        for j in members:
+            add_waiting(state, 1, j)
+        order = sorted(members, key=by_key(state))
+        j, found = as_list(state, 1), []
+        assert (state.tally[WAIT], state.classes[1]["root"]) == (0, -1)
+        while j >= 0:
+            following = int(state.jobs[j]["high"])
+            found.append(j)
+            insert(state, 1, j)
+            j = following
+        assert found == order == list_waiting(state), seed
+        check_classes(state, {1: set(members)})
 
 
 def test_a_tree_filled_in_order_stays_shallow():

@@ -12,13 +12,13 @@ from numba import types
 
 from headway.core.actions import ACTIONS_TYPE, ROWS, SEATS, Actions, add_seat, clear, close_row, copy_places, forget
 from headway.core.events import PACK, RESERVE, RESIZE, START, STOP
-from headway.core.history import refresh
+from headway.core.history import refresh, stale
 from headway.core.jit import jit
 from headway.core.jobs import RUNNING
 from headway.core.ledger import nodes_held
 from headway.core.options import KEY_TYPE, OPTIONS_TYPE, Options
-from headway.core.order import add_waiting, before, drop_waiting, list_waiting, next_waiting, rank
-from headway.core.record import class_of, set_key
+from headway.core.order import as_list, before, first_waiting, insert, next_waiting, rank
+from headway.core.record import set_key
 from headway.core.rooms import (
     NOW,
     SOON,
@@ -31,7 +31,7 @@ from headway.core.rooms import (
     open_rooms,
     withdraw,
 )
-from headway.core.state import EVICTED, OPEN, PLACE_TYPE, RUN, SPARE, STATE_TYPE, STOPPING_JOBS, WAIT, State
+from headway.core.state import CLASSES, EVICTED, OPEN, PLACE_TYPE, RUN, SPARE, STATE_TYPE, STOPPING_JOBS, WAIT, State
 from headway.core.timers import next_timer
 
 
@@ -50,13 +50,15 @@ def rekey_running(state: State, options: Options, key: Any, now: float) -> None:
 
 @jit
 def rekey_waiting(state: State, options: Options, key: Any, now: float) -> None:
-    """New keys for all waiting jobs: the trees are emptied and filled again."""
-    ids = list_waiting(state)
-    for j in ids:
-        drop_waiting(state, class_of(state.jobs[j], options), j)
-    for j in ids:
-        set_key(state.jobs[j], now, options, key)
-        add_waiting(state, class_of(state.jobs[j], options), j)
+    """New keys for all waiting jobs: each tree is emptied and filled again."""
+    for i in range(state.tally[CLASSES]):
+        c = state.classes[i].open
+        j = as_list(state, c)
+        while j >= 0:
+            following = state.jobs[j].high
+            set_key(state.jobs[j], now, options, key)
+            insert(state, c, j)
+            j = following
 
 
 @jit
@@ -115,9 +117,7 @@ def _promised(state: State, j: int) -> int:
 
 
 @jit
-def _seat_waiting(
-    state: State, options: Options, place: Any, seed: int, now: float, out: Actions, j: int, lesser: bool
-) -> bool:
+def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, lesser: bool) -> bool:
     """Find a place for a waiting job; `lesser` jobs may have to make room. Writes its action, if any."""
     job = state.jobs[j]
     fits = job.gpus <= state.tally[SPARE]
@@ -130,8 +130,6 @@ def _seat_waiting(
     if fits and _place(state, options, place, seed, out, j, NOW):
         close_row(out, START, j)
         withdraw(state, out, out.tally[ROWS] - 1, NOW)
-        return True
-    if options.packs and _pack(state, now, out, job, j):
         return True
     if not fits:
         return False
@@ -167,21 +165,26 @@ def _advance(state: State, options: Options, i: int, seated: bool) -> None:
     if not seated and options.blocks:
         state.tally[OPEN] = 0
         return
-    following = -1
-    if seated or not options.by_class or options.packs:
-        following = next_waiting(state, state.classes[i].id, state.classes[i].head)
+    c, following = state.classes[i].id, -1
+    if seated or not options.by_class:
+        following = next_waiting(state, c, state.classes[i].head)
+    if seated:
+        state.classes[c].rest = following
     if following < 0:
         close_class(state, i)
     else:
         state.classes[i].head = following
-    if not options.packs and not options.blocks:
+    if not options.blocks:
         # Classes are sorted by GPUs: the last ones stop fitting first.
-        while state.tally[OPEN] > 0 and state.classes[state.tally[OPEN] - 1].id >> 1 > state.tally[SPARE]:
+        while (
+            state.tally[OPEN] > 0
+            and state.classes[state.tally[OPEN] - 1].id // (2 * options.models) > state.tally[SPARE]
+        ):
             state.tally[OPEN] -= 1
 
 
 @jit
-def _seat_all(state: State, options: Options, place: Any, seed: int, now: float, out: Actions) -> None:
+def _seat_all(state: State, options: Options, place: Any, seed: int, out: Actions) -> None:
     """Walk the running and the waiting together, in order."""
     open_classes(state)
     n, whole_walk = state.tally[RUN], options.packs or options.migrates
@@ -192,8 +195,8 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, now: float,
     else:
         r = rank(state, state.classes[_next_head(state)].head)  # those before everyone who waits stay
     open_rooms(state, r, whole_walk)
+    i = _next_head(state)
     while True:
-        i = _next_head(state)
         if i < 0 and not state.tally[EVICTED] and not options.migrates:
             break
         if r < n and (i < 0 or before(state.jobs, state.run[r], state.classes[i].head)):
@@ -207,10 +210,31 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, now: float,
                 close_row(out, STOP, j)
                 state.tally[EVICTED] = 1
         elif i >= 0:
-            seated = _seat_waiting(state, options, place, seed, now, out, state.classes[i].head, r < n)
+            seated = _seat_waiting(state, options, place, seed, out, state.classes[i].head, r < n)
             _advance(state, options, i, seated)
+            i = _next_head(state)
         else:
             break
+
+
+@jit
+def _pack_rest(state: State, now: float, out: Actions) -> None:
+    """Those who found no place join others on their GPUs, in order. When one of a class finds no partner, no other of its class does."""
+    state.tally[OPEN] = 0
+    for i in range(state.tally[CLASSES]):
+        c = state.classes[i].open
+        if state.classes[c].rest >= 0:
+            state.classes[state.tally[OPEN]].id = c
+            state.classes[state.tally[OPEN]].head = state.classes[c].rest
+            state.tally[OPEN] += 1
+    i = _next_head(state)
+    while i >= 0:
+        c, j = state.classes[i].id, state.classes[i].head
+        following = next_waiting(state, c, j) if _pack(state, now, out, state.jobs[j], j) else -1
+        state.classes[i].head = following
+        if following < 0:
+            close_class(state, i)
+        i = _next_head(state)
 
 
 @jit
@@ -247,10 +271,13 @@ def _resize(state: State, allot: Any, now: float, out: Actions) -> None:
         if job.want != job.gpus and job.state == RUNNING and job.k1 > -np.inf:
             add_seat(out, -1, job.want)
             close_row(out, RESIZE, j)
-    for j in list_waiting(state):
-        if state.jobs[j].want != state.jobs[j].gpus:
-            add_seat(out, -1, state.jobs[j].want)
-            close_row(out, RESIZE, j)
+    for i in range(state.tally[CLASSES]):
+        j = first_waiting(state, state.classes[i].open)
+        while j >= 0:
+            if state.jobs[j].want != state.jobs[j].gpus:
+                add_seat(out, -1, state.jobs[j].want)
+                close_row(out, RESIZE, j)
+            j = next_waiting(state, state.classes[i].open, j)
 
 
 @jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, ALLOT_TYPE, types.int64, types.float64, ACTIONS_TYPE))
@@ -269,13 +296,15 @@ def decide(
             return
     if state.tally[WAIT] == 0 and not options.migrates:
         return
-    if options.learns and options.history.tally[1]:
+    if options.learns and stale(options.history):
         refresh(options.history, options.plotted)
         rekey_waiting(state, options, key, now)
     if options.moving:
         rekey_running(state, options, key, now)
     if state.tally[WAIT] > 0 or state.tally[RUN] > 0:
-        _seat_all(state, options, place, seed, now, out)
+        _seat_all(state, options, place, seed, out)
+        if options.packs:
+            _pack_rest(state, now, out)
 
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))

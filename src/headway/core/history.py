@@ -12,30 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.jit import jit
-from headway.core.options import History, history
+from headway.core.options import FITTED, GROWS, NEW, History, history
 
 FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-gittins.md)
+REFIT_PART = 100  # the curve is drawn again when the samples have grown by a hundredth
 
 
 @jit
 def add_sample(past: History, gpu_s: float) -> None:
-    """Insert the service of a job that ended, if this history grows."""
-    if past.tally[2] == 0:
-        return
-    n = past.tally[0]
-    i = np.searchsorted(past.samples[:n], gpu_s)
-    for k in range(n, i, -1):
-        past.samples[k] = past.samples[k - 1]
-    past.samples[i] = gpu_s
-    past.tally[0] = n + 1
-    past.tally[1] = 1
+    """Note the service of a job that ended, if this history grows: unsorted, after the samples of the curve."""
+    if past.tally[GROWS]:
+        past.samples[past.tally[FITTED] + past.tally[NEW]] = gpu_s
+        past.tally[NEW] += 1
+
+
+@jit
+def stale(past: History) -> bool:
+    """Whether there are enough new samples to draw the curve again: a hundredth of those it has, at least one."""
+    return past.tally[NEW] > 0 and REFIT_PART * past.tally[NEW] >= past.tally[FITTED]
 
 
 @jit
 def refresh(past: History, plotted: bool) -> None:
-    """Rebuild sums and hull after samples were added."""
-    n = past.tally[0]
-    past.tally[1] = 0
+    """Sort the new samples in, and rebuild sums and hull."""
+    n = past.tally[FITTED] + past.tally[NEW]
+    for i in range(past.tally[FITTED], n):
+        sample, k = past.samples[i], i
+        while k > 0 and past.samples[k - 1] > sample:
+            past.samples[k] = past.samples[k - 1]
+            k -= 1
+        past.samples[k] = sample
+    past.tally[FITTED], past.tally[NEW] = n, 0
     past.curve[0].sum = 0.0
     for i in range(1, n + 1):
         past.curve[i].sum = past.curve[i - 1].sum + past.samples[i - 1]
@@ -61,13 +68,13 @@ def _tangent(past: History, x: float, y: int) -> int:
 @jit
 def known(past: History) -> bool:
     """Whether there is enough to go by."""
-    return past.tally[0] >= FEWEST_SAMPLES or past.tally[2] == 0
+    return past.tally[FITTED] >= FEWEST_SAMPLES or not past.tally[GROWS]
 
 
 @jit
 def gittins(past: History, a: float, plotted: bool) -> float:
     """The index at attained service a; 0 where nothing is known of jobs that large."""
-    n = past.tally[0]
+    n = past.tally[FITTED]
     m = np.searchsorted(past.samples[:n], a, side="right")
     if m == n or not known(past):
         return 0.0
@@ -80,7 +87,7 @@ def gittins(past: History, a: float, plotted: bool) -> float:
 @jit
 def gittins_within(past: History, a: float, horizon: float) -> float:
     """The index for one fixed service quantum, as the discretised policy uses it (its queue's upper bound)."""
-    n = past.tally[0]
+    n = past.tally[FITTED]
     m = np.searchsorted(past.samples[:n], a, side="right")
     if m == n or not known(past):
         return 0.0

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import types
 
 # Policies and placements go in as first-class functions: one compile serves all, and the disk cache hits.
 warnings.filterwarnings("ignore", category=numba.NumbaExperimentalFeatureWarning)
 
 PACKAGE = Path(__file__).parents[1]
 LAYERS = ("core", "network", "collectives", "policies", "placement", "sim")
+UNCOUNTED = ("core", "policies", "placement", "sim")  # layers whose kernels do not count references
 _BASE = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else Path.home() / ".cache" / "headway"
 
 
@@ -43,8 +45,18 @@ def _layer_of(function: Any) -> str | None:
     return parts[1] if parts[0] == "headway" and len(parts) > 1 and parts[1] in LAYERS else None
 
 
-def jit(signature: Any = None) -> Any:
-    """Compile a kernel: `@jit` when called, `@jit(signature)` at once (needed to pass the function as a value)."""
+def _widest(given: Any) -> Any:
+    """Constants and narrow columns go into kernels as int64; else numba compiles a copy for every constant and every width."""
+    plain = types.unliteral(given)
+    return types.int64 if isinstance(plain, types.Integer) and plain.signed else plain
+
+
+def jit(signature: Any = None, *, allocates: bool = False) -> Any:
+    """Compile a kernel: `@jit` when called, `@jit(signature)` at once (needed to pass the function as a value).
+
+    Kernels work on tables that Python made and holds: counting references to them took half of the engine's time, so they do not.
+    Such a kernel can neither make an array nor return one; `allocates=True` is for those that do, and for those that call them for it.
+    """
     if callable(signature) and not isinstance(signature, numba.core.typing.templates.Signature):
         return jit(None)(signature)
 
@@ -52,7 +64,11 @@ def jit(signature: Any = None) -> Any:
         layer = _layer_of(function)
         folder = cache_folder(layer) if layer else None
         numba.config.CACHE_DIR = str(folder or "")
-        return numba.njit(signature, cache=folder is not None, error_model="numpy")(function)
+        counts = allocates or layer not in UNCOUNTED
+        kernel = numba.njit(signature, cache=folder is not None, error_model="numpy", _nrt=counts)(function)
+        find = kernel.get_call_template
+        kernel.get_call_template = lambda args, kws: find(tuple(map(_widest, args)), kws)
+        return kernel
 
     return compiled
 

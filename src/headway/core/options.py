@@ -14,7 +14,11 @@ class History(NamedTuple):
 
     samples: NDArray[np.float64]
     curve: NDArray[Any]  # CORNER rows, one more than samples; see core/history.py
-    tally: NDArray[np.int64]  # [samples, 1 if the curve is stale, 1 if samples are added as jobs end]
+    tally: NDArray[np.int64]
+
+
+# Positions in History.tally: samples of the curve, samples after them that are not in it yet, 1 if samples are added as jobs end.
+FITTED, NEW, GROWS = range(3)
 
 
 # sum: of the first i samples; reach: the curve's x at sample i; hull: the next corner of its upper hull
@@ -36,6 +40,7 @@ class Options(NamedTuple):
     packs: bool  # may put two jobs on one GPU
     migrates: bool  # moves a scattered job together when there is room
     elastic: bool  # resizes jobs
+    models: int  # that tell jobs apart where two share a GPU; 1 elsewhere
     by_class: bool  # the placement treats jobs of one class (GPUs, skewed or not) alike
     pack_limit: float  # skew above which a job wants the fewest nodes
     history: History
@@ -47,7 +52,7 @@ def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> Histor
     empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([0, 0, 1], np.int64))
     if samples is not None:
         empty.samples[: len(samples)] = np.sort(samples)
-        empty.tally[:] = (len(samples), 1, 0)
+        empty.tally[:] = (0, len(samples), 0)
     return empty
 
 
@@ -66,6 +71,7 @@ def options(**given: Any) -> Options:
         "packs": False,
         "migrates": False,
         "elastic": False,
+        "models": 1,
         "by_class": True,
         "pack_limit": np.inf,
     }

@@ -8,7 +8,6 @@ Everything here is an index: it can be rebuilt from the job table.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headway.core.jit import jit
 from headway.core.state import CLASSES, RUN, WAIT, State
@@ -84,9 +83,15 @@ def _hang(state: State, c: int, parent: int, low: bool, j: int) -> None:
 
 @jit
 def add_waiting(state: State, c: int, j: int) -> None:
-    """Descend to where j's priority puts it, then split what is below around j."""
+    """Let j wait among class c."""
     if state.classes[c].root < 0:
         _open_class(state, c)
+    insert(state, c, j)
+
+
+@jit
+def insert(state: State, c: int, j: int) -> None:
+    """Descend to where j's priority puts it, then split what is below around j."""
     parent, low, node = -1, False, state.classes[c].root
     while node >= 0 and priority(node) >= priority(j):
         parent, low = node, before(state.jobs, j, node)
@@ -173,14 +178,21 @@ def _close_class(state: State, c: int) -> None:
 
 
 @jit
-def list_waiting(state: State) -> NDArray[np.int64]:
-    """All waiting jobs, class by class, in order."""
-    ids = np.empty(state.tally[WAIT], np.int64)
-    n = 0
-    for i in range(state.tally[CLASSES]):
-        j = first_waiting(state, state.classes[i].open)
-        while j >= 0:
-            ids[n] = j
-            n += 1
-            j = next_waiting(state, state.classes[i].open, j)
-    return ids
+def as_list(state: State, c: int) -> int:
+    """Take all jobs out of class c: the first, with the next after each in `high` (rotations unroll the tree)."""
+    first, last, node = -1, -1, state.classes[c].root
+    while node >= 0:
+        low = state.jobs[node].low
+        if low >= 0:
+            state.jobs[node].low = state.jobs[low].high
+            state.jobs[low].high = node
+            node = low
+            continue
+        if last < 0:
+            first = node
+        else:
+            state.jobs[last].high = node
+        last, node = node, state.jobs[node].high
+        state.tally[WAIT] -= 1
+    state.classes[c].root = -1
+    return first

@@ -33,8 +33,8 @@ from headway.core.timers import set_timer
 
 @jit
 def class_of(job: Any, options: Options) -> int:
-    """Jobs of one class find a place together or not at all: so many GPUs, and whether few nodes matter."""
-    return 2 * job.gpus + (job.skew > options.pack_limit)
+    """Jobs of one class find a place together or not at all: so many GPUs, whether few nodes matter, where jobs are packed the model."""
+    return (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
 
 
 @jit

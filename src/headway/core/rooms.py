@@ -124,8 +124,9 @@ def open_classes(state: State) -> None:
     """Put the first job of every class at its head."""
     state.tally[OPEN] = state.tally[CLASSES]
     for i in range(state.tally[CLASSES]):
-        state.classes[i].id = state.classes[i].open
-        state.classes[i].head = first_waiting(state, state.classes[i].open)
+        c = state.classes[i].open
+        state.classes[i].id = c
+        state.classes[i].head = state.classes[c].rest = first_waiting(state, c)
 
 
 @jit

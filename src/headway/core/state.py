@@ -39,8 +39,9 @@ LEAF: Final = np.dtype(
 # A seat is a slot of a GPU: number = slot * GPUs + GPU. `next` chains the seats of a job.
 SEAT: Final = np.dtype([("holder", "i4"), ("next", "i4"), ("node", "i4")])
 HELD_LINK: Final = np.dtype([("mask", "u8"), ("leaf", "i4"), ("next", "i4")])
-# root: by class, the tree of its waiting jobs. open: the classes with someone waiting, ascending. scratch: id and head of those still open.
-CLASS: Final = np.dtype([("root", "i4"), ("open", "i4"), ("id", "i4"), ("head", "i4")])
+# root: by class, the tree of its waiting jobs. open: the classes with someone waiting, ascending. scratch: id and head of those still open,
+# and by class the first job not seated yet.
+CLASS: Final = np.dtype([("root", "i4"), ("open", "i4"), ("id", "i4"), ("head", "i4"), ("rest", "i4")])
 TIMER: Final = np.dtype([("at", "f8"), ("what", "i8")])
 
 # Positions in State.tally; the last three are scratch: GPUs left to seat, open classes, whether someone lost a seat.
@@ -95,7 +96,7 @@ def new_state(
     held = np.zeros(1 + 64 * len(leaves), HELD_LINK)
     held["next"] = np.arange(1, len(held) + 1)
     held["next"][-1] = -1
-    classes = np.full(2 * total + 2, -1, CLASS)
+    classes = np.full((2 * total + 2) * (models if slots > 1 else 1), -1, CLASS)
     count = np.zeros(10, np.int64)
     count[FREE] = total
     return State(

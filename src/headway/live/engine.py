@@ -11,7 +11,7 @@ from headway.core.decide import ALLOT_SIGNATURE
 from headway.core.engine import Action, Decision, Engine, Event
 from headway.core.errors import BadInput
 from headway.core.jobs import job_table
-from headway.core.options import CHANGE_SIGNATURE, KEY_SIGNATURE, history
+from headway.core.options import CHANGE_SIGNATURE, GROWS, KEY_SIGNATURE, history
 from headway.core.protocols import Placement, Policy
 from headway.core.state import PLACE_SIGNATURE, TIMER, State, new_state, room_for_actions
 
@@ -87,7 +87,7 @@ class LiveEngine(Engine):
         room = max(jobs, 2 * len(self.state.jobs))
         self.state = grow(self.state, room)
         past = self.options.history
-        if past.tally[2] and len(past.samples) > 1:
+        if past.tally[GROWS] and len(past.samples) > 1:
             more = history(None, room)
             more.samples[: len(past.samples)], more.curve[: len(past.curve)] = past.samples, past.curve
             more.tally[:] = past.tally

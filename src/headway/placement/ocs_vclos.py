@@ -52,7 +52,7 @@ def _pick(leaves: Any, first: int, last: int, spine: int, count: int, out: Actio
                 leaves[row].offer &= ~taken
 
 
-@jit(PLACE_SIGNATURE)
+@jit(PLACE_SIGNATURE, allocates=True)
 def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
     """One leaf; else the first case over spines whose port counts suffice."""
     free, leaf_of, masks = offered(nodes, leaves)

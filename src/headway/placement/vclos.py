@@ -26,7 +26,7 @@ from headway.network.slices import NODE_BUDGET, find_slice
 ANY_BLOCK = 0  # no pattern asks for blocks of ranks
 
 
-@jit
+@jit(allocates=True)
 def offered(nodes: Any, leaves: Any) -> tuple[Any, Any, Any]:
     """What is on offer, as the searches take it: GPUs by node, the leaf of each node, links by leaf."""
     free, leaf_of = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)

@@ -69,17 +69,17 @@ def _pack(rule: int, seed: int, wiring: Wiring, shares: Shares, pattern: Any, pa
     return Links(np.concatenate([head, ends, float_ends, *ints]).astype(np.int64), np.concatenate(floats))
 
 
-@jit
+@jit(allocates=True)
 def _whole(links: Links, k: int) -> NDArray[np.int64]:
     return links.ints[links.ints[AT + k] : links.ints[AT + k + 1]]
 
 
-@jit
+@jit(allocates=True)
 def _real(links: Links, k: int) -> NDArray[np.float64]:
     return links.floats[links.ints[AT_FLOATS + k] : links.ints[AT_FLOATS + k + 1]]
 
 
-@jit
+@jit(allocates=True)
 def _wiring(links: Links) -> Wiring:
     head = links.ints
     return Wiring(
@@ -93,7 +93,7 @@ def _wiring(links: Links) -> Wiring:
     )
 
 
-@jit
+@jit(allocates=True)
 def _shares(links: Links) -> Shares:
     use, share = _whole(links, USE), _whole(links, SHARE)
     return Shares(
@@ -111,13 +111,13 @@ def _shares(links: Links) -> Shares:
     )
 
 
-@jit
-def met_of(links: Links) -> NDArray[np.int64]:
-    """The jobs that the last one to come or go shares links with."""
-    return _whole(links, MET)
+@jit(allocates=True)
+def met(links: Links, i: int) -> int:
+    """The i-th job that the last one to come or go shares links with."""
+    return int(_whole(links, MET)[i])
 
 
-@jit
+@jit(allocates=True)
 def ranks_of(state: State, job: Any) -> NDArray[np.int64]:
     """The GPU of every rank: in the order in which the placement gave them, the reverse of the chain of seats."""
     gpus, count, seat = gpu_count(state), 0, job.seat
@@ -133,9 +133,9 @@ def ranks_of(state: State, job: Any) -> NDArray[np.int64]:
     return order
 
 
-@jit
+@jit(allocates=True)
 def begin_sending(state: State, links: Links, j: int) -> int:
-    """Job j begins to send. How many others are slower for it, listed in `met_of`."""
+    """Job j begins to send. How many others are slower for it, listed in `met`."""
     order, wiring = ranks_of(state, state.jobs[j]), _wiring(links)
     apart = False
     for gpu in order:
@@ -145,7 +145,7 @@ def begin_sending(state: State, links: Links, j: int) -> int:
     steps, weights = _whole(links, STEPS).reshape((MOST_STEPS, 3)), _real(links, WEIGHTS)
     count = write_steps(_whole(links, PATTERN)[j], order.size, steps, weights)
     _whole(links, MEMBER)[j] = 1
-    met = join(
+    others = join(
         _shares(links),
         j,
         links.ints[RULE],
@@ -158,23 +158,23 @@ def begin_sending(state: State, links: Links, j: int) -> int:
         np.empty(0, np.int64),
         1,
         _whole(links, LOADS),
-        met_of(links),
+        _whole(links, MET),
     )
-    assert met >= 0
-    return met
+    assert others >= 0
+    return others
 
 
-@jit
+@jit(allocates=True)
 def end_sending(links: Links, j: int) -> int:
-    """Job j no longer sends. How many others are faster for it, listed in `met_of`."""
+    """Job j no longer sends. How many others are faster for it, listed in `met`."""
     member = _whole(links, MEMBER)
     if not member[j]:
         return 0
     member[j] = 0
-    return leave(_shares(links), j, met_of(links))
+    return leave(_shares(links), j, _whole(links, MET))
 
 
-@jit
+@jit(allocates=True)
 def slowed(links: Links, j: int) -> float:
     """The speed of job j among the others, 1 on a network of its own."""
     if not _whole(links, MEMBER)[j]:

@@ -33,7 +33,7 @@ def _could_hold(
     return taken
 
 
-@jit
+@jit(allocates=True)
 def _lost(entries: Any, gpus: NDArray[np.int64], total: int, blocks: bool, code: NDArray[np.int64]) -> float:
     """The mean over time of 1 - U / U*. `code` lists Submitted, Start, Pack, Stopped, Ended."""
     waiting = np.zeros(gpus.size, np.bool_)

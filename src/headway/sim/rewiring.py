@@ -24,6 +24,7 @@ class Circuits(NamedTuple):
     """Which switch carries which circuit: `ends[0]` is the partner and `ends[1]` the owner of network/colouring.py."""
 
     ends: NDArray[np.int64]
+    moves: NDArray[np.int64]  # what the last job to start made move: owner, leaf, old switch, old end
     tally: NDArray[np.int64]
 
 
@@ -31,13 +32,14 @@ def new_circuits(fabric: Fabric | None) -> Circuits:
     """No circuit yet; without optical switches, none ever."""
     ocs = fabric.ocs if fabric else None
     if fabric is None or ocs is None:
-        return Circuits(np.full((2, 0, 0), -1, np.int64), np.zeros(5, np.int64))
+        return Circuits(np.full((2, 0, 0), -1, np.int64), np.zeros((0, 4), np.int64), np.zeros(5, np.int64))
     rows = fabric.leaves + fabric.spines * ocs.spine_fibres
     ends = np.full((2, rows, ocs.switches), -1, np.int64)
-    return Circuits(ends, np.array([fabric.leaves, ocs.spine_fibres, 0, 0, 0], np.int64))
+    moves = np.zeros((fabric.leaves * ocs.switches, 4), np.int64)
+    return Circuits(ends, moves, np.array([fabric.leaves, ocs.spine_fibres, 0, 0, 0], np.int64))
 
 
-@jit
+@jit(allocates=True)
 def _reserved(state: State, circuits: Circuits, j: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Fibres by leaf and ports by spine that job j reserved, and how many fibres in all."""
     below, fibres = circuits.tally[LEAVES], circuits.tally[FIBRES]
@@ -55,12 +57,12 @@ def _reserved(state: State, circuits: Circuits, j: int) -> tuple[NDArray[np.int6
     return leaves, spines, total
 
 
-@jit
-def set_up(state: State, circuits: Circuits, j: int) -> NDArray[np.int64]:
-    """Join the leaves and spines that job j reserved. The circuits of others that moved: owner, leaf, old switch, old end."""
+@jit(allocates=True)
+def set_up(state: State, circuits: Circuits, j: int) -> int:
+    """Join the leaves and spines that job j reserved. How many circuits of others moved, listed in `moves`."""
     leaves, spines, total = _reserved(state, circuits, j)
     if total == 0:
-        return np.empty((0, 4), np.int64)
+        return 0
     partner, owner = circuits.ends[0], circuits.ends[1]
     old_partner, old_owner = partner.copy(), owner.copy()
     for leaf in range(leaves.size):
@@ -70,15 +72,14 @@ def set_up(state: State, circuits: Circuits, j: int) -> NDArray[np.int64]:
                 first = circuits.tally[LEAVES] + spine * circuits.tally[FIBRES]
                 colour = add_edge(partner, owner, leaf, first, circuits.tally[FIBRES], j)
                 assert colour >= 0  # König: leaf and spine have a port left, and the graph is bipartite
-    moves = np.empty((leaves.size * partner.shape[1], 4), np.int64)
-    count = moved(old_partner, old_owner, partner, owner, leaves.size, moves)
+    count = moved(old_partner, old_owner, partner, owner, leaves.size, circuits.moves)
     circuits.tally[ADMITTED] += 1
     circuits.tally[MOVED] += count
     circuits.tally[MOVING] += count > 0
-    return moves[:count]
+    return count
 
 
-@jit
+@jit(allocates=True)
 def take_down(circuits: Circuits, j: int) -> int:
     """Free every circuit of job j."""
     return remove_job(circuits.ends[0], circuits.ends[1], j)

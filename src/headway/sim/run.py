@@ -91,7 +91,13 @@ def prepare(
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
     state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), **ledger_of(fabric, placement))
-    options = policy.options(n, setting.min_runtime, by_class=placement.by_class, pack_limit=placement.pack_limit)
+    options = policy.options(
+        n,
+        setting.min_runtime,
+        by_class=placement.by_class,
+        pack_limit=placement.pack_limit,
+        models=len(profiles.TABLE) if policy.packs else 1,
+    )
     rows = profiles.rows_of(workload.model)
     _fill(state, workload, rows, policy.oracle)
     save_s, resume_s = _costs(rows, workload.gpus, setting.preemption_cost)

@@ -16,7 +16,7 @@ from headway.core.ledger import nodes_held
 from headway.core.record import set_rate
 from headway.core.state import TIMER, State
 from headway.core.timers import pop, push
-from headway.sim.contention import RULE, Links, begin_sending, end_sending, met_of, no_links, slowed
+from headway.sim.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
 from headway.sim.rewiring import LEAVES, SWITCHING_S, Circuits, new_circuits, set_up, take_down
 
 TRUTH: Final = np.dtype(
@@ -177,9 +177,9 @@ def _retime(state: State, world: World, j: int, now: float) -> None:
 
 @jit
 def _retime_met(state: State, world: World, count: int, now: float) -> None:
-    """The first `count` jobs that `met_of` lists share links with one that came or went."""
+    """The first `count` jobs that `met` lists share links with one that came or went."""
     for i in range(count):
-        j = met_of(world.links)[i]
+        j = met(world.links, i)
         if state.jobs[j].state == RUNNING and _rate(state, world, j) != state.jobs[j].rate:
             _retime(state, world, j, now)
 
@@ -187,9 +187,8 @@ def _retime_met(state: State, world: World, count: int, now: float) -> None:
 @jit
 def _rewire(state: State, world: World, j: int, now: float) -> None:
     """Set up the circuits of a job that starts; owners of circuits that move for it stand still meanwhile."""
-    moves = set_up(state, world.circuits, j)
-    for i in range(len(moves)):
-        owner = moves[i, 0]
+    for i in range(set_up(state, world.circuits, j)):
+        owner = world.circuits.moves[i, 0]
         if state.jobs[owner].state == RUNNING:
             world.truth[owner].left += SWITCHING_S * state.jobs[owner].rate
             world.clock[4] += SWITCHING_S
@@ -227,8 +226,8 @@ def learn(state: State, world: World, kind: int, j: int, partner: int, now: floa
     if world.circuits.tally[LEAVES] > 0 and (kind == ENDED or kind == STOPPED):
         take_down(world.circuits, j)
     if world.links.ints[RULE] >= 0 and (kind == ENDED or kind == STARTED):
-        met = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
-        _retime_met(state, world, met, now)
+        others = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
+        _retime_met(state, world, others, now)
     if kind == STARTED:
         world.truth[j].timed = now
         _retime(state, world, j, now)
