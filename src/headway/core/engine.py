@@ -7,13 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from headway.core.actions import ROWS, actions
+from headway.core.compiled import Compiled
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, wake_at
 from headway.core.errors import BadInput
 from headway.core.events import NAMES, RESIZE
-from headway.core.options import Options
+from headway.core.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
 from headway.core.record import record
-from headway.core.state import State, room_for_actions
+from headway.core.state import PLACE_SIGNATURE, State, room_for_actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,10 @@ class Engine:
         if placement.needs_fabric and not len(state.leaves):
             raise BadInput(f"placement {placement.name} reserves links: it needs a fabric")
         self.state, self.options, self.seed = state, options, seed
-        self.key, self.change = key_function(policy.key), change_function(policy.change)
-        self.place = place_function(placement.place)
-        self.allot = as_asked if policy.allot is None else allot_function(policy.allot)
+        self.key = Compiled(key_function(policy.key), KEY_SIGNATURE)
+        self.change = Compiled(change_function(policy.change), CHANGE_SIGNATURE)
+        self.place = Compiled(place_function(placement.place), PLACE_SIGNATURE)
+        self.allot = Compiled(as_asked if policy.allot is None else allot_function(policy.allot), ALLOT_SIGNATURE)
         self._out = room_for_actions(state)
         self._none = actions(1, 1, 1)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import types
 
 # Policies and placements go in as first-class functions: one compile serves all, and the disk cache hits.
 warnings.filterwarnings("ignore", category=numba.NumbaExperimentalFeatureWarning)
@@ -47,6 +46,7 @@ def _layer_of(function: Any) -> str | None:
 
 def _widest(given: Any) -> Any:
     """Constants and narrow columns go into kernels as int64; else numba compiles a copy for every constant and every width."""
+    types: Any = numba.core.types
     plain = types.unliteral(given)
     return types.int64 if isinstance(plain, types.Integer) and plain.signed else plain
 

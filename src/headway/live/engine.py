@@ -1,37 +1,18 @@
-"""The engine for jobs that are still to come: its tables grow, and its calls from Python are quick."""
+"""The engine for jobs that are still to come: its tables grow."""
 
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numba.core.types import WrapperAddressProtocol
 
 from headway.core.cluster import Cluster
-from headway.core.decide import ALLOT_SIGNATURE
 from headway.core.engine import Action, Decision, Engine, Event
 from headway.core.errors import BadInput
 from headway.core.jobs import job_table
-from headway.core.options import CHANGE_SIGNATURE, GROWS, KEY_SIGNATURE, history
+from headway.core.options import GROWS, history
 from headway.core.protocols import Placement, Policy
-from headway.core.state import PLACE_SIGNATURE, TIMER, State, new_state, room_for_actions
+from headway.core.state import TIMER, State, new_state, room_for_actions
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
-
-
-class Compiled(WrapperAddressProtocol):
-    """A compiled function with its address looked up once. Numba looks a dispatcher's up at every call, which costs 130 of 185 us."""
-
-    def __init__(self, function: Any, signature: Any) -> None:
-        found = function.get_compile_result(signature)
-        self._address = found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
-        self._signature, self._function = signature, function  # the function must live as long as its address
-
-    def __wrapper_address__(self) -> int:
-        return int(self._address)
-
-    def signature(self) -> Any:
-        """Its type."""
-        return self._signature
 
 
 def grow(state: State, room: int) -> State:
@@ -63,8 +44,6 @@ class LiveEngine(Engine):
         state = new_state(FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1)
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit)
         super().__init__(state, options, policy, placement, seed)
-        self.key, self.change = Compiled(self.key, KEY_SIGNATURE), Compiled(self.change, CHANGE_SIGNATURE)
-        self.place, self.allot = Compiled(self.place, PLACE_SIGNATURE), Compiled(self.allot, ALLOT_SIGNATURE)
 
     def record(self, event: Event | Action, now: float) -> None:
         """Record and remember."""
