@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from headway.core.history import FEWEST_SAMPLES, add_sample, gittins, gittins_within, index_of, refresh
-from headway.core.options import history
+from headway.core.history import FEWEST_SAMPLES, add_sample, gittins, gittins_within, index_of, refresh, stale
+from headway.core.options import FITTED, NEW, history
 
 
 def brute_force(samples: np.ndarray, a: float, *, plotted: bool) -> float:
@@ -105,7 +105,21 @@ def test_too_few_jobs_that_ended_say_nothing_but_a_given_file_always_speaks():
 def test_a_given_distribution_does_not_grow():
     given = history(np.array([1.0, 2.0, 3.0]))
     add_sample(given, 9.0)
-    assert given.tally[0] == 3
+    refresh(given, False)
+    assert given.tally[FITTED] == 3
+
+
+def test_the_curve_is_drawn_again_when_the_samples_have_grown_by_a_hundredth():
+    rng, past = np.random.default_rng(3), history(None, 1000)
+    drawn, fits = rng.pareto(1.1, 1000) * 100 + 1, 0
+    for n, sample in enumerate(drawn, 1):
+        add_sample(past, sample)
+        assert stale(past) == (past.tally[NEW] >= past.tally[FITTED] / 100)
+        if stale(past):
+            refresh(past, False)
+            fits += 1
+            assert past.samples[:n].tolist() == sorted(drawn[:n])
+    assert 100 < fits < 400
 
 
 def test_beyond_the_largest_sample_nothing_is_known():

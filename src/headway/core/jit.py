@@ -63,7 +63,7 @@ def jit(signature: Any = None, *, allocates: bool = False) -> Any:
     def compiled(function: Any) -> Any:
         layer = _layer_of(function)
         folder = cache_folder(layer) if layer else None
-        how = {"error_model": "numpy", "_nrt": allocates or layer not in UNCOUNTED}
+        how: dict[str, bool | str] = {"error_model": "numpy", "_nrt": allocates or layer not in UNCOUNTED}
         kernel = _njit(function, signature, folder, how)
         if signature is None:
             # What other kernels call needs no way in from Python; leaving it out saves a third of the compile.
