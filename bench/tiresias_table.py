@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 TRACES = Path(os.environ.get("HEADWAY_TRACES", ROOT.parent / "shared" / "traces"))
 PAGE = ROOT / "docs" / "results" / "tiresias.md"
 LAS = "tiresias-l"
-SEEDS, OPTIMUS_SEEDS = 20, 10
+SEEDS = 20
 Summaries = list[dict[str, Any]]
 
 
@@ -39,20 +39,20 @@ class Study:
     cost: str = "none"
     min_runtime: str = "0"
 
-    def command(self, *policies: str, seeds: int | None = None) -> str:
+    def command(self, *policies: str) -> str:
         """The command of one row."""
         trace = self.trace if self.seeds else f"$HEADWAY_TRACES/{self.trace}"
         words = ["headway compare", quoted(trace), "--cluster", self.cluster]
         words += ["--policies", quoted(",".join(dict.fromkeys(policies)))]
-        words += ["--seeds", str(seeds or self.seeds)] if self.seeds else []
+        words += ["--seeds", str(self.seeds)] if self.seeds else []
         words += ["--preemption-cost", self.cost] if self.cost != "none" else []
         words += ["--min-runtime", self.min_runtime] if self.min_runtime != "0" else []
         return f"`{' '.join(words)}`"
 
-    def run(self, policy: str, seeds: int | None = None) -> Summaries:
+    def run(self, policy: str) -> Summaries:
         """The summaries of a policy, one a seed."""
         found, began = [], time.process_time()
-        for seed in range(seeds or self.seeds or 1):
+        for seed in range(self.seeds or 1):
             trace = with_seed(self.trace, seed) if self.seeds else str(TRACES / self.trace)
             paid = {"preemption_cost": self.cost, "min_runtime": self.min_runtime}
             found.append(simulate(trace, self.cluster, policy, seed=seed, **paid).summary)
@@ -119,12 +119,11 @@ TESTBED = (LAS, "fifo", "best-effort", "srtf", "srsf", "gandiva", "gittins", "ti
 
 def testbed_rows(study: Study) -> list[str]:
     """JCT against LAS, queueing delays and makespan of every policy on the testbed mix."""
-    count = {policy: OPTIMUS_SEEDS if policy == "optimus" else SEEDS for policy in TESTBED}
-    found = {policy: study.run(policy, count[policy]) for policy in TESTBED}
+    found = {policy: study.run(policy) for policy in TESTBED}
     paid = study.cost != "none"
     jct, waits = [], []
     for policy in TESTBED:
-        mine, command = found[policy], study.command(LAS, policy, seeds=count[policy])
+        mine, command = found[policy], study.command(LAS, policy)
         ratios = [against(mine, found[LAS], figure) for figure in ("mean", "median", "p95")]
         jct.append([policy, PAPER_TESTBED.get(policy, " |  | "), *ratios, seconds(mine, "jct_s", "mean"), command])
         delays = [seconds(mine, "queue_s", figure) for figure in ("mean", "median", "p95")]
@@ -223,8 +222,7 @@ PAPER_LARGE = {
 }
 # Jobs of Philly run for days: bounds a thousand times apart, where the testbed needs one.
 WIDE = f"{LAS}?thresholds=3600:36000:360000"
-QUICK = (LAS, WIDE, "fifo", "best-effort", "srtf", "srsf")
-# gandiva and gittins act every minute, optimus fits curves every ten: months of a trace take long, as does tiresias-g on 82,247 jobs.
+REAL = (LAS, WIDE, "fifo", "best-effort", "srtf", "srsf", "tiresias-g", "gittins", "gandiva", "optimus")
 LARGE_CLUSTERS = ("philly", "52x8")
 # Clusters that the four traces load to about 0.9.
 MURI = {1: "18x8", 2: "48x8", 3: "7x8", 4: "14x8"}
@@ -252,7 +250,7 @@ def large() -> list[str]:
     lines: list[str] = []
     for where in LARGE_CLUSTERS:
         study = Study("philly_82k.csv.gz", where)
-        rows = real(study, QUICK, PAPER_LARGE)
+        rows = real(study, REAL, PAPER_LARGE)
         lines += ["", f"On `{where}`, {described(study)}:", "", *table(REAL_HEAD, rows)]
     return lines[1:]
 
@@ -262,7 +260,7 @@ def muri() -> list[str]:
     lines: list[str] = []
     for number, where in MURI.items():
         study = Study(f"muri_philly_4traces.csv.gz?trace={number}", where)
-        rows = real(study, (*QUICK, "tiresias-g"), {})
+        rows = real(study, REAL, {})
         lines += ["", f"Trace {number} on `{where}`, {described(study)}:", "", *table(REAL_HEAD, rows)]
     return lines[1:]
 
