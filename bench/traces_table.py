@@ -103,7 +103,7 @@ def document(found: dict[str, Figures]) -> str:
         "",
         "Average / 95th percentile of JCT in hours; consolidated placement, preemption free, no slow-down. Clusters are chosen so that the",
         "offered load is about 0.8; where a trace's largest job needs more GPUs than that, the load is what is left. Written by",
-        "`python bench/traces_table.py` from the traces in `$HEADWAY_TRACES`; every figure is one command with another trace, cluster and policy:",
+        "`python bench/traces_table.py` from the traces in `$HEADWAY_TRACES`; every figure is one command, such as",
         "",
         f"    headway {example}",
         "",
