@@ -116,17 +116,13 @@ class Engine:
 
 
 def allot_function(allot: Any) -> Any:
-    """Call an elastic policy back from compiled code: it gives GPUs to jobs, the others keep what they have."""
+    """Call an elastic policy back from compiled code: it writes what jobs want, the others keep what they have."""
     from numba import njit, objmode
-
-    def write(state: State, now: float) -> None:
-        for j, gpus in allot(state, now).items():
-            state.jobs[j]["want"] = gpus
 
     @njit(ALLOT_SIGNATURE)
     def call_back(state: State, now: float) -> None:
         with objmode():
-            write(state, now)
+            allot(state, now)
 
     return call_back
 

@@ -5,22 +5,27 @@ goes to the job whose predicted completion time falls most, while any are left. 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.jobs import PENDING, RUNNING, STARTING, STOPPING
+from headway.core.jit import jit
+from headway.core.jobs import COMPLETED, FUTURE, RUNNING
 from headway.core.options import Options
 from headway.core.protocols import Policy
-from headway.core.state import State
+from headway.core.state import TIMER, State
+from headway.core.timers import pop, push
 
-INTERVAL_S = 600.0  # Optimus schedules every ten minutes, section 5.1
-FEWEST_REPORTS_WORK_S = 60.0  # before that much work there is nothing to fit
-FIRST_GUESS_S = 3600.0
-CONVERGED = 1e-3  # a job is done when a further per cent of its work improves the loss by less
+INTERVAL_S: Final = 600.0  # Optimus schedules every ten minutes, section 5.1
+FEWEST_REPORTS_WORK_S: Final = 60.0  # before that much work there is nothing to fit
+FIRST_GUESS_S: Final = 3600.0
+CONVERGED: Final = 1e-3  # a job is done when a further per cent of its work improves the loss by less
+FLOORS: Final = 12  # how many floors b2 are tried, up to 0.95 of the least loss
+LISTED, SUBMITTED = range(2)  # positions in Allotment.tally
 
-Reports = Callable[[int, float], tuple[NDArray[np.float64], NDArray[np.float64]]]
+# Work and loss, a row a job, of the reports that these jobs have made by the time each has done so much.
+Reports = Callable[[NDArray[np.int64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:
@@ -28,15 +33,113 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.first, job.submit
 
 
-def predict_left(x: NDArray[np.float64], loss: NDArray[np.float64]) -> float:
+class Allotment:
+    """Sets the size that every active job should have (`want`), and keeps what it needs for that between decisions.
+
+    `sizes` rounds a number of GPUs down to one that the network has slices for.
+    """
+
+    def __init__(self, jobs: int, reports: Reports, scaling: NDArray[np.float64], sizes: NDArray[np.int32]) -> None:
+        self.reports, self.scaling, self.sizes = reports, scaling, sizes
+        self.active = np.zeros(jobs, np.int64)  # submitted and not over: by first start and submission at the last interval
+        self.tally = np.zeros(2, np.int64)
+        self.left = np.full(jobs, FIRST_GUESS_S)
+        self.fitted = np.full(jobs, -np.inf)  # when `left` was predicted
+        self.gains = np.zeros(len(sizes) + 1, TIMER)
+
+    def __call__(self, state: State, now: float) -> None:
+        """One GPU for every active job, then by marginal gain. Between intervals, only new jobs get theirs."""
+        total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
+        if now % INTERVAL_S:
+            size_new(state.jobs, self.active, self.tally, total, self.sizes)
+            return
+        list_active(state.jobs, self.active, self.tally, self.sizes)
+        active = self.active[: self.tally[LISTED]]
+        self._predict(state.jobs, active[:total], now)
+        give_by_gain(state.jobs, active, total, self.left, self.scaling, self.sizes, self.gains)
+
+    def _predict(self, jobs: NDArray[Any], served: NDArray[np.int64], now: float) -> None:
+        """Work left of these jobs, once a moment: deciding again at the same time fits nothing anew."""
+        old = served[self.fitted[served] < now]
+        self.fitted[old] = now
+        running = jobs["state"][old] == RUNNING
+        done = jobs["done"][old] + running * (now - jobs["since"][old]) * jobs["rate"][old]
+        long = done >= FEWEST_REPORTS_WORK_S
+        if long.any():
+            predict(*self.reports(old[long], done[long]), old[long], self.left)
+
+
+@jit
+def _list_new(jobs: Any, active: Any, tally: Any, size: int) -> None:
+    """Jobs are submitted in their order: those since the last decision go to the end of the list, with the smallest size."""
+    while tally[SUBMITTED] < len(jobs) and jobs[tally[SUBMITTED]].state != FUTURE:
+        jobs[tally[SUBMITTED]].want = size
+        active[tally[LISTED]] = tally[SUBMITTED]
+        tally[LISTED] += 1
+        tally[SUBMITTED] += 1
+
+
+@jit
+def size_new(jobs: Any, active: Any, tally: Any, total: int, sizes: Any) -> None:
+    """Between intervals, jobs that never ran start with one GPU; of those listed before, only the first `total` could have had more."""
+    _list_new(jobs, active, tally, sizes[1])
+    for i in range(min(total, tally[LISTED])):
+        if jobs[active[i]].attempt == 0:
+            jobs[active[i]].want = sizes[1]
+
+
+@jit
+def list_active(jobs: Any, active: Any, tally: Any, sizes: Any) -> None:
+    """Drop the jobs that are over and sort the rest by first start: an insertion sort of a list that is almost sorted."""
+    _list_new(jobs, active, tally, sizes[1])
+    n = 0
+    for i in range(tally[LISTED]):
+        j = active[i]
+        if jobs[j].state >= COMPLETED:
+            continue
+        k = n
+        while k > 0 and _later(jobs, active[k - 1], j):
+            active[k] = active[k - 1]
+            k -= 1
+        active[k] = j
+        n += 1
+    tally[LISTED] = n
+
+
+@jit
+def _later(jobs: Any, a: int, b: int) -> bool:
+    return jobs[a].first > jobs[b].first or (jobs[a].first == jobs[b].first and a > b)
+
+
+@jit
+def predict(x: Any, loss: Any, ids: Any, left: Any) -> None:
+    """Work left of jobs `ids`, whose reports are the rows of x and loss."""
+    for i in range(len(ids)):
+        left[ids[i]] = predict_left(x[i], loss[i])
+
+
+@jit
+def predict_left(x: Any, loss: Any) -> float:
     """Work left by the fitted curve: a grid of floors b2, and for each the straight line through 1 / (loss - b2)."""
+    n, middle, highest = len(x), np.mean(x), 0.95 * np.min(loss)
+    spread = 0.0
+    for i in range(n):
+        spread += (x[i] - middle) ** 2
     best, slope, offset = np.inf, 0.0, 1.0
-    for floor in np.linspace(0.0, 0.95 * loss.min(), 12):
-        y = 1.0 / (loss - floor)
-        b0, b1 = np.polyfit(x, y, 1)
+    for k in range(FLOORS):
+        floor = highest * k / (FLOORS - 1)
+        total, moment = 0.0, 0.0
+        for i in range(n):
+            y = 1.0 / (loss[i] - floor)
+            total += y
+            moment += (x[i] - middle) * y
+        b0 = moment / spread
+        b1 = total / n - b0 * middle
         if b0 <= 0.0:
             continue
-        error = float(np.sum((1.0 / np.maximum(b0 * x + b1, 1e-9) + floor - loss) ** 2))
+        error = 0.0
+        for i in range(n):
+            error += (1.0 / max(b0 * x[i] + b1, 1e-9) + floor - loss[i]) ** 2
         if error < best:
             best, slope, offset = error, b0, max(b1, 1e-9)
     if slope <= 0.0:
@@ -44,50 +147,38 @@ def predict_left(x: NDArray[np.float64], loss: NDArray[np.float64]) -> float:
     # With z = slope x / offset the loss is 1 / (offset (1 + z)): converged where z / (1 + z)^2 / 100 = CONVERGED.
     c = 100 * CONVERGED
     z = (1 - 2 * c + (1 - 4 * c) ** 0.5) / (2 * c)
-    return float(max(z * offset / slope - x[-1], 1.0))
+    return max(z * offset / slope - x[-1], 1.0)
 
 
-def allot(state: State, now: float, reports: Reports, scaling: NDArray[np.float64]) -> dict[int, int]:
-    """GPUs for every active job: one each, then by marginal gain. Between intervals, only new jobs get theirs."""
-    jobs = state.jobs
-    active = np.flatnonzero(np.isin(jobs["state"], (PENDING, STARTING, RUNNING, STOPPING)))
-    if now % INTERVAL_S:
-        return {int(j): 1 for j in active if jobs["attempt"][j] == 0}
-    total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
-    running = jobs["state"][active] == RUNNING
-    done = jobs["done"][active] + running * (now - jobs["since"][active]) * jobs["rate"][active]
-    order = active[np.argsort(jobs["first"][active], kind="stable")][:total]
-    at = {int(j): k for k, j in enumerate(active)}
-    left = {int(j): _left(int(j), float(done[at[int(j)]]), reports) for j in order}
-    return dict.fromkeys((int(j) for j in active), 1) | _by_gain(order, left, jobs, total, scaling)
+@jit
+def _saved(job: Any, left: float, c: float) -> float:
+    """Seconds that one GPU more saves a job with so much work left."""
+    asked = job.asked / (1 + c * (job.asked - 1))
+    now, then = job.want / (1 + c * (job.want - 1)), (job.want + 1) / (1 + c * job.want)
+    return left / (now / asked) - left / (then / asked)
 
 
-def _left(j: int, done: float, reports: Reports) -> float:
-    return FIRST_GUESS_S if done < FEWEST_REPORTS_WORK_S else predict_left(*reports(j, done))
-
-
-def _by_gain(
-    order: NDArray[np.int64], left: dict[int, float], jobs: Any, total: int, scaling: NDArray[np.float64]
-) -> dict[int, int]:
-    """The next GPU to the job that it saves most time, until none are left or none helps."""
-    from heapq import heapify, heappop, heappush
-
-    def time(j: int, gpus: int) -> float:
-        c, asked = scaling[jobs["model"][j]], int(jobs["asked"][j])
-        speed = gpus / (1 + c * (gpus - 1)) / (asked / (1 + c * (asked - 1)))
-        return left[j] / speed
-
-    given = {int(j): 1 for j in order}
-    gains = [(-(time(j, 1) - time(j, 2)), j) for j in given]
-    heapify(gains)
-    spare = total - len(given)
-    while spare > 0 and gains:
-        _, j = heappop(gains)
-        given[j] += 1
+@jit
+def give_by_gain(jobs: Any, active: Any, total: int, left: Any, scaling: Any, sizes: Any, gains: Any) -> None:
+    """One GPU each; of the first `total` jobs, the next to the one that it saves most time, until none are left or none helps."""
+    for j in active:
+        jobs[j].want = 1
+    n = min(total, len(active))
+    for i in range(n):
+        j = active[i]
+        push(gains, i, -_saved(jobs[j], left[j], scaling[jobs[j].model]), j)
+    spare = total - n
+    while spare > 0 and n > 0:
+        j = gains[0].what
+        pop(gains, n)
+        n -= 1
+        jobs[j].want += 1
         spare -= 1
-        if given[j] < 2 * int(jobs["asked"][j]):  # models are tuned for a batch: not beyond twice what was asked for
-            heappush(gains, (-(time(j, given[j]) - time(j, given[j] + 1)), j))
-    return given
+        if jobs[j].want < 2 * jobs[j].asked:  # models are tuned for a batch: not beyond twice what was asked for
+            push(gains, n, -_saved(jobs[j], left[j], scaling[jobs[j].model]), j)
+            n += 1
+    for j in active:
+        jobs[j].want = sizes[jobs[j].want]
 
 
-POLICY = Policy("optimus", key, quantum=INTERVAL_S, allot=allot)
+POLICY = Policy("optimus", key, quantum=INTERVAL_S, allot=Allotment)

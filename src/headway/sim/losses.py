@@ -21,22 +21,21 @@ class LossCurves:
     def __init__(self, work: NDArray[np.float64], seed: int) -> None:
         random = np.random.default_rng([seed, 1])
         n = len(work)
-        self.work = work
-        self.floor = random.uniform(0.05, 0.3, n)
-        self.stepped = random.random(n) < STEPPED_SHARE
-        self.step_at = random.uniform(0.3, 0.8, n) * work
-        self.seed = seed
-
-    def reported(self, j: int, done: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Work and loss of the reports that job j has made by the time it has done so much. Never of what is to come."""
-        x = np.linspace(0.0, done, REPORTS)
         # d loss / dx * L / 100 = CONVERGED at x = L gives the steepness; (a L + 1)^2 is about a L * 100 * ... for large a L.
-        steep = _steepness() / self.work[j]
-        loss = 1.0 / (steep * x + 1.0) + self.floor[j]
-        if self.stepped[j]:
-            loss = np.where(x >= self.step_at[j], loss * 0.6, loss)
-        noise = np.random.default_rng([self.seed, 2, j]).normal(0.0, NOISE, REPORTS)
-        return x, loss * (1.0 + noise)
+        self.steep = _steepness() / work
+        self.floor = random.uniform(0.05, 0.3, n)
+        stepped = random.random(n) < STEPPED_SHARE
+        self.step_at = np.where(stepped, random.uniform(0.3, 0.8, n) * work, np.inf)
+        self.noise = np.array([np.random.default_rng([seed, 2, j]).normal(0.0, NOISE, REPORTS) for j in range(n)])
+
+    def reported(
+        self, ids: NDArray[np.int64], done: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Work and loss, a row a job, of the reports made by the time each job has done so much. Never of what is to come."""
+        x = np.linspace(np.zeros(len(ids)), done, REPORTS, axis=1)
+        loss = 1.0 / (self.steep[ids, None] * x + 1.0) + self.floor[ids, None]
+        loss = np.where(x >= self.step_at[ids, None], loss * 0.6, loss)
+        return x, loss * (1.0 + self.noise[ids])
 
 
 def _steepness() -> float:

@@ -138,17 +138,12 @@ def _bind(policy: Policy, workload: Workload, placement: Placement, setting: Set
     """Give an elastic policy the loss curves that the jobs report, and how models scale; sizes that no slice has are rounded down."""
     from dataclasses import replace
 
-    allot: Any = policy.allot
+    make: Any = policy.allot
     curves = LossCurves(workload.duration_s, setting.seed)
     sizes = np.arange(total + 1, dtype=np.int32)
     never = never_isolated(sizes, setting.network.fabric, placement)
     fits = np.maximum.accumulate(np.where(never, 0, sizes))
-
-    def bound(state: State, now: float) -> dict[int, int]:
-        given: dict[int, int] = allot(state, now, curves.reported, profiles.column("scaling"))
-        return {j: int(fits[gpus]) for j, gpus in given.items()}
-
-    return replace(policy, allot=bound)
+    return replace(policy, allot=make(len(workload), curves.reported, profiles.column("scaling"), fits))
 
 
 def simulate_run(
