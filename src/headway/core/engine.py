@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -68,7 +70,7 @@ class Engine:
     def __init__(self, state: State, options: Options, policy: Policy, placement: Placement, seed: int = 0) -> None:
         if placement.needs_fabric and not len(state.leaves):
             raise BadInput(f"placement {placement.name} reserves links: it needs a fabric")
-        self.state, self.options, self.seed = state, options, seed
+        self.state, self.options, self.seed, self.policy = state, options, seed, policy
         self.key = Compiled(key_function(policy.key), KEY_SIGNATURE)
         self.change = Compiled(change_function(policy.change), CHANGE_SIGNATURE)
         self.place = Compiled(place_function(placement.place), PLACE_SIGNATURE)
@@ -115,14 +117,26 @@ class Engine:
         return one
 
 
+# Numba pickles what compiled code calls back and copies that at every call: a number is small, the tables of an allotment are not.
+_CALLED: WeakValueDictionary[int, Any] = WeakValueDictionary()
+_NUMBERS = count()
+
+
+def _call(number: int, state: State, now: float) -> None:
+    _CALLED[number](state, now)
+
+
 def allot_function(allot: Any) -> Any:
     """Call an elastic policy back from compiled code: it writes what jobs want, the others keep what they have."""
     from numba import njit, objmode
 
+    number = next(_NUMBERS)
+    _CALLED[number] = allot  # while the engine keeps its policy
+
     @njit(ALLOT_SIGNATURE)
     def call_back(state: State, now: float) -> None:
         with objmode():
-            allot(state, now)
+            _call(number, state, now)
 
     return call_back
 

@@ -41,8 +41,8 @@ class Policy:
     promote: float = np.inf
     samples: NDArray[np.float64] | None = None  # a given distribution of GPU-seconds, for policies that learn
     plotted: bool = False
-    # An elastic policy says how many GPUs each active job gets: allot(view) -> {job: GPUs}; see policies/optimus.py.
-    allot: Callable[..., dict[int, int]] | None = None
+    # An elastic policy resizes jobs. Given once what it may know, it makes allot(state, now), which sets `want`; see policies/optimus.py.
+    allot: Callable[..., Any] | None = None
 
     def options(self, jobs: int, min_runtime: float = 0.0, **placement: Any) -> Options:
         """The options of a run of so many jobs under this policy."""
