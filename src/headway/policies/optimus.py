@@ -41,7 +41,8 @@ class Allotment:
 
     def __init__(self, jobs: int, reports: Reports, scaling: NDArray[np.float64], sizes: NDArray[np.int32]) -> None:
         self.reports, self.scaling, self.sizes = reports, scaling, sizes
-        self.active = np.zeros(jobs, np.int64)  # submitted and not over: by first start and submission at the last interval
+        # Submitted and not over: as of the last interval, in the order of first start and submission; then those since.
+        self.active = np.zeros(jobs, np.int64)
         self.tally = np.zeros(2, np.int64)
         self.left = np.full(jobs, FIRST_GUESS_S)
         self.fitted = np.full(jobs, -np.inf)  # when `left` was predicted
@@ -49,10 +50,10 @@ class Allotment:
 
     def __call__(self, state: State, now: float) -> None:
         """One GPU for every active job, then by marginal gain. Between intervals, only new jobs get theirs."""
-        total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
         if now % INTERVAL_S:
-            size_new(state.jobs, self.active, self.tally, total, self.sizes)
+            size_new(state.jobs, self.active, self.tally, self.sizes)
             return
+        total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
         list_active(state.jobs, self.active, self.tally, self.sizes)
         active = self.active[: self.tally[LISTED]]
         self._predict(state.jobs, active[:total], now)
@@ -80,10 +81,10 @@ def _list_new(jobs: Any, active: Any, tally: Any, size: int) -> None:
 
 
 @jit
-def size_new(jobs: Any, active: Any, tally: Any, total: int, sizes: Any) -> None:
-    """Between intervals, jobs that never ran start with one GPU; of those listed before, only the first `total` could have had more."""
+def size_new(jobs: Any, active: Any, tally: Any, sizes: Any) -> None:
+    """Between intervals, jobs that never ran start with one GPU; of those listed before, only the first could have been given more."""
     _list_new(jobs, active, tally, sizes[1])
-    for i in range(min(total, tally[LISTED])):
+    for i in range(min(len(sizes), tally[LISTED])):
         if jobs[active[i]].attempt == 0:
             jobs[active[i]].want = sizes[1]
 
@@ -121,13 +122,15 @@ def predict(x: Any, loss: Any, ids: Any, left: Any) -> None:
 @jit
 def predict_left(x: Any, loss: Any) -> float:
     """Work left by the fitted curve: a grid of floors b2, and for each the straight line through 1 / (loss - b2)."""
-    n, middle, highest = len(x), np.mean(x), 0.95 * np.min(loss)
-    spread = 0.0
+    n, middle, least, spread = len(x), 0.0, np.inf, 0.0
+    for i in range(n):
+        middle += x[i] / n
+        least = min(least, loss[i])
     for i in range(n):
         spread += (x[i] - middle) ** 2
     best, slope, offset = np.inf, 0.0, 1.0
     for k in range(FLOORS):
-        floor = highest * k / (FLOORS - 1)
+        floor = 0.95 * least * k / (FLOORS - 1)
         total, moment = 0.0, 0.0
         for i in range(n):
             y = 1.0 / (loss[i] - floor)

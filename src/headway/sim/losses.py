@@ -21,8 +21,7 @@ class LossCurves:
     def __init__(self, work: NDArray[np.float64], seed: int) -> None:
         random = np.random.default_rng([seed, 1])
         n = len(work)
-        # d loss / dx * L / 100 = CONVERGED at x = L gives the steepness; (a L + 1)^2 is about a L * 100 * ... for large a L.
-        self.steep = _steepness() / work
+        self.work = work
         self.floor = random.uniform(0.05, 0.3, n)
         stepped = random.random(n) < STEPPED_SHARE
         self.step_at = np.where(stepped, random.uniform(0.3, 0.8, n) * work, np.inf)
@@ -32,8 +31,9 @@ class LossCurves:
         self, ids: NDArray[np.int64], done: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Work and loss, a row a job, of the reports made by the time each job has done so much. Never of what is to come."""
-        x = np.linspace(np.zeros(len(ids)), done, REPORTS, axis=1)
-        loss = 1.0 / (self.steep[ids, None] * x + 1.0) + self.floor[ids, None]
+        x = np.outer(done / (REPORTS - 1), np.arange(REPORTS))
+        steep = _steepness() / self.work[ids, None]
+        loss = 1.0 / (steep * x + 1.0) + self.floor[ids, None]
         loss = np.where(x >= self.step_at[ids, None], loss * 0.6, loss)
         return x, loss * (1.0 + self.noise[ids])
 
