@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from headway.core.engine import allot_function
+from headway.core.events import STOPPED
 from headway.core.jobs import COMPLETED, FUTURE, PENDING, RUNNING, STARTING, STOPPING
 from headway.core.state import new_state
 from headway.placement.load import find_placement
@@ -14,6 +15,7 @@ from headway.policies import optimus
 from headway.policies.load import find_policy
 from headway.policies.optimus import FIRST_GUESS_S, INTERVAL_S, Allotment, predict_left
 from headway.sim import profiles
+from headway.sim.api import simulate
 from headway.sim.clusters import cluster
 from headway.sim.losses import LossCurves
 from headway.sim.run import simulate_run
@@ -109,7 +111,7 @@ def test_shares_are_those_of_the_plain_version(seed):
     state = new_state(n, NODES)
     draw_jobs(state.jobs, random, now)
     curves, scaling = LossCurves(random.uniform(100.0, 50000.0, n), seed), profiles.column("scaling")
-    allot = Allotment(n, curves.reported, scaling, SIZES)
+    allot = Allotment(n, INTERVAL_S, curves.reported, scaling, SIZES)
     allot(state, now)
     expected = plain_sizes(state.jobs, now, 16, curves, scaling)
     assert {j: int(state.jobs["want"][j]) for j in expected} == expected
@@ -129,7 +131,7 @@ def test_shares_are_those_of_the_plain_version(seed):
 def test_between_intervals_only_jobs_that_never_ran_change():
     state = new_state(4, NODES)
     state.jobs["state"], state.jobs["asked"], state.jobs["want"] = [PENDING, PENDING, PENDING, FUTURE], 3, 3
-    allot = Allotment(4, LossCurves(np.full(4, 1e4), 0).reported, profiles.column("scaling"), SIZES)
+    allot = Allotment(4, INTERVAL_S, LossCurves(np.full(4, 1e4), 0).reported, profiles.column("scaling"), SIZES)
     allot(state, 7.0)
     assert state.jobs["want"].tolist() == [1, 1, 1, 3]
     state.jobs["state"][0], state.jobs["attempt"][:2], state.jobs["want"] = RUNNING, 1, 3
@@ -152,10 +154,10 @@ def test_sizes_without_a_slice_are_rounded_down():
     state = new_state(2, NODES)
     state.jobs["state"], state.jobs["asked"] = PENDING, 8
     powers = (2 ** np.floor(np.log2(np.maximum(SIZES, 1)))).astype(np.int32)
-    Allotment(2, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(state, 0.0)
+    Allotment(2, INTERVAL_S, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(state, 0.0)
     assert state.jobs["want"].tolist() == [8, 8]
     state.jobs["asked"] = [3, 8]
-    Allotment(2, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(state, 0.0)
+    Allotment(2, INTERVAL_S, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(state, 0.0)
     assert state.jobs["want"].tolist() == [4, 8]  # of 6 and 10
 
 
@@ -195,7 +197,7 @@ def test_fits_are_made_once_a_moment(monkeypatch):
 def test_a_policy_of_ones_own_may_resize_jobs():
     """An elastic policy is anything that makes allot(state, now): here, half of what was asked for."""
 
-    def halves(jobs, reports, scaling, sizes):
+    def halves(jobs, interval_s, reports, scaling, sizes):
         def allot(state, now):
             state.jobs["want"] = np.maximum(state.jobs["asked"] // 2, 1)
 
@@ -206,3 +208,13 @@ def test_a_policy_of_ones_own_may_resize_jobs():
     run = simulate_run(jobs, cluster("15x4"), policy, find_placement("consolidated"))
     assert run.jobs["gpus"].tolist() == np.maximum(jobs.gpus // 2, 1).tolist()
     assert (run.jobs["state"] == COMPLETED).all()
+
+
+@pytest.mark.parametrize(("spec", "interval_s"), [("optimus", 600), ("optimus?quantum=900", 900)])
+def test_sizes_of_running_jobs_change_at_the_quantum_also_with_a_minimum_run_time(spec, interval_s):
+    run = simulate(
+        "synthetic:tiresias-480?jobs=60", "4x4", spec, min_runtime=90, skip_impossible=True, keep_journal=True
+    ).run
+    stops = run.entries[run.entries["kind"] == STOPPED]["time"]  # this policy stops jobs only to resize them
+    assert len(stops) > 10
+    assert not (stops % interval_s).any()

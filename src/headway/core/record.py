@@ -82,9 +82,9 @@ def _enter(state: State, options: Options, key: Any, change: Any, job: Any, j: i
         set_timer(state, j, np.inf)
         return
     at = change(job, now, options)
-    # Policies with a quantum look at the minimum run time at their own moments.
-    free_at = job.started + options.min_runtime
-    if job.state == RUNNING and options.preempts and free_at > now and options.quantum == np.inf:
+    # Policies that sort running jobs anew at every quantum look at the minimum run time then.
+    free_at, looks = job.started + options.min_runtime, options.moving and options.quantum < np.inf
+    if job.state == RUNNING and options.preempts and free_at > now and not looks:
         at = min(at, free_at)
     set_timer(state, j, at)
 

@@ -39,8 +39,10 @@ class Allotment:
     `sizes` rounds a number of GPUs down to one that the network has slices for.
     """
 
-    def __init__(self, jobs: int, reports: Reports, scaling: NDArray[np.float64], sizes: NDArray[np.int32]) -> None:
-        self.reports, self.scaling, self.sizes = reports, scaling, sizes
+    def __init__(
+        self, jobs: int, interval_s: float, reports: Reports, scaling: NDArray[np.float64], sizes: NDArray[np.int32]
+    ) -> None:
+        self.interval_s, self.reports, self.scaling, self.sizes = interval_s, reports, scaling, sizes
         # Submitted and not over: as of the last interval, in the order of first start and submission; then those since.
         self.active = np.zeros(jobs, np.int64)
         self.tally = np.zeros(2, np.int64)
@@ -50,7 +52,7 @@ class Allotment:
 
     def __call__(self, state: State, now: float) -> None:
         """One GPU for every active job, then by marginal gain. Between intervals, only new jobs get theirs."""
-        if now % INTERVAL_S:
+        if now % self.interval_s:
             size_new(state.jobs, self.active, self.tally, self.sizes)
             return
         total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())

@@ -143,7 +143,7 @@ def _bind(policy: Policy, workload: Workload, placement: Placement, setting: Set
     sizes = np.arange(total + 1, dtype=np.int32)
     never = never_isolated(sizes, setting.network.fabric, placement)
     fits = np.maximum.accumulate(np.where(never, 0, sizes))
-    return replace(policy, allot=make(len(workload), curves.reported, profiles.column("scaling"), fits))
+    return replace(policy, allot=make(len(workload), policy.quantum, curves.reported, profiles.column("scaling"), fits))
 
 
 def simulate_run(
