@@ -105,6 +105,26 @@ def test_a_sweep_from_file_to_report(folder):
 
 
 @pytest.mark.xdist_group("sweep")
+def test_a_sweep_over_networks(folder):
+    """Shared links cost time, links of one's own do not; each cell is what `simulate` gives."""
+    trace = "synthetic:vclos?jobs=40&load=0.8&cluster=vclos-512"
+    (folder / "nets.yaml").write_text(
+        f"traces: {trace}\nclusters: vclos-512\npolicies: fifo\nnetwork: [ideal, ecmp]\n"
+        "placements: [spread, {placement: vclos-padded, network: isolated}]\n"
+    )
+    headway(folder, "sweep", "nets.yaml")
+    rows = list(csv.DictReader((folder / "nets.sweep" / "results.csv").open()))
+    found = {(row["placement"], row["network"]): row for row in rows}
+    assert list(found) == [("spread", "ideal"), ("spread", "ecmp"), ("vclos-padded", "isolated")]
+    assert float(found["spread", "ecmp"]["jct_mean_s"]) > float(found["spread", "ideal"]["jct_mean_s"])
+    where = ("--cluster", "vclos-512", "--policy", "fifo", "--placement", "spread", "--network", "ecmp")
+    alone = json.loads(headway(folder, "simulate", f"{trace}&seed=0", *where, "--json").stdout)
+    assert float(found["spread", "ecmp"]["jct_p95_s"]) == alone["jct_s"]["p95"]
+    headway(folder, "sweep", "report", "nets.yaml")
+    assert "network (3)" in (folder / "nets.sweep" / "report.html").read_text()
+
+
+@pytest.mark.xdist_group("sweep")
 def test_a_cell_that_cannot_run_is_named_and_the_others_are_kept(folder):
     text = "traces: synthetic:tiresias-480?jobs=40\nclusters: [15x4, 2x4]\npolicies: fifo\n"
     (folder / "some.yaml").write_text(text)
@@ -122,6 +142,7 @@ def test_a_cell_that_cannot_run_is_named_and_the_others_are_kept(folder):
         ("traces: synthetic:philly\nclusters: 15x4\npolicies: tiresis-l\n", "unknown policy 'tiresis-l'"),
         ("traces: none.csv\nclusters: 15x4\npolicies: fifo\n", "none.csv"),
         ("traces: synthetic:philly\nclusters: phily\npolicies: fifo\n", "unknown cluster 'phily'"),
+        ("traces: synthetic:philly\nclusters: 15x4\npolicies: fifo\nnetwork: ecmp\n", "15x4 has no fabric"),
     ],
 )
 def test_bad_sweeps_are_one_line(folder, text, said, monkeypatch, capsys):

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from headway.core.errors import BadInput
-from headway.sim.sweep_cell import Cell, finished, key, rows
+from headway.sim import sweep_cell
+from headway.sim.sweep_cell import Cell, check, finished, key, rows
 from headway.sim.sweep_file import cells, policy_specs, read_sweep
 
 LEAST = "traces: synthetic:tiresias-480\nclusters: 15x4\npolicies: [fifo, srtf]\n"
@@ -56,11 +57,47 @@ def test_numbers_may_stand_where_text_is_meant(tmp_path):
     assert (cell.preemption_cost, cell.min_runtime) == ("30", "60")
 
 
+def test_networks_and_fabrics_are_axes(tmp_path):
+    found = cells(read(tmp_path, LEAST + "network: [ideal, ecmp]\nfabric: [vclos-512, mine.yaml]\n"))
+    assert [(cell.network, cell.fabric) for cell in found[::2]] == [
+        ("ideal", "vclos-512"),
+        ("ideal", "mine.yaml"),
+        ("ecmp", "vclos-512"),
+        ("ecmp", "mine.yaml"),
+    ]
+    assert {(cell.network, cell.fabric) for cell in cells(read(tmp_path, LEAST))} == {("ideal", None)}
+
+
+def test_a_placement_may_bring_its_own_network(tmp_path):
+    text = LEAST + "placements: [spread, {placement: vclos, network: isolated}]\nnetwork: [ecmp, source]\n"
+    assert [(cell.placement, cell.network) for cell in cells(read(tmp_path, text))[::2]] == [
+        ("spread", "ecmp"),
+        ("spread", "source"),
+        ("vclos", "isolated"),
+    ]
+
+
+def test_networks_that_cannot_be_are_told_before_the_first_cell(tmp_path):
+    check(cells(read(tmp_path, LEAST.replace("15x4", "64x8") + "network: ecmp\nfabric: vclos-512\n")))
+    for more, said in (
+        ("network: ecmq\n", "did you mean 'ecmp'"),
+        ("network: ecmp\n", "cluster 15x4 has no fabric"),
+        ("network: ecmp\nfabric: vclos-51\n", "unknown fabric 'vclos-51'"),
+        ("network: isolated\nfabric: vclos-512\n", "needs a placement that reserves links"),
+        ("network: ecmp\nfabric: vclos-512\n", "they must be the same"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            check(cells(read(tmp_path, LEAST + more)))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (LEAST + "polices: [las]\n", "unknown key 'polices': did you mean 'policies'?"),
         (LEAST.replace("synthetic:tiresias-480", "[{trace: a, form: 7d}]"), "unknown key 'form': did you mean 'from'?"),
+        (LEAST + "networks: ecmp\n", "unknown key 'networks': did you mean 'network'?"),
+        (LEAST + "placements: [{placement: vclos, netwrok: ecmp}]\n", "unknown key 'netwrok': did you mean 'network'?"),
+        (LEAST + "network: []\n", "network"),
         ("traces: a.csv\npolicies: fifo\n", "clusters is missing"),
         (LEAST + "seeds: -1\n", "seeds"),
         (LEAST + "loads: [0.5, 0]\n", "loads[1]"),
@@ -88,17 +125,24 @@ def cell(**changes):
 
 
 def test_the_name_of_a_result_changes_with_everything_it_follows_from(tmp_path):
-    names = {key(cell()), key(cell(seed=1)), key(cell(load=0.5)), key(cell(policy="y")), key(cell(sample="10"))}
-    assert len(names) == 5
+    changes = {"seed": 1, "load": 0.5, "policy": "y", "sample": "10", "network": "ecmp", "fabric": "vclos-512"}
+    assert len({key(cell()), *(key(cell(**{name: value})) for name, value in changes.items())}) == 7
     one, two = tmp_path / "a.csv", tmp_path / "b.csv"
     one.write_text("1")
     two.write_text("2")
     assert key(cell(trace=str(one))) != key(cell(trace=str(two)))
 
 
-def test_an_edited_policy_runs_again(tmp_path, monkeypatch):
-    from headway.sim import sweep_cell
+def test_an_edited_fabric_runs_again(tmp_path):
+    file = tmp_path / "fabric.yaml"
+    file.write_text("leaves: 4")
+    before = key(cell(fabric=str(file)))
+    file.write_text("leaves: 8")
+    sweep_cell._digest.cache_clear()
+    assert key(cell(fabric=str(file))) != before
 
+
+def test_an_edited_policy_runs_again(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     source = tmp_path / "edited_policy.py"
     source.write_text("class Mine: pass\n")

@@ -155,6 +155,8 @@ WORDS = (
     "cluster",
     "policy",
     "placement",
+    "network",
+    "fabric",
     "preemption_cost",
     "slowdown",
     "min_runtime",

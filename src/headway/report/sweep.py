@@ -19,8 +19,8 @@ from headway.report.seeds import Interval, interval
 Row = dict[str, Any]
 # What a sweep varies, in the order in which they are offered as axes.
 AXES = (
-    *("load", "cluster", "trace", "placement", "preemption_cost", "slowdown", "min_runtime", "start", "end", "sample"),
-    "time_scale",
+    *("load", "cluster", "trace", "placement", "network", "fabric", "preemption_cost", "slowdown", "min_runtime"),
+    *("start", "end", "sample", "time_scale"),
 )
 METRICS = {
     "jct_mean_s": "mean JCT",

@@ -162,7 +162,7 @@ def write_table(rows: list[dict[str, Any]], folder: Path) -> None:
         from pyarrow import parquet
     except ImportError:
         return
-    kinds = {"load": pyarrow.float64(), "end": pyarrow.string(), "sample": pyarrow.string()}
+    kinds = {"load": pyarrow.float64()} | dict.fromkeys(("end", "sample", "fabric"), pyarrow.string())
     columns = {name: pyarrow.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]}
     with writing(folder / f"{TABLE}.parquet", "wb") as file:
         parquet.write_table(pyarrow.table(columns), file)

@@ -20,7 +20,6 @@ from headway.files import write_atomically
 FOLDER = "cells"
 # Traces that a worker keeps in memory: cells come in the order of traces.
 KEPT_TRACES = 4
-AXES = ("trace", "cluster", "load", "seed", "placement", "preemption_cost", "slowdown", "min_runtime", "policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +40,21 @@ class Cell:
     sample: str | None = None
     time_scale: float = 1.0
     skip_impossible: bool = False
+    network: str = "ideal"
+    fabric: str | None = None
 
     @property
     def label(self) -> str:
         """For messages."""
         load = f", load {self.load:g}" if self.load is not None else ""
-        return f"{self.policy} on {self.trace} ({self.cluster}{load}, seed {self.seed})"
+        network = f", network {self.network}" if self.network != "ideal" else ""
+        return f"{self.policy} on {self.trace} ({self.cluster}, {self.placement}{network}{load}, seed {self.seed})"
 
 
 def key(cell: Cell) -> str:
     """The name of a cell's result: changes with the cell, with the files it names, and with Headway."""
-    content = [__version__, asdict(cell), _digest(_file_of(cell.trace)), _digest(cell.cluster), _source(cell.policy)]
+    files = [_digest(path) for path in (_file_of(cell.trace), cell.cluster, cell.fabric or "")]
+    content = [__version__, asdict(cell), *files, _source(cell.policy)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -83,15 +86,16 @@ def check(cells: Iterable[Cell]) -> None:
     from headway.policies.load import find_policy
     from headway.sim.api import read_setting
     from headway.sim.clusters import cluster as find_cluster
+    from headway.sim.fabrics import find_network
     from headway.sim.shape import read_shape
 
     every = list(cells)
     for policy in dict.fromkeys(cell.policy for cell in every):
         find_policy(policy)
-    for placement in dict.fromkeys(cell.placement for cell in every):
-        find_placement(placement)
-    for cluster in dict.fromkeys(cell.cluster for cell in every):
-        find_cluster(cluster)
+    for network, fabric, cluster, placement in dict.fromkeys(
+        (cell.network, cell.fabric, cell.cluster, cell.placement) for cell in every
+    ):
+        find_network(network, fabric, find_cluster(cluster), find_placement(placement))
     for cost, slowdown, runtime in dict.fromkeys((c.preemption_cost, c.slowdown, c.min_runtime) for c in every):
         read_setting(cost, slowdown, runtime, 0)
     for start, end in dict.fromkeys((cell.start, cell.end) for cell in every):
@@ -110,6 +114,8 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         cell.cluster,
         cell.policy,
         placement=cell.placement,
+        network=cell.network,
+        fabric=cell.fabric,
         preemption_cost=cell.preemption_cost,
         slowdown=cell.slowdown,
         min_runtime=cell.min_runtime,

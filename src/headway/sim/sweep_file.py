@@ -32,6 +32,9 @@ def _counted(value: Any) -> Any:
 
 Some = Annotated[list[str], BeforeValidator(_as_text), BeforeValidator(_listed), Field(min_length=1)]
 
+# Null is the fabric of the cluster's name.
+Fabrics = Annotated[list[str | None], BeforeValidator(_listed), Field(min_length=1)]
+
 
 class TraceEntry(BaseModel):
     """A trace with what is done to it first: `{trace: jobs.csv, from: 7d, to: 14d, sample: 1000}`."""
@@ -44,6 +47,15 @@ class TraceEntry(BaseModel):
     time_scale: Annotated[float, Field(gt=0)] = 1.0
 
 
+class PlacementEntry(BaseModel):
+    """A placement with the network it is for: `{placement: vclos, network: isolated}`; without, those of the sweep."""
+
+    model_config = ConfigDict(extra="forbid")
+    placement: str
+    network: Some | None = None
+    fabric: Fabrics | None = None
+
+
 class SweepFile(BaseModel):
     """What may stand in a sweep file; lists make the grid, one value stands for a list of one."""
 
@@ -52,7 +64,9 @@ class SweepFile(BaseModel):
     traces: Annotated[list[str | TraceEntry], BeforeValidator(_listed), Field(min_length=1)]
     clusters: Some
     policies: Annotated[list[str | dict[str, Any]], BeforeValidator(_listed), Field(min_length=1)]
-    placements: Some = ["consolidated"]
+    placements: Annotated[list[str | PlacementEntry], BeforeValidator(_listed), Field(min_length=1)] = ["consolidated"]
+    network: Some = ["ideal"]
+    fabric: Fabrics = [None]
     loads: Annotated[list[Annotated[float, Field(gt=0)] | None], BeforeValidator(_listed), Field(min_length=1)] = [None]
     seeds: Annotated[
         list[Annotated[int, Field(ge=0, strict=True)]],
@@ -64,6 +78,10 @@ class SweepFile(BaseModel):
     slowdown: Annotated[list[Literal["none", "model"]], BeforeValidator(_listed), Field(min_length=1)] = ["none"]
     min_runtime: Some = ["0"]
     skip_impossible: bool = False
+
+
+# Where lists hold text or one of these, pydantic puts its name into the place of a mistake.
+ENTRIES: dict[int | str, type[BaseModel]] = {"TraceEntry": TraceEntry, "PlacementEntry": PlacementEntry}
 
 
 def read_sweep(path: Path) -> SweepFile:
@@ -87,10 +105,10 @@ def read_sweep(path: Path) -> SweepFile:
 def _explained(path: Path, error: ValidationError) -> BadInput:
     """The first problem in one line, with the closest key for an unknown one."""
     first = next((one for one in error.errors() if one["type"] == "extra_forbidden"), error.errors()[0])
-    place = [part for part in first["loc"] if part not in ("str", "TraceEntry")]
+    place = [part for part in first["loc"] if part not in ("str", *ENTRIES)]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
     if first["type"] == "extra_forbidden":
-        model = TraceEntry if len(place) > 1 else SweepFile
+        model = next((ENTRIES[part] for part in first["loc"] if part in ENTRIES), SweepFile)
         known = [field.alias or name for name, field in model.model_fields.items()]
         return BadInput(
             f"{path}: {unknown('key', str(place[-1]), known)}" + (f" (at {where})" if len(place) > 1 else "")
@@ -107,7 +125,7 @@ def cells(sweep: SweepFile) -> list[Cell]:
         sweep.clusters,
         sweep.loads,
         sweep.seeds,
-        sweep.placements,
+        _routed(sweep),
         [str(cost) for cost in sweep.preemption_cost],
         sweep.slowdown,
         sweep.min_runtime,
@@ -121,11 +139,21 @@ def cells(sweep: SweepFile) -> list[Cell]:
     grid = (
         Cell(
             trace.trace, cluster, policy, placement, load, seed, cost, slowdown, runtime, trace.start, trace.end,
-            trace.sample, trace.time_scale, sweep.skip_impossible,
+            trace.sample, trace.time_scale, sweep.skip_impossible, network, fabric,
         )
-        for trace, cluster, load, seed, placement, cost, slowdown, runtime, policy in itertools.product(*axes)
+        for trace, cluster, load, seed, (placement, network, fabric), cost, slowdown, runtime, policy in itertools.product(*axes)
     )  # fmt: skip
     return list(dict.fromkeys(grid))
+
+
+def _routed(sweep: SweepFile) -> list[tuple[str, str, str | None]]:
+    """Placements with networks and fabrics: those they name themselves, or all of the sweep."""
+    entries = [PlacementEntry(placement=entry) if isinstance(entry, str) else entry for entry in sweep.placements]
+    return [
+        (entry.placement, network, fabric)
+        for entry in entries
+        for network, fabric in itertools.product(entry.network or sweep.network, entry.fabric or sweep.fabric)
+    ]
 
 
 def policy_specs(entry: str | dict[str, Any]) -> list[str]:
