@@ -22,9 +22,10 @@ class Mine:
 """
 
 
-def headway(folder, *arguments, check=True):
+def headway(folder, *arguments, check=True, **environment):
     """Run the command in a folder; its output."""
-    done = subprocess.run([*HEADWAY, *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    given = {"cwd": folder, "env": os.environ | environment, "capture_output": True, "text": True, "timeout": 300}
+    done = subprocess.run([*HEADWAY, *arguments], **given, check=False)
     if check:
         assert done.returncode == 0, done.stderr
     return done
@@ -135,6 +136,20 @@ def test_a_cell_that_cannot_run_is_named_and_the_others_are_kept(folder):
     assert len(list(csv.DictReader((folder / "some.sweep" / "results.csv").open()))) == 1
 
 
+@pytest.mark.xdist_group("sweep")
+def test_a_policy_that_breaks_takes_no_other_cell_along(folder):
+    (folder / "broken.py").write_text("class Broken:\n    def key(self, job, now, options):\n        return 1 / 0, 0\n")
+    (folder / "some.yaml").write_text(
+        "traces: synthetic:tiresias-480?jobs=40\nclusters: 15x4\npolicies: ['broken:Broken', fifo]\n"
+    )
+    done = headway(folder, "sweep", "some.yaml", check=False)
+    assert done.returncode == 1
+    assert "ZeroDivisionError: division by zero" in done.stderr
+    assert "broken.py, line 3" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [row["policy"] for row in csv.DictReader((folder / "some.sweep" / "results.csv").open())] == ["fifo"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -159,12 +174,8 @@ def test_bad_sweeps_are_one_line(folder, text, said, monkeypatch, capsys):
 
 
 def test_slurm_without_slurm_is_one_line(folder):
-    import shutil
-
-    if shutil.which("srun"):
-        pytest.skip("SKIPPED: Slurm is installed here")
     (folder / "small.yaml").write_text(grid_of(8))
-    done = headway(folder, "sweep", "small.yaml", "--on", "slurm", check=False)
+    done = headway(folder, "sweep", "small.yaml", "--on", "slurm", check=False, PATH=str(folder))
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "slurm" in done.stderr.lower()

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.sim import sweep
+from headway.core.errors import BadInput, HeadwayError
+from headway.sim import sweep, sweep_slurm
 from headway.sim.sweep_cell import Cell, rows
 
 submitit = pytest.importorskip("submitit")
@@ -28,8 +28,8 @@ def cell(seed, cluster="15x4"):
 
 def test_shares_of_the_cells_run_as_jobs_and_failures_come_back(tmp_path, monkeypatch):
     monkeypatch.setattr(submitit, "SlurmExecutor", Local)
-    monkeypatch.setattr(sweep, "CELLS_PER_JOB", 2)
-    monkeypatch.setattr(sweep, "POLL_S", 0.05)
+    monkeypatch.setattr(sweep_slurm, "CELLS_PER_JOB", 2)
+    monkeypatch.setattr(sweep_slurm, "POLL_S", 0.05)
     cells = [cell(0), cell(1), cell(2, "1x4")]
     heard = []
     failures = sweep.run_sweep(cells, tmp_path, on="slurm", slurm={"partition": "gpu"}, progress=heard.append)
@@ -44,10 +44,10 @@ def test_shares_of_the_cells_run_as_jobs_and_failures_come_back(tmp_path, monkey
 def test_an_unknown_setting_of_slurm_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     with pytest.raises(BadInput, match="partitoin"):
-        list(sweep._on_slurm([cell(0)], tmp_path, {"partitoin": "gpu"}))
+        sweep_slurm.submitted([cell(0)], tmp_path, {"partitoin": "gpu"}, None)
 
 
 def test_without_submitit_the_way_out_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(sweep.HeadwayError, match="pip install submitit"):
-        list(sweep._on_slurm([cell(0)], tmp_path, {}))
+    with pytest.raises(HeadwayError, match="pip install submitit"):
+        sweep_slurm.submitted([cell(0)], tmp_path, {}, None)

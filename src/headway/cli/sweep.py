@@ -44,7 +44,10 @@ def register(app: typer.Typer) -> None:
 def run(
     file: FileArgument,
     out: OutOption = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; by default one a core.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, help="Processes, by default one a core; on Slurm, jobs of the array."),
+    ] = None,
     on: Annotated[str, typer.Option("--on", help="local, or slurm: as an array of Slurm jobs.")] = "local",
     slurm: Annotated[
         list[str] | None, typer.Option("--slurm", help="A setting of the Slurm jobs, such as partition=gpu or time=60.")

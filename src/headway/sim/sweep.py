@@ -1,4 +1,4 @@
-"""Run the cells of a sweep that are not finished yet: on all cores of this machine, or as jobs of a Slurm cluster.
+"""Run the cells of a sweep that are not finished yet: on all cores of this machine, or as jobs of a Slurm cluster (sweep_slurm.py).
 
 Workers stay alive over many cells, so each loads the compiled engine once. Every finished cell is a file at once (sweep_cell.py): whoever
 is killed loses the cells that were under way and no other, and the same command goes on from there.
@@ -20,9 +20,6 @@ from headway.sim import sweep_cell
 from headway.sim.sweep_cell import Cell
 
 TABLE = "results"
-# A Slurm job runs cells for about this many seconds at a quarter of a second each, so that starting it hardly counts.
-CELLS_PER_JOB = 200
-POLL_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +51,24 @@ def run_sweep(
         progress(len(done))
     failures: list[Failure] = []
     if left:
-        outcomes = _on_slurm(left, folder, slurm or {}) if on == "slurm" else _locally(left, folder, workers)
-        for cell, reason in outcomes:
+        for cell, reason in _outcomes(left, folder, workers, on, slurm or {}):
             if reason is not None:
                 failures.append(Failure(cell, reason))
             if progress:
                 progress(1)
     write_table(sweep_cell.rows(cells, folder), folder)
     return failures
+
+
+def _outcomes(
+    cells: list[Cell], folder: Path, workers: int | None, on: str, slurm: dict[str, str]
+) -> Iterator[tuple[Cell, str | None]]:
+    """Each cell with None, or with the reason why it has no result."""
+    if on == "slurm":
+        from headway.sim.sweep_slurm import on_slurm
+
+        return on_slurm(cells, folder, slurm, workers)
+    return _locally(cells, folder, workers)
 
 
 def cores() -> int:
@@ -77,7 +84,7 @@ def _locally(cells: list[Cell], folder: Path, workers: int | None) -> Iterator[t
     # Fresh processes: a fork would copy whatever threads and locks the caller has.
     pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_begin, initargs=(list(sys.path),))
     try:
-        futures = {pool.submit(attempt, cell, folder): cell for cell in cells}
+        futures = {pool.submit(sweep_cell.attempt, cell, folder): cell for cell in cells}
         for future in as_completed(futures):
             yield futures[future], future.result()
     except BrokenProcessPool:
@@ -104,49 +111,6 @@ def _begin(path: list[str]) -> None:
             os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-
-
-def attempt(cell: Cell, folder: Path) -> str | None:
-    """Finish a cell; the reason if it cannot be run."""
-    try:
-        sweep_cell.finish(cell, folder)
-    except HeadwayError as error:
-        return str(error)
-    return None
-
-
-def attempt_all(cells: list[Cell], folder: Path, path: list[str]) -> list[str | None]:
-    """What one Slurm job does: its share of the cells, one after the other."""
-    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
-    return [attempt(cell, folder) for cell in cells]
-
-
-def _on_slurm(cells: list[Cell], folder: Path, options: dict[str, str]) -> Iterator[tuple[Cell, str | None]]:
-    """Run shares of the cells as one Slurm array; the folder must be on a file system that the nodes share."""
-    try:
-        import submitit
-    except ImportError:
-        raise HeadwayError("--on slurm needs submitit: pip install submitit") from None
-    from time import sleep
-
-    try:
-        executor: Any = submitit.SlurmExecutor(folder=folder / "slurm")
-        executor.update_parameters(**{"cpus_per_task": 1, "time": 24 * 60, "job_name": "headway-sweep", **options})
-    except (RuntimeError, ValueError, TypeError) as error:
-        raise BadInput(f"--on slurm: {' '.join(str(error).split())[:300]}") from None
-    # In turn, so that the slow cells of one policy or trace do not all meet in one job.
-    count = max(1, -(-len(cells) // CELLS_PER_JOB))
-    shares = [cells[k::count] for k in range(count)]
-    inputs = zip(*((share, folder.resolve(), list(sys.path)) for share in shares), strict=True)
-    pending = dict(zip(executor.map_array(attempt_all, *inputs), shares, strict=True))
-    while pending:
-        for job in [job for job in pending if job.done()]:
-            share = pending.pop(job)
-            trouble = job.exception()
-            reasons = job.result() if trouble is None else [str(trouble).strip().splitlines()[-1]] * len(share)
-            yield from zip(share, reasons, strict=True)
-        if pending:
-            sleep(POLL_S)
 
 
 def write_table(rows: list[dict[str, Any]], folder: Path) -> None:

@@ -7,6 +7,7 @@ a cell is either whole or not there; and as the name is the cell, none can be th
 import hashlib
 import importlib.util
 import json
+import traceback
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import Any
 
 from headway import __version__
 from headway.core import spec as specs
+from headway.core.errors import HeadwayError
 from headway.files import write_atomically
 
 FOLDER = "cells"
@@ -143,6 +145,18 @@ def _load(trace: str) -> Any:
 def finish(cell: Cell, folder: Path) -> None:
     """Run a cell and leave its row in the folder."""
     write_atomically(result_path(cell, folder), json.dumps(run_cell(cell)) + "\n")
+
+
+def attempt(cell: Cell, folder: Path) -> str | None:
+    """Finish a cell; the reason if it cannot be run."""
+    try:
+        finish(cell, folder)
+    except HeadwayError as error:
+        return str(error)
+    except Exception as error:  # a policy from outside may do anything: the other cells are not its fault
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
+    return None
 
 
 def result_path(cell: Cell, folder: Path) -> Path:

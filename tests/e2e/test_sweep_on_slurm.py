@@ -1,0 +1,202 @@
+"""`headway sweep --on slurm` on a real Slurm of two nodes, started here: a job killed half-way, and what the same command does next."""
+
+import csv
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo")
+# Time to start the daemons on a machine that is busy with other tests.
+START_S = 60
+CELLS = 12
+# A policy that waits at the gate: a Slurm job that comes to one of its cells is under way for as long as the file is there.
+GATED = """
+import os, time
+class Gated:
+    def __init__(self):
+        while "SLURM_JOB_ID" in os.environ and os.path.exists("{gate}"):
+            time.sleep(0.05)
+    def key(self, job, now, options):
+        return job.gpus, job.submit
+"""
+CONF = """
+ClusterName=headway-test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+KillWait=1
+NodeName=node[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports[1]}-{ports[2]}] CPUs=1 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def free_ports():
+    """Three ports nobody listens on, the last two side by side."""
+    for first in range(27_000 + os.getpid() % 2000, 32_000, 3):
+        with ExitStack() as held:
+            try:
+                for port in (first, first + 1, first + 2):
+                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first, first + 1, first + 2
+    raise AssertionError("no free ports")
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    """The environment that reaches a Slurm of our own; its daemons end with the tests."""
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"SKIPPED: a Slurm of our own needs root and {', '.join(missing) or 'nothing else'}")
+    # A short path: the name of a socket holds about a hundred characters.
+    folder = Path(f"/tmp/headway-slurm-{os.getpid()}")
+    folder.mkdir(mode=0o755)
+    for name in ("state", "spool-node1", "spool-node2"):
+        (folder / name).mkdir()
+    key = folder / "munge.key"
+    key.write_bytes(secrets.token_bytes(128))
+    key.chmod(0o600)
+    conf = folder / "slurm.conf"
+    conf.write_text(CONF.format(host=socket.gethostname().partition(".")[0], ports=free_ports(), folder=folder))
+    munge = {name: f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "pid-file", "log-file")}
+    munged = ["munged", "-F", "--force", f"--key-file={key}", f"--seed-file={folder}/munge.seed", *munge.values()]
+    environment = {**os.environ, "SLURM_CONF": str(conf)}
+    daemons = []
+    try:
+        for command in (munged, ["slurmctld", "-D"], *(["slurmd", "-D", "-N", f"node{k}"] for k in (1, 2))):
+            log = (folder / f"{command[0]}-{len(daemons)}.out").open("wb")
+            daemons.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
+            log.close()
+            if command is munged:
+                wait_until(lambda: (folder / "munge.socket").exists(), "munged does not start")
+        wait_until(lambda: ask(environment, "sinfo", "-h", "-o", "%D %t") == "2 idle", "the nodes do not come up")
+        yield environment
+    finally:
+        for daemon in reversed(daemons):
+            daemon.terminate()
+        for daemon in daemons:
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_until(true, otherwise):
+    """Look until something is so."""
+    deadline = time.monotonic() + START_S
+    while not true():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.1)
+
+
+def ask(environment, *command):
+    """What a command of Slurm answers."""
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def start(folder, slurm):
+    """Begins the sweep on Slurm; none outlives its test."""
+    begun = []
+
+    def start_one(*more):
+        command = [*HEADWAY, "sweep", "grid.yaml", "--on", "slurm", "--workers", "3", *more]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        begun.append(subprocess.Popen(command, cwd=folder, env=slurm, **pipes))
+        return begun[-1]
+
+    yield start_one
+    for sweep in begun:
+        sweep.kill()
+        sweep.wait()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A dozen cells, one of which waits at a gate."""
+    (tmp_path / "gated.py").write_text(GATED.format(gate=tmp_path / "gate"))
+    trace = "synthetic:tiresias-480?jobs=20"
+    (tmp_path / "grid.yaml").write_text(
+        f"traces: {trace}\nclusters: 15x4\npolicies: [fifo, srtf, 'gated:Gated']\nseeds: {CELLS // 3}\n"
+    )
+    return tmp_path
+
+
+def finished(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "grid.sweep" / "cells").glob("*.json")}
+
+
+def test_a_job_killed_half_way_loses_its_own_cells_and_the_next_sweep_runs_them(folder, slurm, start):
+    # Cells go to the jobs in turn, so all of the third policy are with the third job: it stops at the first of them.
+    (folder / "gate").touch()
+    running = start()
+    wait_until(lambda: len(finished(folder)) >= 2 * CELLS // 3, "the jobs do not run")
+    wait_until(lambda: "_2 R" in ask(slurm, "squeue", "-h", "-r", "-o", "%i %t"), "the third job does not run")
+    third = next(line.split()[0] for line in ask(slurm, "squeue", "-h", "-r", "-o", "%i %t").splitlines())
+    ask(slurm, "scancel", third)
+    out, error = running.communicate(timeout=120)
+    before = finished(folder)
+    assert running.returncode == 1, out + error
+    assert f"{CELLS // 3} cells failed" in error
+    assert f"Slurm job {third} ended before it (cancelled)" in error
+    assert len(before) == 2 * CELLS // 3
+    assert len(list(csv.DictReader((folder / "grid.sweep" / "results.csv").open()))) == 2 * CELLS // 3
+
+    (folder / "gate").unlink()
+    again = start()
+    out, error = again.communicate(timeout=120)
+    assert again.returncode == 0, out + error
+    after = finished(folder)
+    assert len(after) == CELLS
+    assert {name: after[name] for name in before} == before, "a finished cell was run again"
+    rows = list(csv.DictReader((folder / "grid.sweep" / "results.csv").open()))
+    assert len({(row["policy"], row["seed"]) for row in rows}) == len(rows) == CELLS
+
+
+def test_a_sweep_that_is_interrupted_takes_its_jobs_along(folder, slurm, start):
+    (folder / "gate").touch()
+    running = start()
+    wait_until(lambda: ask(slurm, "squeue", "-h", "-t", "R"), "no job runs")
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    wait_until(lambda: not ask(slurm, "squeue", "-h"), "jobs outlive their sweep")
+
+
+def test_what_slurm_refuses_is_one_line(start):
+    refused = start("--slurm", "partition=none")
+    error = refused.communicate(timeout=60)[1]
+    assert refused.returncode == 1
+    assert "invalid partition" in error
+    assert error.count("\n") == 1
