@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import write_atomically
-from headway.report.seeds import interval
+from headway.report.seeds import interval, value_at
 from headway.sim.api import simulate, with_seed
 from headway.sim.shaping import offered_load
 from headway.sim.traces.load import load
@@ -79,14 +79,6 @@ def seconds(found: Summaries, *path: str) -> str:
     """A time, as a mean over seeds with its interval."""
     over = interval([value_at(summary, path) for summary in found])
     return f"{over.mean:,.0f}" + (f" ± {over.half:,.0f}" if over.half is not None else "")
-
-
-def value_at(summary: dict[str, Any], path: Sequence[str]) -> float:
-    """A figure of a summary, by the names that lead to it."""
-    found: Any = summary
-    for name in path:
-        found = found[name]
-    return float(found)
 
 
 def table(head: str, rows: Sequence[Sequence[str]]) -> list[str]:

@@ -47,6 +47,15 @@ def test_seeds_give_intervals(tmp_path):
     assert over["mean_jct_s"]["low"] < over["mean_jct_s"]["mean"] < over["mean_jct_s"]["high"]
 
 
+def test_the_table_over_seeds_fits_80_columns_and_shows_tails(tmp_path):
+    done = headway(tmp_path, "compare", *SMALL, "--policies", "tiresias-l,best-effort", "--seeds", "2")
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    head = next(line for line in lines if "policy" in line)
+    assert head.split()[-5:] == ["vs", "first:", "mean", "median", "p95"]
+    assert next(line for line in lines if "best-effort" in line).count("x ±") == 3
+
+
 def test_one_seed_gives_the_summaries_alone(tmp_path):
     found = json.loads(headway(tmp_path, "compare", *SMALL, "--policies", "fifo", "--json").stdout)
     assert "over_seeds" not in found[0]

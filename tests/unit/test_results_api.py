@@ -85,6 +85,35 @@ def test_seeds_draw_synthetic_traces_anew_and_pair_the_ratios():
     assert first["jct_mean_s"][1] == headway.simulate(f"{TRACE}&seed=1", "15x4", "fifo").summary["jct_s"]["mean"]
 
 
+def test_every_figure_has_its_interval_and_its_ratio_over_seeds():
+    found = headway.compare(TRACE, "15x4", ["fifo", "srtf"], seeds=3)
+    fifo, srtf = found.over_seeds()
+    summaries = found.summaries
+    for part in ("mean", "median", "p95", "p99", "max"):
+        told = srtf["jct_s"][part]
+        assert told["values"] == [summary["jct_s"][part] for summary in summaries[1]]
+        assert told["mean"] == pytest.approx(np.mean(told["values"]))
+        ratios = [a / b for a, b in zip(told["values"], fifo["jct_s"][part]["values"], strict=True)]
+        half = 4.302653 * np.std(ratios, ddof=1) / 3**0.5  # Student's t of 2 degrees at 97.5 %
+        assert told["ratio"]["mean"] == pytest.approx(np.mean(ratios))
+        assert told["ratio"]["high"] == pytest.approx(np.mean(ratios) + half, rel=1e-5)
+        assert fifo["jct_s"][part]["ratio"] == {"mean": 1.0, "low": 1.0, "high": 1.0}
+    assert srtf["mean_jct_s"] == {part: srtf["jct_s"]["mean"][part] for part in ("mean", "low", "high")}
+    assert srtf["ratio"] == srtf["jct_s"]["mean"]["ratio"]
+    # fifo never preempts: there is nothing to hold the others against.
+    assert srtf["preemptions"]["ratio"] is None
+    assert srtf["preemptions"]["mean"] > 0
+
+
+def test_the_report_holds_tails_against_the_first_over_seeds():
+    from headway.report.comparison import report
+
+    found = headway.compare(TRACE, "15x4", ["fifo", "srtf"], seeds=2, keep_journal=True)
+    ratio = found.over_seeds()[1]["jct_s"]["p95"]["ratio"]
+    half = (ratio["high"] - ratio["low"]) / 2
+    assert f"{ratio['mean']:.2f}x <small>± {half:.2f}</small>" in report(found.study())
+
+
 def test_seeds_of_a_file_that_nothing_is_drawn_from_say_so(tmp_path):
     file = tmp_path / "jobs.csv"
     file.write_text("job_id,submit_s,gpus,duration_s\na,0,1,10\nb,1,1,10\n")

@@ -1,5 +1,6 @@
 """Tables of runs, policies and placements for a terminal."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,14 @@ if TYPE_CHECKING:
     from headway.sim.results import Comparison, Result
 
 LONGEST_HEADING = 6
+UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172_800.0, 3600.0, "h"), (math.inf, 86_400.0, "d"))
 LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
 
 
 def duration(seconds: float) -> str:
     """Seconds for people: 42 s, 12.3 min, 5.2 h, 3.1 d."""
-    for limit, scale, unit in ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172800.0, 3600.0, "h")):
-        if seconds < limit:
-            return f"{seconds / scale:.0f} {unit}" if unit == "s" else f"{seconds / scale:.1f} {unit}"
-    return f"{seconds / 86400.0:.1f} d"
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if seconds < limit)
+    return f"{seconds / scale:.0f} {unit}" if unit == "s" else f"{seconds / scale:.1f} {unit}"
 
 
 def show_runs(results: "Sequence[Result]") -> None:
@@ -37,19 +37,32 @@ def show_comparison(results: "Comparison") -> None:
     if results.seeds == 1:
         show_runs(results)
         return
-    from headway.report.comparison import duration as of_report
-
     table = Table(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=_title(results[0].summary, results.seeds), **LEFT
     )
-    for name in ("policy", "mean JCT", "95 % interval", "against first", "95 % interval"):
+    first = results[0].summary["policy"]
+    against = f"vs {first if len(first) <= LONGEST_HEADING else 'first'}"
+    for name in ("policy", "mean JCT", f"{against}: mean", "median", "p95"):
         table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=name != "policy")
     for result, over in zip(results, results.over_seeds(), strict=True):
-        mean, against = over["mean_jct_s"], over["ratio"]
-        times = f"{of_report(mean['low'])} - {of_report(mean['high'])}"
-        ratios = f"{against['low']:.2f} - {against['high']:.2f}"
-        table.add_row(result.summary["policy"], duration(mean["mean"]), times, f"{against['mean']:.2f}x", ratios)
+        jct = over["jct_s"]
+        ratios = (_times(jct[part]["ratio"]) for part in ("mean", "median", "p95"))
+        table.add_row(result.summary["policy"], _within(jct["mean"]), *ratios)
+    table.caption = "± is the 95 % confidence interval over seeds, ratios taken seed by seed"
+    table.caption_justify = "left"
     _print(table, results)
+
+
+def _within(found: dict[str, float]) -> str:
+    """A time with half of its interval, in one unit."""
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if found["mean"] < limit)
+    half = (found["high"] - found["low"]) / 2
+    digits = 0 if unit == "s" else 1
+    return f"{found['mean'] / scale:.{digits}f} ± {half / scale:.{digits}f} {unit}"
+
+
+def _times(found: dict[str, float] | None) -> str:
+    return f"{found['mean']:.2f}x ± {(found['high'] - found['low']) / 2:.2f}" if found is not None else "-"
 
 
 def _title(summary: dict[str, Any], seeds: int) -> str:

@@ -4,16 +4,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from headway.report import distributions, running
 from headway.report.data import PolicyView, Study
 from headway.report.figure import Figure
 from headway.report.page import escaped, page, table
-from headway.report.seeds import Interval, mean_jct_s, ratio
+from headway.report.seeds import Interval, figure, figure_ratio
 
 HEAD = ("policy", "mean JCT", "against first", "median", "p95", "p99", "mean wait", "makespan", "GPUs", "preempted")
 HEAD_DRAWN = ("GPU-h lost", "stranded", "scattered", "unfair")
+MEAN_JCT = ("jct_s", "mean")
+# The figures that are also held against the first policy's, where seeds tell how sure that is.
+AGAINST = {
+    "mean JCT": MEAN_JCT,
+    "median": ("jct_s", "median"),
+    "p95": ("jct_s", "p95"),
+    "p99": ("jct_s", "p99"),
+    "mean wait": ("queue_s", "mean"),
+    "makespan": ("makespan_s",),
+}
 UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172_800.0, 3600.0, "h"), (math.inf, 86_400.0, "d"))
 
 
@@ -25,7 +33,7 @@ def report(study: Study) -> str:
     over = f"{seeds} seeds; intervals are 95 % confidence; plots over time show the first seed. " if seeds > 1 else ""
     intro = (
         f"<p>{escaped(f'{study.placement} placement. {over}Times: JCT is from submission to end.')}</p>"
-        f"{summary_table(study)}"
+        f"{summary_table(study)}{against_table(study) if seeds > 1 else ''}"
         "<p>Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
         "Unfair: jobs worse off than alone on an equal share of the cluster.</p>"
     )
@@ -55,14 +63,25 @@ def figures(study: Study) -> list[Figure]:
 
 def summary_table(study: Study) -> str:
     """Every policy, one row; the best mean JCT is marked."""
-    best = min(mean_jct_s(view.summaries).mean for view in study.views)
+    best = min(figure(view.summaries, *MEAN_JCT).mean for view in study.views)
     rows = [_row(view, study.views[0], best) + _drawn(view) for view in study.views]
     return table((*HEAD, *HEAD_DRAWN), rows)
 
 
+def against_table(study: Study) -> str:
+    """Every policy against the first, seed by seed, with confidence intervals."""
+    first = study.views[0].summaries
+    rows = [
+        [escaped(view.policy), *(times(figure_ratio(view.summaries, first, *path)) for path in AGAINST.values())]
+        for view in study.views
+    ]
+    head = f"<p>Against {escaped(study.views[0].policy)}, seed by seed:</p>"
+    return head + table(("policy", *AGAINST), rows)
+
+
 def rows_of(groups: Sequence[Sequence[dict[str, Any]]]) -> str:
     """The table from summaries alone (by policy, then seed), for notebooks."""
-    best = min(mean_jct_s(summaries).mean for summaries in groups)
+    best = min(figure(summaries, *MEAN_JCT).mean for summaries in groups)
     return table(HEAD, [_cells(summaries, groups[0], best) for summaries in groups])
 
 
@@ -71,20 +90,17 @@ def _row(view: PolicyView, first: PolicyView, best: float) -> list[str]:
 
 
 def _cells(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]], best: float) -> list[str]:
-    mean, against = mean_jct_s(summaries), ratio(summaries, first)
+    mean, against = figure(summaries, *MEAN_JCT), figure_ratio(summaries, first, *MEAN_JCT)
 
     def over(*path: str) -> float:
         """The mean over seeds of one figure."""
-        values: list[Any] = list(summaries)
-        for part in path:
-            values = [value[part] for value in values]
-        return float(np.mean(values))
+        return figure(summaries, *path).mean
 
     shown = duration(mean.mean) + plus_minus(mean)
     return [
         escaped(summaries[0]["policy"]),
         f"<span class='best'>{shown}</span>" if mean.mean == best else shown,
-        f"{against.mean:.2f}x" + (f" <small>± {against.half:.2f}</small>" if against.half is not None else ""),
+        times(against),
         duration(over("jct_s", "median")),
         duration(over("jct_s", "p95")),
         duration(over("jct_s", "p99")),
@@ -110,6 +126,13 @@ def duration(seconds: float) -> str:
     """Seconds for people: 42 s, 12.3 min, 5.2 h, 3.1 d."""
     scale, unit = next((scale, unit) for limit, scale, unit in UNITS if seconds < limit)
     return f"{seconds / scale:.0f} s" if unit == "s" else f"{seconds / scale:.1f} {unit}"
+
+
+def times(found: Interval | None) -> str:
+    """A ratio with half of its interval; nothing where it has none."""
+    if found is None:
+        return ""
+    return f"{found.mean:.2f}x" + (f" <small>± {found.half:.2f}</small>" if found.half is not None else "")
 
 
 def plus_minus(found: Interval) -> str:

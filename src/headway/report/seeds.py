@@ -35,11 +35,23 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(float(found.mean()), t * float(found.std(ddof=1)) / float(np.sqrt(len(found))))
 
 
-def mean_jct_s(summaries: Sequence[dict[str, Any]]) -> Interval:
-    """The mean JCT over seeds."""
-    return interval([summary["jct_s"]["mean"] for summary in summaries])
+def value_at(summary: dict[str, Any], path: Sequence[str]) -> float:
+    """A figure of a summary by the names that lead to it, such as ("jct_s", "p95")."""
+    found: Any = summary
+    for name in path:
+        found = found[name]
+    return float(found)
 
 
-def ratio(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]]) -> Interval:
-    """Mean JCT against the first policy, seed by seed: both ran the same jobs, so the pairs are what varies least."""
-    return interval([a["jct_s"]["mean"] / b["jct_s"]["mean"] for a, b in zip(summaries, first, strict=True)])
+def figure(summaries: Sequence[dict[str, Any]], *path: str) -> Interval:
+    """A figure over seeds."""
+    return interval([value_at(summary, path) for summary in summaries])
+
+
+def figure_ratio(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]], *path: str) -> Interval | None:
+    """A figure against the first policy's, seed by seed: both ran the same jobs, so the pairs are what varies least.
+
+    None where the first policy's is zero for some seed, as waiting times may be.
+    """
+    pairs = [(value_at(a, path), value_at(b, path)) for a, b in zip(summaries, first, strict=True)]
+    return interval([a / b for a, b in pairs]) if all(b for _, b in pairs) else None

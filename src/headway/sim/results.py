@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
-from headway.report.seeds import mean_jct_s, ratio
+from headway.report.seeds import figure, figure_ratio, value_at
 from headway.sim import metrics
 from headway.sim.run import Run, simulate_run
 from headway.sim.table import Table
@@ -78,17 +78,11 @@ class Comparison(Sequence[Result]):
         return [[result.summary for result in results] for results in self.by_policy]
 
     def over_seeds(self) -> list[dict[str, Any]]:
-        """For each policy the mean JCT and its ratio to the first policy's, with 95 % confidence intervals."""
-        first = self.summaries[0]
-        return [
-            {
-                "seeds": len(found),
-                "jct_mean_s": [summary["jct_s"]["mean"] for summary in found],
-                "mean_jct_s": mean_jct_s(found).as_json,
-                "ratio": ratio(found, first).as_json,
-            }
-            for found in self.summaries
-        ]
+        """For each policy every figure of the summary: the value of each seed, and their mean with its 95 % confidence interval.
+
+        `ratio` is the same against the first policy, seed by seed. `jct_mean_s`, `mean_jct_s` and `ratio` at the top are of the mean JCT.
+        """
+        return [_over_seeds(found, self.summaries[0]) for found in self.summaries]
 
     def report(self, path: Path | str) -> None:
         """Write the report: one HTML file that works offline."""
@@ -123,3 +117,35 @@ class Comparison(Sequence[Result]):
 
 def _alike(results: Sequence[Result]) -> bool:
     return len({result.summary["jct_s"]["mean"] for result in results}) == 1
+
+
+# The figures of a summary that seeds change.
+FIGURES = (
+    *(("jct_s", part) for part in ("mean", "median", "p95", "p99", "max")),
+    *(("queue_s", part) for part in ("mean", "median", "p95", "p99", "max")),
+    *((name,) for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s")),
+)
+
+
+def _over_seeds(found: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
+    """One policy over seeds, in the shape of its summary."""
+    over: dict[str, Any] = {}
+    for path in FIGURES:
+        ratio = figure_ratio(found, first, *path)
+        told = {
+            "values": [value_at(summary, path) for summary in found],
+            **figure(found, *path).as_json,
+            "ratio": ratio.as_json if ratio is not None else None,
+        }
+        if len(path) == 1:
+            over[path[0]] = told
+        else:
+            over.setdefault(path[0], {})[path[1]] = told
+    mean = over["jct_s"]["mean"]
+    short = {
+        "seeds": len(found),
+        "jct_mean_s": mean["values"],
+        "mean_jct_s": {part: mean[part] for part in ("mean", "low", "high")},
+        "ratio": mean["ratio"],
+    }
+    return short | over
