@@ -111,7 +111,9 @@ def test_the_report_holds_tails_against_the_first_over_seeds():
     found = headway.compare(TRACE, "15x4", ["fifo", "srtf"], seeds=2, keep_journal=True)
     ratio = found.over_seeds()[1]["jct_s"]["p95"]["ratio"]
     half = (ratio["high"] - ratio["low"]) / 2
-    assert f"{ratio['mean']:.2f}x <small>± {half:.2f}</small>" in report(found.study())
+    page = report(found.study())
+    assert f"{ratio['mean']:.2f}x <small>± {half:.2f}</small>" in page
+    assert f"<h1>{TRACE}: " in page, "one seed's name stands for all"
 
 
 def test_seeds_of_a_file_that_nothing_is_drawn_from_say_so(tmp_path):

@@ -45,6 +45,32 @@ def test_lines_and_heat_maps_are_drawn():
     assert "heat-load-threshold" in names
 
 
+def heat(rows, name):
+    (figure,) = [figure for figure in figures(grid(rows, "jct_mean_s")) if figure.name == name]
+    return figure.traces[0]
+
+
+def test_heat_maps_have_no_empty_rows_and_say_800_not_800_0():
+    """fifo has no threshold: its row would be empty; and a single row says no more than the line."""
+    names = [figure.name for figure in figures(grid(ROWS, "jct_mean_s"))]
+    assert "heat-threshold-policy" not in names
+    assert heat(ROWS, "heat-load-threshold")["y"] == ["1600", "3200"]
+    some = [row("las", 0.5, 0, 9.0, "1x1"), row("las", 0.5, 0, 8.0, "2x1"), row("fifo", 0.5, 0, 7.0, "1x1")]
+    some.append(row("tiresias-l", 0.5, 0, 7.0, "1x1") | {"network": "ecmp"})
+    drawn = heat([r | {"network": r.get("network", "ideal")} for r in some], "heat-cluster-policy")
+    assert (drawn["x"], drawn["y"]) == (["1x1", "2x1"], ["las", "fifo"])
+    assert drawn["text"] == [["9 s", "8 s"], ["7 s", ""]]
+
+
+def test_small_differences_are_not_painted_as_large_ones():
+    rows = [row("fifo", load, 0, mean, cluster) for load, mean in ((0.5, 100.0), (0.9, 101.0)) for cluster in "ab"]
+    drawn = heat(rows, "heat-load-cluster")
+    assert drawn["zmax"] - drawn["zmin"] == pytest.approx(0.1)  # of the logarithm: a quarter
+    values = [value for line in drawn["z"] for value in line]
+    assert drawn["zmin"] < min(values)
+    assert max(values) < drawn["zmax"]
+
+
 def test_a_sweep_of_policies_alone_has_bars():
     rows = [row(policy, None, 0, 5.0) for policy in ("fifo", "las")]
     assert [figure.name for figure in figures(grid(rows, "jct_mean_s"))] == ["bars"]

@@ -59,6 +59,7 @@ def run(
     Example: headway sweep loads.yaml
     """
     from headway.cli.simulate import reach_own_modules
+    from headway.core.jit import compiled_before
     from headway.sim.sweep_file import cells as cells_of
     from headway.sim.sweep_file import read_sweep
 
@@ -68,9 +69,12 @@ def run(
     cells = cells_of(read_sweep(file))
     folder = out or file.with_suffix(".sweep")
     with following(f"{len(cells):,} cells", quiet=as_json, runs=len(cells)) as progress:
-        kernels_ready(progress)
-        from headway.sim.sweep import run_sweep
+        from headway.sim.sweep import run_sweep, warm
         from headway.sim.sweep_cell import check
+
+        if on == "local" and compiled_before():
+            warm()  # while we load the engine ourselves, to check names and traces
+        kernels_ready(progress)
 
         check(cells)
         done = 0

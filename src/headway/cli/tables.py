@@ -66,10 +66,11 @@ def _times(found: dict[str, float] | None) -> str:
 
 
 def _title(summary: dict[str, Any], seeds: int) -> str:
+    from headway.sim.api import without_seed
+
+    trace = without_seed(summary["trace"]) if seeds > 1 else summary["trace"]
     over = f", {seeds} seeds" if seeds > 1 else ""
-    return (
-        f"{summary['trace']}: {summary['jobs']:,} jobs on {summary['cluster']}, {summary['placement']} placement{over}"
-    )
+    return f"{trace}: {summary['jobs']:,} jobs on {summary['cluster']}, {summary['placement']} placement{over}"
 
 
 def _table(first: dict[str, Any], *, against: bool) -> Table:

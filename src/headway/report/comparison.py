@@ -64,8 +64,12 @@ def figures(study: Study) -> list[Figure]:
 def summary_table(study: Study) -> str:
     """Every policy, one row; the best mean JCT is marked."""
     best = min(figure(view.summaries, *MEAN_JCT).mean for view in study.views)
+    head = [*HEAD, *HEAD_DRAWN]
     rows = [_row(view, study.views[0], best) + _drawn(view) for view in study.views]
-    return table((*HEAD, *HEAD_DRAWN), rows)
+    if len(study.views[0].summaries) > 1:  # then it is in a table of its own, with more figures
+        for row in (head, *rows):
+            del row[HEAD.index("against first")]
+    return table(head, rows)
 
 
 def against_table(study: Study) -> str:

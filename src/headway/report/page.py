@@ -32,7 +32,9 @@ td small { color: var(--soft); } .best { color: var(--good); font-weight: 600; }
 .legend i { display: inline-block; width: 18px; height: 0; border-top: 3px solid; margin-right: 6px; vertical-align: middle; }
 .figures { display: grid; grid-template-columns: 1fr 1fr; gap: 26px 24px; margin-top: 20px; }
 .figures section { min-width: 0; align-self: end; } .figures .wide { grid-column: 1 / -1; }
-@media (max-width: 1000px) { .figures { grid-template-columns: 1fr; } }
+@media (max-width: 1000px) { .figures { grid-template-columns: 1fr; }
+  table { font-size: 11.5px; } th, td { padding-left: 5px; } td small { display: block; }
+  th { white-space: normal; vertical-align: bottom; } }
 """
 
 # Plotly draws its own text and grid: it gets the page's colours when a figure is drawn, and when the reader switches.

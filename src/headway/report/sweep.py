@@ -37,6 +37,11 @@ FAR_APART = 20
 # More small plots than this nobody looks at; the table has all.
 MOST_PANELS = 12
 MOST_ROWS = 200
+# Heat maps: from pale to deep, all light enough for dark letters, on white and on black paper alike.
+HEAT = [[0.0, "#FBF6DF"], [0.5, "#F2C65C"], [1.0, "#D9772B"]]
+HEAT_INK = "#1B1F24"
+# The whole scale is at least so wide: a quarter in times (a tenth in their logarithm), a tenth in others.
+LEAST_SPREAD = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,7 @@ def grid(rows: Sequence[Row], metric: str) -> Grid:
         values = list(dict.fromkeys(row.get(name) for row in split))
         present = [value for value in values if value is not None]
         if len(present) > 1:
-            numeric = all(isinstance(value, int | float) for value in present)
-            axes[name] = sorted(present) if numeric else present
+            axes[name] = sorted(present) if all(_is_number(value) for value in present) else present
     return Grid(split, metric, tuple(dict.fromkeys(row["line"] for row in split)), axes)
 
 
@@ -105,7 +109,7 @@ def sweep_report(title: str, rows: Sequence[Row], metric: str = "jct_mean_s") ->
 
 def figures(found: Grid) -> list[Figure]:
     """A line plot for each axis in numbers, a heat map for each pair of axes; one of each for every other choice."""
-    numeric = [name for name, values in found.axes.items() if all(isinstance(v, int | float) for v in values)]
+    numeric = [name for name, values in found.axes.items() if all(_is_number(value) for value in values)]
     drawn: list[Figure] = []
     for name in numeric:
         drawn += _for_each_panel(found, (name,), lambda at, name=name: _lines(found, name, at))  # type: ignore[misc]
@@ -130,9 +134,8 @@ def _for_each_panel(found: Grid, used: tuple[str, ...], draw: Callable[[Row], Fi
     others = {
         name: values for name, values in found.axes.items() if name not in used and not name.startswith("option:")
     }
-    choices = itertools.islice(itertools.product(*others.values()), MOST_PANELS)
-    made = (draw(dict(zip(others, choice, strict=True))) for choice in choices)
-    return [figure for figure in made if figure is not None]
+    made = (draw(dict(zip(others, choice, strict=True))) for choice in itertools.product(*others.values()))
+    return list(itertools.islice((figure for figure in made if figure is not None), MOST_PANELS))
 
 
 def _lines(found: Grid, name: str, at: Row) -> Figure | None:
@@ -182,22 +185,29 @@ def _line_with_band(
 
 
 def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
+    """A heat map, without the rows and columns that have no value; None where a line plot says as much, or nothing varies."""
     ys = list(found.lines) if other == "line" else found.axes[other]
-    xs = found.axes[one]
-    cells = [[found.mean(**at, **{one: x, other: y}) for x in xs] for y in ys]
-    values = [[cell.mean if cell is not None else None for cell in row] for row in cells]
-    if sum(value is not None for row in values for value in row) < 2:
+    known = {
+        (x, y): point.mean
+        for x in found.axes[one]
+        for y in ys
+        if (point := found.mean(**at, **{one: x, other: y})) is not None
+    }
+    xs = [x for x in found.axes[one] if any((x, y) in known for y in ys)]
+    ys = [y for y in ys if any((x, y) in known for x in xs)]
+    if len(xs) < 2 or (len(ys) < 2 and _is_number(xs[0])):
         return None
-    texts = [[_shown(found.metric, value) for value in row] for row in values]
-    known = [value for row in values for value in row if value is not None]
     # Times spread over orders of magnitude: colour by their logarithm, write the time itself.
-    logs = found.metric.endswith("_s") and min(known) > 0
-    z = [[math.log10(v) if logs and v is not None else v for v in row] for row in values]
+    logs = found.metric.endswith("_s") and min(known.values()) > 0
+    shade = {place: math.log10(value) if logs else value for place, value in known.items()}
+    low, high = _shades(list(shade.values()), logs)
     traces = [
         {
-            "type": "heatmap", "x": [str(x) for x in xs], "y": [str(y) for y in ys], "z": z, "text": texts,
-            "texttemplate": "%{text}", "colorscale": "Cividis", "reversescale": True, "showscale": False, "xgap": 2,
-            "ygap": 2, "hovertemplate": "%{x}, %{y}: %{text}<extra></extra>",
+            "type": "heatmap", "x": [_label(x) for x in xs], "y": [_label(y) for y in ys],
+            "z": [[shade.get((x, y)) for x in xs] for y in ys], "zmin": low, "zmax": high,
+            "text": [[_shown(found.metric, known.get((x, y))) for x in xs] for y in ys], "texttemplate": "%{text}",
+            "textfont": {"color": HEAT_INK}, "colorscale": HEAT, "showscale": False, "xgap": 2, "ygap": 2,
+            "hovertemplate": "%{x}, %{y}: %{text}<extra></extra>",
         }
     ]  # fmt: skip
     title = "policy" if other == "line" else _axis_title(other)
@@ -208,6 +218,14 @@ def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
     name = f"heat-{_plain(one)}-{_plain(other)}"
     heading = _capital(f"{METRICS[found.metric]} by {_plain(one)} and {_plain(other)}")
     return Figure(name, heading, _where(at), traces, layout, 150 + 42 * len(ys))
+
+
+def _shades(values: list[float], logs: bool) -> tuple[float, float]:
+    """The ends of the scale: values that differ by little must not look as if they differed by much."""
+    low, high = min(values), max(values)
+    least = LEAST_SPREAD if logs else LEAST_SPREAD * max(abs(low), abs(high), 1e-9)
+    more = max(0.0, least - (high - low)) / 2
+    return low - more, high + more
 
 
 def _bars(found: Grid) -> Figure:
@@ -234,11 +252,23 @@ def _table(found: Grid) -> str:
         assert mean is not None
         half = f" <small>± {_shown(found.metric, mean.half)}</small>" if mean.half is not None else ""
         cells.append(
-            [*("" if value is None else escaped(value) for value in point), _shown(found.metric, mean.mean) + half]
+            [
+                *("" if value is None else escaped(_label(value)) for value in point),
+                _shown(found.metric, mean.mean) + half,
+            ]
         )
     more = f"<p>{len(points) - MOST_ROWS:,} more in results.csv</p>" if len(points) > MOST_ROWS else ""
     head = ["policy", *(_plain(name) for name in names), METRICS[found.metric]]
     return f"<details><summary>All {len(points):,} points</summary>{table(head, cells)}{more}</details>"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _label(value: Any) -> str:
+    """A value as people write it: 800, not 800.0."""
+    return f"{value:.12g}" if _is_number(value) else str(value)
 
 
 def _shown(metric: str, value: float | None) -> str:
@@ -262,7 +292,7 @@ def _plain(name: str) -> str:
 
 
 def _where(at: Row) -> str:
-    return ", ".join(f"{_plain(name)} {value}" for name, value in at.items()) or "Means over seeds."
+    return ", ".join(f"{_plain(name)} {_label(value)}" for name, value in at.items()) or "Means over seeds."
 
 
 def _capital(text: str) -> str:

@@ -148,7 +148,17 @@ def compare(
 
 def with_seed(trace: str, seed: int) -> str:
     """A synthetic trace with another seed; any other trace as it is."""
+    return _with_option(trace, {"seed": str(seed)})
+
+
+def without_seed(trace: str) -> str:
+    """What several seeds of a synthetic trace have in common; any other trace as it is."""
+    return _with_option(trace, {"seed": ""})
+
+
+def _with_option(trace: str, changed: dict[str, str]) -> str:
     if not trace.startswith(PREFIX):
         return trace
     name, options = specs.split(trace)
-    return f"{name}?{'&'.join(f'{key}={value}' for key, value in (options | {'seed': str(seed)}).items())}"
+    kept = [f"{key}={value}" for key, value in (options | changed).items() if value]
+    return f"{name}?{'&'.join(kept)}" if kept else name

@@ -1,6 +1,6 @@
 """Run the cells of a sweep that are not finished yet: on all cores of this machine, or as jobs of a Slurm cluster (sweep_slurm.py).
 
-Workers stay alive over many cells, so each loads the compiled engine once. Every finished cell is a file at once (sweep_cell.py): whoever
+The compiled engine is loaded once, and workers stay alive over many cells. Every finished cell is a file at once (sweep_cell.py): whoever
 is killed loses the cells that were under way and no other, and the same command goes on from there.
 """
 
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from headway.sim import sweep_cell
 from headway.sim.sweep_cell import Cell
 
 TABLE = "results"
+# Importing it loads the compiled engine, more than a second of work.
+ENGINE = "headway.sim.api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,8 @@ def cores() -> int:
 
 def _locally(cells: list[Cell], folder: Path, workers: int | None) -> Iterator[tuple[Cell, str | None]]:
     """Run cells in a pool; each outcome as soon as it is there."""
-    from multiprocessing import get_context
-
     count = min(workers or cores(), len(cells))
-    # Fresh processes: a fork would copy whatever threads and locks the caller has.
-    pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_begin, initargs=(list(sys.path),))
+    pool = ProcessPoolExecutor(count, _context(), initializer=_begin, initargs=(list(sys.path),))
     try:
         futures = {pool.submit(sweep_cell.attempt, cell, folder): cell for cell in cells}
         for future in as_completed(futures):
@@ -94,6 +95,27 @@ def _locally(cells: list[Cell], folder: Path, workers: int | None) -> Iterator[t
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def warm() -> None:
+    """Begin to load the engine for the workers, beside whatever the caller does next."""
+    if "forkserver" in get_all_start_methods():
+        from multiprocessing.forkserver import ensure_running
+
+        _context()
+        ensure_running()
+
+
+def _context() -> BaseContext:
+    """How workers start: forked from a server that has loaded the engine, once for all of them and for later sweeps.
+
+    They are not forked from the caller itself, whose threads and locks they would copy.
+    """
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([ENGINE])
+    return context
 
 
 def _begin(path: list[str]) -> None:

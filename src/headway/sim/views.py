@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.report.data import Bars, Jobs, OverTime, PolicyView, Study
+from headway.sim.api import without_seed
 from headway.sim.run import Run
 from headway.sim.timeline import Timeline, finish_time_fairness, slow_down
 from headway.sim.workload import Workload
@@ -24,6 +25,7 @@ def study(groups: Sequence[Sequence["Result"]], notes: tuple[str, ...] = ()) -> 
     """The study of a comparison: for each policy, its results by seed. The first seed needs its journal."""
     first = groups[0][0]
     run = first.run
+    name = run.workload.name if len(groups[0]) == 1 else without_seed(run.workload.name)
     by, _ = grouping(run.workload)
     left_out = (
         (f"{first.left_out:,} jobs can never run here (too large, or no slice of their size) and were left out",)
@@ -31,7 +33,7 @@ def study(groups: Sequence[Sequence["Result"]], notes: tuple[str, ...] = ()) -> 
         else ()
     )
     return Study(
-        run.workload.name,
+        name,
         run.cluster.name,
         run.cluster.total,
         tuple(zip(run.cluster.nodes, run.cluster.gpus, strict=True)),
