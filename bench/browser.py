@@ -21,6 +21,8 @@ from headway.report.png import FLAGS, browser
 END = b"\0"
 WIDTHS, SCHEMES = (1280, 800), ("light", "dark")
 HEIGHT = 900
+# A browser that is told to close has ended after so long, or is made to.
+END_S = 10.0
 
 
 class Page:
@@ -91,10 +93,15 @@ def opened() -> Iterator[Page]:
         os.close(to_write)
         try:
             with open(commands, "wb") as sent, open(answers, "rb") as got:
-                yield Page(sent, got)
+                page = Page(sent, got)
+                yield page
+                page.call("Browser.close")
         finally:
-            running.terminate()
-            running.wait()
+            try:
+                running.wait(END_S)
+            except subprocess.TimeoutExpired:
+                running.terminate()
+                running.wait()
 
 
 def main() -> None:
