@@ -104,7 +104,7 @@ def opened() -> Iterator[Page]:
                 running.wait()
 
 
-def main() -> None:
+def pictures() -> None:
     """Pictures of a page, drawn to its end, at each width and in light and dark."""
     page_file, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,4 +133,4 @@ DRAWN = """new Promise(done => {
 
 
 if __name__ == "__main__":
-    main()
+    pictures()
