@@ -177,7 +177,13 @@ def slow_down_by_group(study: Study) -> Figure | None:
         )  # fmt: skip
     more = f", the {len(chosen)} with most jobs of {len(names)}" if len(names) > len(chosen) else ""
     layout = {
-        "xaxis": axis(f"{study.grouped_by}{more}", tickvals=list(range(len(labels))), ticktext=labels, showgrid=False, zeroline=False),
+        "xaxis": axis(
+            f"{study.grouped_by}{more}",
+            tickvals=list(range(len(labels))),
+            ticktext=labels,
+            showgrid=False,
+            zeroline=False,
+        ),
         "yaxis": axis("slow-down (ratio, log axis)", type="log", dtick=1, exponentformat="none"),
     }
     note = "JCT over the time a job needs: the dot is the median, the line reaches to the 90th percentile."
