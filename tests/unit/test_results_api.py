@@ -136,3 +136,16 @@ def test_an_own_policy_as_an_object():
     found = headway.compare(TRACE, "15x4", ["fifo", Widest()])
     assert found[1].summary["policy"] == "Widest"
     assert found[1].summary["finished"] == 40
+
+
+def test_a_policy_that_raises_ends_the_run_with_one_line():
+    """Python that compiled code calls back cannot raise through it: the mistake must not pass for a result."""
+
+    class Broken:
+        def key(self, job, now, options):
+            return [1.0, 2.0][int(job.gpus) + 5], 0
+
+    with pytest.raises(
+        HeadwayError, match=r"failed: IndexError: list index out of range \(.*test_results_api.py, line"
+    ):
+        headway.simulate(TRACE, "15x4", Broken())

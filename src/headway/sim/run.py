@@ -20,6 +20,7 @@ from headway.sim.contention import Links, new_links
 from headway.sim.fabrics import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled
 from headway.sim.losses import LossCurves
+from headway.sim.mistakes import told
 from headway.sim.rewiring import MOVED, new_circuits
 from headway.sim.workload import Workload
 from headway.sim.world import DONE, ROUNDS, World, new_world
@@ -164,18 +165,19 @@ def simulate_run(
     seats: list[NDArray[np.int32]] = []
     began, noted = perf_counter(), 0
     while True:
-        ended = drive_compiled(
-            engine.state,
-            engine.options,
-            engine.key,
-            engine.change,
-            engine.place,
-            engine.allot,
-            setting.seed,
-            world,
-            book,
-            engine._out,
-        )
+        with told():
+            ended = drive_compiled(
+                engine.state,
+                engine.options,
+                engine.key,
+                engine.change,
+                engine.place,
+                engine.allot,
+                setting.seed,
+                world,
+                book,
+                engine._out,
+            )
         n, m = int(book.tally[ROWS]), int(book.tally[SEATS])
         if keep_journal:
             part = book.rows[:n].copy()
