@@ -14,6 +14,7 @@ from headway.sim.sweep import cores, run_sweep
 from headway.sim.sweep_cell import Cell
 
 JOBS = 4000
+ROUNDS = 5
 
 
 def cells(count: int) -> list[Cell]:
@@ -52,11 +53,14 @@ def main() -> None:
     print(f"python -m bench.sweep {count}")
     print(f"{cores()} cores; load average before: {os.getloadavg()[0]:.1f} (0 is quiet)")
     measure(grid[:2], 1)  # loads the engine, and compiles it if this is the first run
-    one, one_cpu = measure(grid, 1)
-    two, two_cpu = measure(grid, 2)
+    # In turn, and the best of each: what else the machine does only ever adds.
+    rounds = [(measure(grid, 1), measure(grid, 2)) for _ in range(ROUNDS)]
+    (one, one_cpu), (two, two_cpu) = (min(found) for found in zip(*rounds, strict=True))
     print(f"1 worker:  {one:6.1f} s, {one_cpu:6.1f} s CPU, {one / count * 1000:.0f} ms a cell")
     print(f"2 workers: {two:6.1f} s, {two_cpu:6.1f} s CPU")
-    print(f"scaling on two cores: {one / two:.2f}x (CPU for the same cells: {two_cpu / one_cpu:.2f}x)")
+    print(
+        f"scaling on two cores: {one / two:.2f}x, best of {ROUNDS} (CPU for the same cells: {two_cpu / one_cpu:.2f}x)"
+    )
 
 
 if __name__ == "__main__":

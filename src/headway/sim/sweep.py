@@ -22,8 +22,8 @@ from headway.sim import sweep_cell
 from headway.sim.sweep_cell import Cell
 
 TABLE = "results"
-# Importing it loads the compiled engine, more than a second of work.
-ENGINE = "headway.sim.api"
+# The first loads the compiled engine, more than a second of work; the second draws the durations of synthetic traces.
+ENGINE = ["headway.sim.api", "scipy.special"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _context() -> BaseContext:
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
-    context.set_forkserver_preload([ENGINE])
+    context.set_forkserver_preload(ENGINE)
     return context
 
 
