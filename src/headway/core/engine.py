@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from headway.core.actions import ROWS, actions
-from headway.core.compiled import Compiled
+from headway.core.compiled import by_address
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, wake_at
 from headway.core.errors import BadInput
 from headway.core.events import NAMES, RESIZE
@@ -71,10 +71,10 @@ class Engine:
         if placement.needs_fabric and not len(state.leaves):
             raise BadInput(f"placement {placement.name} reserves links: it needs a fabric")
         self.state, self.options, self.seed, self.policy = state, options, seed, policy
-        self.key = Compiled(key_function(policy.key), KEY_SIGNATURE)
-        self.change = Compiled(change_function(policy.change), CHANGE_SIGNATURE)
-        self.place = Compiled(place_function(placement.place), PLACE_SIGNATURE)
-        self.allot = Compiled(as_asked if policy.allot is None else allot_function(policy.allot), ALLOT_SIGNATURE)
+        self.key = by_address(policy.key, key_function(policy.key), KEY_SIGNATURE)
+        self.change = by_address(policy.change, change_function(policy.change), CHANGE_SIGNATURE)
+        self.place = by_address(placement.place, place_function(placement.place), PLACE_SIGNATURE)
+        self.allot = allot_function(policy.allot) if policy.allot else by_address(as_asked, as_asked, ALLOT_SIGNATURE)
         self._out = room_for_actions(state)
         self._none = actions(1, 1, 1)
 
