@@ -310,3 +310,22 @@ def test_another_cluster_is_refused(data: Path) -> None:
     opened(data).stop()
     with pytest.raises(Exception, match="belongs to a cluster of 1x2"):
         Manager(data, cluster("3x4"))
+
+
+def test_a_policy_that_raises_stops_the_manager_and_loses_nothing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "raising.py").write_text(
+        "class Raising:\n    def key(self, job, now, options):\n        return {}[int(job['gpus'])], 0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    manager = opened(data, "raising:Raising")
+    job = manager.submit(JobSpec(run="true"), ME)[0]
+    failure = manager.wait_for_failure()
+    manager.stop()
+    assert "KeyError: 1" in failure
+    assert "raising.py, line 3" in failure
+    after = opened(data)
+    assert ended(after, job) == "COMPLETED"
+    after.stop()
+    assert after.wait_for_failure() == ""

@@ -4,13 +4,14 @@ import os
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.core.errors import BadInput
+from headway.core.errors import BadInput, HeadwayError
 
 if TYPE_CHECKING:
     from headway.core.cluster import Cluster
@@ -173,7 +174,18 @@ def _serve(
     # The server stops by itself on these and raises them again afterwards: by then there is nothing left for them to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(config).run(sockets=[listening])
+    server, failures = uvicorn.Server(config), list[str]()
+
+    def watch() -> None:
+        failures.append(manager.wait_for_failure())
+        server.should_exit = True
+
+    threading.Thread(target=watch, name="watch", daemon=True).start()
+    server.run(sockets=[listening])
+    if any(failures):
+        raise HeadwayError(
+            f"{failures[0]}; jobs that run go on, and nothing submitted is lost: start a manager with another policy"
+        )
 
 
 @token.command()

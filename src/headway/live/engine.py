@@ -8,6 +8,7 @@ from headway.core.cluster import Cluster
 from headway.core.engine import Action, Decision, Engine, Event
 from headway.core.errors import BadInput
 from headway.core.jobs import job_table
+from headway.core.mistakes import told
 from headway.core.options import GROWS, history
 from headway.core.protocols import Placement, Policy
 from headway.core.state import TIMER, State, new_state, room_for_actions
@@ -47,13 +48,15 @@ class LiveEngine(Engine):
 
     def record(self, event: Event | Action, now: float) -> None:
         """Record and remember."""
-        super().record(event, now)
+        with told():
+            super().record(event, now)
         self.last = event
 
     def decide(self, now: float) -> Decision:
         """Decide, and count how long that took."""
         began = perf_counter()
-        made = super().decide(now)
+        with told():
+            made = super().decide(now)
         spent = perf_counter() - began
         self.decisions, self.decide_s = self.decisions + 1, self.decide_s + spent
         self.longest_decide_s = max(self.longest_decide_s, spent)

@@ -126,6 +126,11 @@ class Manager:
         """Why nothing is being started, if so (the journal cannot be written); empty when all is well."""
         return self._world.trouble
 
+    def wait_for_failure(self) -> str:
+        """Wait until the engine has stopped: why, or nothing if it was asked to."""
+        self._world.engine_gone.wait()
+        return self._world.failure
+
     # ---- submitting
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:

@@ -7,7 +7,6 @@ requests answered. While the journal cannot be written nothing is performed: the
 import contextlib
 import heapq
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from headway.core.engine import Action, Event, drive
+from headway.core.errors import HeadwayError
 from headway.core.events import CROSSED, PACK, RESIZE, START, STOP
 from headway.core.jobs import STOPPING
 from headway.core.timers import due
@@ -56,7 +56,8 @@ class LiveWorld(Course):
         self.lock = threading.RLock()  # held by the engine's thread while it records and decides
         self.committed = threading.Condition()
         self.last_seq = 0
-        self.trouble = ""
+        self.trouble = self.failure = ""  # why nothing is started for now; why the engine stopped for good
+        self.engine_gone = threading.Event()
         self.arrivals: deque[int] = deque()
         self.requests: deque[Request] = deque()
         self.rounds, self.busy_s, self.longest_s = 0, 0.0, 0.0
@@ -158,13 +159,16 @@ class LiveWorld(Course):
         self._now = self.clock()
         try:
             drive(self.book.engine, self)
-        except BaseException:
-            self.trouble = f"the engine stopped: {traceback.format_exc()}"
+        except HeadwayError as error:
+            self.failure = self.trouble = f"the engine stopped: {error}"
+        except BaseException as error:
+            self.failure = self.trouble = f"the engine stopped: {type(error).__name__}: {error}"
             raise
         finally:
             self._closing = self._gone = True
             self.lock.release()
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
+            self.engine_gone.set()
 
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: told to stop meanwhile."""

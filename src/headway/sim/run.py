@@ -13,6 +13,7 @@ from headway.core.cluster import Cluster
 from headway.core.engine import Engine
 from headway.core.errors import BadInput, HeadwayError
 from headway.core.journal import ENTRY, ROWS, SEATS, journal
+from headway.core.mistakes import told
 from headway.core.protocols import Placement, Policy
 from headway.core.state import State, new_state
 from headway.sim import communication, profiles
@@ -20,7 +21,6 @@ from headway.sim.contention import Links, new_links
 from headway.sim.fabrics import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled
 from headway.sim.losses import LossCurves
-from headway.sim.mistakes import told
 from headway.sim.rewiring import MOVED, new_circuits
 from headway.sim.workload import Workload
 from headway.sim.world import DONE, ROUNDS, World, new_world

@@ -1,4 +1,4 @@
-"""Mistakes in policies and placements from outside: one line with the place, instead of a traceback through compiled code."""
+"""Mistakes in policies and placements: one line with the place, instead of a traceback through compiled code."""
 
 import traceback
 from collections.abc import Iterator
@@ -14,6 +14,5 @@ def told() -> Iterator[None]:
         yield
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
-        raise HeadwayError(
-            f"a policy or placement from outside failed: {type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
-        ) from error
+        where = f"{at.filename}, line {at.lineno}"
+        raise HeadwayError(f"the policy or placement failed: {type(error).__name__}: {error} ({where})") from error
