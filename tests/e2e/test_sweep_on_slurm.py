@@ -17,7 +17,7 @@ import pytest
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo")
 # Time to start the daemons on a machine that is busy with other tests.
-START_S = 60
+START_S = 120
 CELLS = 12
 # A policy that waits at the gate: a Slurm job that comes to one of its cells is under way for as long as the file is there.
 GATED = """
