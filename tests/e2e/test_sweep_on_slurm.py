@@ -138,6 +138,7 @@ def start(folder, slurm):
         return begun[-1]
 
     yield start_one
+    (folder / "gate").unlink(missing_ok=True)  # a job that was not cancelled ends
     for sweep in begun:
         sweep.kill()
         sweep.wait()

@@ -5,10 +5,11 @@ come to and no other. Whether a job has ended is asked of squeue: submitit asks 
 and a killed job would be waited for without end.
 """
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
@@ -52,11 +53,13 @@ Outcome = tuple[Cell, str | None]
 
 def on_slurm(cells: list[Cell], folder: Path, options: dict[str, str], workers: int | None) -> Iterator[Outcome]:
     """Run the cells as one array of `workers` jobs; the outcomes of each job as soon as it ends."""
-    pending = submitted(cells, folder, options, workers)
+    pending: dict[Any, list[Cell]] = {}
     states: dict[str, str] = {}
     ended_at: dict[str, float] = {}
     asked = monotonic()
     try:
+        with _interrupted_later():
+            pending = submitted(cells, folder, options, workers)
         while pending:
             sleep(POLL_S)
             if monotonic() - asked >= QUEUE_EVERY_S:
@@ -72,6 +75,19 @@ def on_slurm(cells: list[Cell], folder: Path, options: dict[str, str], workers: 
     finally:
         for job in pending:  # whoever stops a sweep stops its jobs, as he stops the workers of this machine
             job.cancel(check=False)
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Hold Ctrl-C back until this block is over: jobs that are submitted but not known yet could not be cancelled."""
+    came = []
+    before = signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def submitted(cells: list[Cell], folder: Path, options: dict[str, str], workers: int | None) -> dict[Any, list[Cell]]:
