@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from headway.core.events import START, STOP
 from headway.core.jobs import COMPLETED
+from headway.core.journal import ROWS
 from headway.core.state import FREE, RUN, STOPPING_JOBS, WAIT
 from headway.placement import TABLE as PLACEMENTS
 from headway.placement.load import find_placement
@@ -49,18 +51,20 @@ def test_no_gpu_is_held_twice_and_every_job_ends(check_seats, policy, placement,
         assert run.jobs["total"] == pytest.approx(run.workload.duration_s * run.workload.gpus, rel=1e-6)
 
 
+@pytest.mark.parametrize("placement", PLACED)
 @pytest.mark.parametrize("policy", list(POLICIES))
-def test_the_same_seed_gives_the_same_journal(policy):
-    one, two = (run_of(policy, "random", SETTINGS["costly"]) for _ in range(2))
+def test_the_same_seed_gives_the_same_journal(policy, placement):
+    one, two = (run_of(policy, placement, SETTINGS["costly"]) for _ in range(2))
     assert one.entries.tobytes() == two.entries.tobytes()
     assert one.seats.tobytes() == two.seats.tobytes()
 
 
 @pytest.mark.parametrize("setting", ["free", "costly"])
+@pytest.mark.parametrize("placement", PLACED)
 @pytest.mark.parametrize("policy", list(POLICIES))
-def test_deciding_again_changes_nothing_and_the_ledger_is_whole_at_the_end(policy, setting):
-    jobs, where = load("synthetic:tiresias-480?jobs=40&seed=9"), cluster("3x4+2x2")
-    engine, world = prepare(jobs, where, find_policy(policy), find_placement("consolidated"), SETTINGS[setting])
+def test_deciding_again_changes_nothing_and_the_ledger_is_whole_at_the_end(policy, placement, setting):
+    jobs, where = load("synthetic:tiresias-480?jobs=24&seed=9"), cluster("3x4+2x2")
+    engine, world = prepare(jobs, where, find_policy(policy), find_placement(placement), SETTINGS[setting])
     simulated = SimulatedWorld(engine, world, _book(engine))
     wake = np.inf
     while (now := simulated.wait(wake)) is not None:
@@ -105,7 +109,16 @@ def test_only_declared_oracles_know_the_work_left(policy):
 
     book = journal(engine.state, 1 << 20, True)
     drive(engine, SimulatedWorld(engine, world, book))
-    assert book.rows[: len(plain.entries)].tobytes() == plain.entries.tobytes()
+    assert book.rows[: book.tally[ROWS]].tobytes() == plain.entries.tobytes()
+
+
+@pytest.mark.parametrize("policy", ["tiresias-l", "tiresias-g", "las", "2d-las", "gittins", "srtf"])
+def test_with_a_quantum_nothing_happens_but_at_arrivals_ends_and_its_multiples(policy):
+    run = run_of(f"{policy}?quantum=50", "consolidated", Setting())
+    acts = run.entries[np.isin(run.entries["kind"], (START, STOP))]["time"]
+    moments = np.concatenate([run.workload.submit_s, run.jobs["end"]])
+    assert (np.isin(acts, moments) | (acts % 50 == 0)).all()
+    assert (acts % 50 == 0).any()
 
 
 def test_the_oracles_are_those_declared():

@@ -1,6 +1,7 @@
 """The engine against a naive simulator: no index, no heap, everything worked out anew at every moment, on GPUs that are all alike."""
 
 import math
+import os
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -55,9 +56,9 @@ def naive(jobs: Workload, gpus: int, policy: str, quantum: float, threshold: flo
         for job in active:
             if job.running:
                 times.append(now + job.left)
-                if policy == "tiresias-l" and job.level == 0:
+                if policy == "tiresias-l" and job.level == 0 and quantum == math.inf:
                     times.append(now + (threshold - job.service) / job.gpus)
-            elif policy == "tiresias-l" and job.level and promote < math.inf:
+            elif policy == "tiresias-l" and job.level and promote < math.inf and quantum == math.inf:
                 times.append(now + max(0.0, promote * job.ran - job.waited))
         if quantum < math.inf and any(not job.running for job in active):
             times.append((math.floor(now / quantum) + 1) * quantum)
@@ -120,10 +121,11 @@ some_jobs = st.lists(
 
 
 @pytest.mark.parametrize("policy", list(KEYS))
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(jobs=some_jobs, promote=st.sampled_from([math.inf, 8, 2, 1]))
-def test_every_job_ends_when_the_naive_simulator_says(policy, jobs, promote):
-    quantum = 60.0 if policy in ("las", "2d-las") else math.inf
+@settings(max_examples=600 if os.environ.get("HEADWAY_LONG") else 60, deadline=None, derandomize=True)
+@given(jobs=some_jobs, promote=st.sampled_from([math.inf, 8, 2, 1]), quantum=st.sampled_from([math.inf, 60, 7]))
+def test_every_job_ends_when_the_naive_simulator_says(policy, jobs, promote, quantum):
+    if policy != "tiresias-l":
+        quantum = 60.0 if policy in ("las", "2d-las") else math.inf
     if policy == "tiresias-l":
         # Thresholds are crossed at exact binary fractions of a second: a tie is one in both simulators.
         jobs = replace(jobs, gpus=1 << (jobs.gpus % 4))
@@ -131,6 +133,8 @@ def test_every_job_ends_when_the_naive_simulator_says(policy, jobs, promote):
         promote = math.inf
     expected = naive(jobs, 8, policy, quantum, 320.0, promote)
     spec = f"tiresias-l?threshold=320&promote={promote}" if policy == "tiresias-l" else policy
+    if policy == "tiresias-l" and quantum < math.inf:
+        spec += f"&quantum={quantum}"
     found = simulate(jobs, "1x8", spec).jobs["end_s"]
     assert found.tolist() == pytest.approx(expected, abs=1e-6)
 

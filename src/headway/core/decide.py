@@ -191,7 +191,10 @@ def _seat_all(state: State, options: Options, place: Any, seed: int, out: Action
     if whole_walk:
         r = 0
         for i in range(n):
-            state.jobs[state.run[i]].kept = 0
+            job = state.jobs[state.run[i]]
+            job.kept = 0
+            if job.partner >= 0:
+                state.jobs[job.partner].kept = 0  # one that is stopping is not among those that run
     else:
         r = rank(state, state.classes[_next_head(state)].head)  # those before everyone who waits stay
     open_rooms(state, r, whole_walk)
@@ -309,11 +312,10 @@ def decide(
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))
 def wake_at(state: State, options: Options, now: float) -> float:
-    """When to decide again though nothing happens: a timer rings, or the quantum ends while someone waits."""
-    at = next_timer(state)
-    if options.quantum < np.inf and (state.tally[WAIT] > 0 or (options.elastic and state.tally[RUN] > 0)):
-        turn = (np.floor(now / options.quantum) + 1) * options.quantum
-        if turn <= now:
-            turn += options.quantum
-        at = min(at, turn)
-    return at
+    """When to decide again though nothing happens: a timer rings; where there is a quantum, when it ends while someone waits."""
+    if options.quantum == np.inf:
+        return next_timer(state)
+    if state.tally[WAIT] == 0 and not (options.elastic and state.tally[RUN] > 0):
+        return np.inf
+    turn = (np.floor(now / options.quantum) + 1) * options.quantum
+    return turn if turn > now else turn + options.quantum

@@ -29,10 +29,14 @@ def never(job: Any, now: float, options: Options) -> float:
 
 
 @jit
-def cross(job: Any, options: Options) -> None:
-    """Demote a running job to the next queue; promote a waiting one to the first, both counters at zero again."""
+def cross(job: Any, options: Options, late: bool) -> None:
+    """Demote a running job to the next queue; promote a waiting one to the first, both counters at zero again.
+
+    With a quantum a crossing is seen late: then the service beyond the threshold counts.
+    """
     if job.state == RUNNING:
-        job.service = options.thresholds[job.level]
+        if not late:
+            job.service = options.thresholds[job.level]
         job.level += 1
     else:
         job.level = 0

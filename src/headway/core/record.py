@@ -182,7 +182,7 @@ def record(
 ) -> None:
     """Record one fact, or one action performed, about job j. Actions read their places from `given` at `row`."""
     job = state.jobs[j]
-    crossed = kind == CROSSED and crossing(job, now, options) <= now
+    crosses_at = crossing(job, now, options) if kind == CROSSED else np.inf
     _leave(state, options, job, j)
     settle(job, now)
     if kind == SUBMITTED or kind == RELEASED:
@@ -218,6 +218,6 @@ def record(
             if not job.resizing:
                 job.queued = now
             job.resizing = 0
-    elif crossed:
-        cross(job, options)
+    elif crosses_at <= now:
+        cross(job, options, crosses_at < now)
     _enter(state, options, key, change, job, j, now)
