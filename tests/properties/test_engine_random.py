@@ -122,7 +122,9 @@ def check_service(run: Run) -> None:
     if run.policy.allot or run.policy.packs:
         return
     if run.setting.slowdown:
-        assert (jobs["total"] >= asked * (1 - 1e-6)).all(), "a job ended before its work was done"
+        # After months, a clock of 64 bits ticks in nanoseconds: a job of a millisecond may lose a millionth of itself.
+        least = asked * (1 - 1e-6) - 1e-6 * run.workload.gpus
+        assert (jobs["total"] >= least).all(), "a job ended before its work was done"
     else:
         assert jobs["total"] == pytest.approx(asked, rel=1e-6, abs=1e-6)
 
