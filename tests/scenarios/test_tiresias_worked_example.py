@@ -71,7 +71,8 @@ def test_gittins_as_plotted_gives_the_slides_timeline(distribution):
 
 
 def test_gittins_as_printed_averages_9_33(distribution):
-    _, jcts = timeline(f"gittins?quantum=1&distribution={distribution}")
+    pieces, jcts = timeline(f"gittins?quantum=1&distribution={distribution}")
+    assert pieces == [("J1", 0, 2), ("J2", 2, 10), ("J3", 10, 16)]
     assert np.mean(jcts) == pytest.approx(9.33, abs=0.005)
 
 
@@ -87,3 +88,13 @@ def test_the_plotted_index_has_the_slides_marks():
     assert found[4] == pytest.approx(0.2)
     assert found[3] == pytest.approx(0.75)
     assert max(found[:4]) == found[3]
+
+
+def test_the_plotted_index_at_every_service_level():
+    def plotted(a: int) -> Fraction:
+        ahead = [Fraction(s - a) for s in (4, 8, 12) if s > a]
+        n = len(ahead)
+        return max(n * k / (sum(ahead[:k]) + (n - k + 1) * ahead[k - 1]) for k in range(1, n + 1))
+
+    found = [index_of(np.array([4.0, 8.0, 12.0]), a, plotted=True) for a in range(12)]
+    assert found == pytest.approx([float(plotted(a)) for a in range(12)], rel=1e-12)

@@ -46,11 +46,6 @@ class Limit:
     limit_s: float
     blocks: tuple[Block, ...]
 
-    @property
-    def binding(self) -> tuple[int, ...]:
-        """The dimensions that set the limit: all of them when the network is balanced."""
-        return max(self.blocks, key=lambda block: block.level).dims
-
 
 def bytes_per_s(topology: Topology) -> Floats:
     """The bandwidth of one NPU on every dimension."""

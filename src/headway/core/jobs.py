@@ -92,7 +92,6 @@ def job_table(n: int) -> NDArray[Any]:
     return jobs
 
 
-JOBS_TYPE = typeof(job_table(1))
 JOB_TYPE = typeof(job_table(1)[0])
 
 

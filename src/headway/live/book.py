@@ -4,7 +4,6 @@ The live loop and the replay after a restart go through the same two calls for e
 equals the replayed journal by construction.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -268,8 +267,3 @@ class Book:
 def settled_at_once(spec: JobSpec) -> bool:
     """Whether an attempt may be preempted from its beginning on."""
     return spec.may_preempt and spec.preemption.min_runtime == 0
-
-
-def cluster_text(cluster: Cluster) -> str:
-    """The layout that places in the journal refer to."""
-    return json.dumps({"name": cluster.name, "nodes": cluster.nodes, "gpus": cluster.gpus})

@@ -16,7 +16,6 @@ from headway.network.traffic import SHIFT, XOR
 from headway.sim.workload import Workload
 
 RING, HALVING_DOUBLING, ALL_TO_ALL = 0, 1, 2
-PATTERN_NAMES: Final = ("ring", "halving-doubling", "all-to-all")
 # All-to-all of N ranks has N - 1 steps; of more than this, so many are taken at even distances (decision 0037).
 MOST_STEPS: Final = 32
 

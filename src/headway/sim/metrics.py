@@ -59,6 +59,7 @@ def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[
         "preemption_cost_s": run.preemption_cost_s,
         "events": run.events,
         "wall_s": run.wall_s,
+        "resizes": int(jobs["resizes"].sum()),
         **fabric,
     }
 
