@@ -4,19 +4,26 @@ As an object:          python own_policy.py
 On the command line:   headway compare TRACE --cluster 15x4 --policies fifo,own_policy:SmallFirst,own_policy:SmallFirst?patience=600
 """
 
+import math
+
 import headway
+from headway.core.jobs import PENDING
 
 
 class SmallFirst:
-    """Fewest GPUs first; a job that has waited for `patience` seconds goes before all others."""
+    """Fewest GPUs first; a job that has waited for `patience` seconds in a row goes before all others."""
 
     def __init__(self, patience: float = 3600) -> None:
         patience = float(patience)
 
         def key(job, now, options):
-            return job.gpus * (job.pending < patience), job.submit
+            return job.gpus * (now < job.queued + patience), job.submit
 
-        self.key = key
+        def change(job, now, options):  # when the key of a waiting job is to be asked for again
+            runs_out = job.queued + patience
+            return runs_out if job.state == PENDING and now < runs_out else math.inf
+
+        self.key, self.change = key, change
 
 
 def main() -> None:

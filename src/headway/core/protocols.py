@@ -2,6 +2,9 @@
 
 A policy is a key: how one job sorts now, smallest first, and when that changes by itself. `key(job, now, options) -> (first, second)`
 and `change(job, now, options) -> time` are expressions over the job's row. Ties go to the job submitted first.
+
+A key is computed when something happens to its job, and again at the time that `change` gave then (infinity: never). Without `change` the
+key of a waiting job stays as it was when it began to wait, however long that is; `moving` computes those of running jobs at every decision.
 """
 
 from collections.abc import Callable
