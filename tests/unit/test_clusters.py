@@ -66,6 +66,9 @@ def test_yaml_file(tmp_path) -> None:
         ("4*8", "NODESxGPUS"),
         ("-1x8", "NODESxGPUS"),
         ("99999999x8", "more than"),
+        ("1x1000000000", "too large: at most 1,000,000 GPUs"),
+        ("1000x2000", "2,000,000 GPUs: at most 1,000,000"),
+        ("nope", "NODESxGPUS.* a preset: tiresias-testbed, philly"),
         ("filly", "did you mean 'philly'?"),
         ("vclos-521", "did you mean 'vclos-512'?"),
         ("nowhere.yaml", "no such cluster file"),
@@ -81,7 +84,9 @@ def test_bad_names(spec: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nodes: []", "nodes"),
+        ("nodes: []", "nodes is empty: list at least one group"),
+        ("nodes: [{gpu: 4}]", "unknown key 'gpu': did you mean 'gpus'"),
+        ("nodes: [{gpus: 1000, count: 2000}]", "2,000,000 GPUs: at most 1,000,000"),
         ("nodes: [{name: a}]", "gpus"),
         ("nodes: [{name: a, gpus: 0}]", "greater than or equal to 1"),
         ("nodes: [{name: a, gpus: eight}]", "eight"),

@@ -4,6 +4,7 @@ Each preset names the publication that its sizes come from.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,9 @@ PRESETS: dict[str, tuple[tuple[int, int], ...]] = {
 
 # More nodes than any cluster we know of; a typo such as 15000000x4 must not fill the memory.
 MOST_NODES = 1_000_000
+# A table of every GPU, and of the speed of every size of job, is kept in memory.
+MOST_GPUS = 1_000_000
+MOST_DIGITS = 9
 _SHORTHAND = re.compile(r"\d+x\d+(?:\+\d+x\d+)*", re.ASCII)
 
 
@@ -71,11 +75,16 @@ def cluster(spec: str) -> Cluster:
         raise BadInput(
             f"{spec!r} is not a cluster: write NODESxGPUS, such as 15x4, or 321x2+231x8 for two kinds of nodes"
         )
-    raise unknown("cluster", spec, PRESETS)
+    close = str(unknown("cluster", spec, PRESETS)).partition(": did you mean")
+    also = f"write NODESxGPUS, such as 15x4, a YAML file, or a preset: {', '.join(PRESETS)}"
+    hint = f"did you mean{close[2]} Or " if close[2] else ""
+    raise BadInput(f"unknown cluster {spec!r}: {hint}{also}")
 
 
 def _shorthand(spec: str) -> Cluster:
     pairs = [part.split("x") for part in spec.split("+")]
+    if any(len(number) > MOST_DIGITS for pair in pairs for number in pair):
+        raise BadInput(f"cluster {spec[:40]!r} is too large: at most {MOST_GPUS:,} GPUs")
     groups = tuple((int(count), int(each)) for count, each in pairs)
     for count, each in groups:
         if count < 1 or each < 1:
@@ -83,7 +92,14 @@ def _shorthand(spec: str) -> Cluster:
             raise BadInput(f"cluster {spec!r} has {empty}: both numbers must be at least 1")
     if sum(count for count, _ in groups) > MOST_NODES:
         raise BadInput(f"cluster {spec!r} has more than {MOST_NODES:,} nodes")
+    _check_gpus(f"cluster {spec!r}", groups)
     return of_groups(spec, groups)
+
+
+def _check_gpus(what: str, groups: Iterable[tuple[int, int]]) -> None:
+    total = sum(count * each for count, each in groups)
+    if total > MOST_GPUS:
+        raise BadInput(f"{what} has {total:,} GPUs: at most {MOST_GPUS:,} are allowed")
 
 
 def _from_file(path: Path) -> Cluster:
@@ -103,6 +119,7 @@ def _from_file(path: Path) -> Cluster:
         parsed = ClusterFile.model_validate(content)
     except ValidationError as error:
         raise _explained(path, error) from None
+    _check_gpus(f"{path}: the cluster", ((group.count, group.gpus) for group in parsed.nodes))
     names: list[str] = []
     gpus: list[int] = []
     for group in parsed.nodes:
@@ -121,9 +138,11 @@ def _from_file(path: Path) -> Cluster:
 
 def _explained(path: Path, error: ValidationError) -> BadInput:
     """The first problem of a cluster file in one line, with the closest name for an unknown key."""
-    first = error.errors()[0]
+    first = next((one for one in error.errors() if one["type"] == "extra_forbidden"), error.errors()[0])
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
     if first["type"] == "extra_forbidden":
         known = (NodeGroup if len(first["loc"]) > 1 else ClusterFile).model_fields
         return BadInput(f"{path}: {unknown('key', str(first['loc'][-1]), known)} (at {where})")
+    if first["type"] == "too_short":
+        return BadInput(f"{path}: {where} is empty: list at least one group, such as {{name: a, gpus: 8, count: 4}}")
     return BadInput(f"{path}: {where or 'file'}: {first['msg'].lower()}, got {first['input']!r}")
