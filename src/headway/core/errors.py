@@ -17,6 +17,7 @@ class BadInput(HeadwayError):
 def unknown(kind: str, given: str, known: Iterable[str]) -> BadInput:
     """An unknown name, with the closest one that exists: ``unknown("policy", "tiresis-l", [...])``."""
     names = sorted(known)
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"one of: {', '.join(names)}"
+    lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(given.lower(), lower, n=1, cutoff=0.5)
+    hint = f"did you mean {lower[close[0]]!r}?" if close else f"one of: {', '.join(names)}"
     return BadInput(f"unknown {kind} {given!r}: {hint}")

@@ -1,16 +1,16 @@
 """Where: one file a placement, and the table of their names."""
 
-# name: (module, what it does, options)
-TABLE = {
-    "consolidated": ("consolidated", "the fewest nodes possible, otherwise wait; best fit", ("strict",)),
-    "spread": ("spread", "most-free nodes first; never refuses while enough GPUs are free", ()),
-    "random": ("random", "any free GPUs, from seed, job and attempt", ()),
+# name: (module, what it does, options with their defaults)
+TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
+    "consolidated": ("consolidated", "the fewest nodes possible, otherwise wait; best fit", {"strict": "yes (or no)"}),
+    "spread": ("spread", "most-free nodes first; never refuses while enough GPUs are free", {}),
+    "random": ("random", "any free GPUs, from seed, job and attempt", {}),
     "profile": (
         "profile",
         "few nodes for models with skewed tensors, leftovers for the others",
-        ("packlimit", "strict"),
+        {"packlimit": "0.35", "strict": "yes (or no)"},
     ),
-    "vclos": ("vclos", "GPUs with links of their own, equal on every leaf; needs a fabric", ()),
-    "vclos-padded": ("vclos_padded", "the same on uneven leaves, at the price of idle links; needs a fabric", ()),
-    "ocs-vclos": ("ocs_vclos", "GPUs with circuits of their own; needs a fabric with optical switches", ()),
+    "vclos": ("vclos", "GPUs with links of their own, equal on every leaf; needs a fabric", {}),
+    "vclos-padded": ("vclos_padded", "the same on uneven leaves, at the price of idle links; needs a fabric", {}),
+    "ocs-vclos": ("ocs_vclos", "GPUs with circuits of their own; needs a fabric with optical switches", {}),
 }

@@ -3,31 +3,39 @@
 Names and summaries are here as plain text, so that listing them does not load the compiler.
 """
 
-# name: (module, what it does, options)
-TABLE = {
-    "fifo": ("fifo", "first come, first served; a job that does not fit holds up those behind it", ()),
-    "best-effort": ("best_effort", "first come, first served; a job that does not fit is passed over", ()),
-    "sjf": ("sjf", "shortest job first, without preemption (oracle)", ()),
-    "srtf": ("srtf", "shortest remaining time first (oracle)", ("quantum",)),
-    "srsf": ("srsf", "shortest remaining GPU-time first (oracle)", ("quantum",)),
-    "las": ("las", "least attained service: the job that ran the shortest so far", ("quantum",)),
-    "2d-las": ("two_d_las", "least attained service in GPU-time", ("quantum",)),
+NO_QUANTUM = "none"
+QUEUES = {"queues": "2", "threshold": "3200 GPU-seconds", "thresholds": "by threshold, doubling", "promote": "inf"}
+SAMPLES = "the jobs that ended"
+
+# name: (module, what it does, options with their defaults)
+TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
+    "fifo": ("fifo", "first come, first served; a job that does not fit holds up those behind it", {}),
+    "best-effort": ("best_effort", "first come, first served; a job that does not fit is passed over", {}),
+    "sjf": ("sjf", "shortest job first, without preemption (oracle)", {}),
+    "srtf": ("srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM}),
+    "srsf": ("srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM}),
+    "las": ("las", "least attained service: the job that ran the shortest so far", {"quantum": "60 s"}),
+    "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s"}),
     "tiresias-l": (
         "tiresias_l",
         "discretised 2D-LAS: queues by attained GPU-time, the policy that Tiresias ships",
-        ("queues", "threshold", "thresholds", "promote", "quantum"),
+        {**QUEUES, "quantum": NO_QUANTUM},
     ),
     "gittins": (
         "gittins",
-        "2D-Gittins index from the jobs that ended so far, or from a file",
-        ("index", "distribution", "quantum"),
+        "2D-Gittins index from the jobs that ended so far (drawn anew when they have grown by a hundredth), or from a file",
+        {"index": "printed", "distribution": SAMPLES, "quantum": "60 s"},
     ),
     "tiresias-g": (
         "tiresias_g",
         "discretised 2D-Gittins",
-        ("queues", "threshold", "thresholds", "promote", "distribution", "quantum"),
+        {**QUEUES, "distribution": SAMPLES, "quantum": NO_QUANTUM},
     ),
-    "gandiva": ("gandiva", "time-slicing with packing and migration", ("quantum",)),
-    "optimus": ("optimus", "GPUs by marginal gain, from predictions of the loss curve; resizes jobs", ("quantum",)),
+    "gandiva": ("gandiva", "time-slicing with packing and migration", {"quantum": "60 s"}),
+    "optimus": (
+        "optimus",
+        "GPUs by marginal gain, from predictions of the loss curve; resizes jobs",
+        {"quantum": "600 s"},
+    ),
 }
 ORACLES = ("sjf", "srtf", "srsf")

@@ -3,7 +3,7 @@
 import importlib
 import math
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from headway.core import spec as specs
 from headway.core.errors import BadInput, unknown
 from headway.core.protocols import Policy
 from headway.policies import TABLE
+from headway.policies.own import MOST_QUEUES, SHORTEST_QUANTUM_S, from_module, from_object
 
 
 def find_policy(spec: str | Policy | Any) -> Policy:
@@ -20,10 +21,10 @@ def find_policy(spec: str | Policy | Any) -> Policy:
     if isinstance(spec, Policy):
         return spec
     if not isinstance(spec, str):
-        return _from_object(spec)
+        return from_object(spec)
     name, given = specs.split(spec)
     if ":" in name:
-        return _from_module(name, given)
+        return replace(find_policy(from_module(name, given)), name=spec)
     specs.check_named("policy", spec, TABLE)
     module = TABLE[name][0]
     built_in: Policy = importlib.import_module(f"headway.policies.{module}").POLICY
@@ -34,6 +35,8 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
     changes: dict[str, Any] = {}
     if "quantum" in given:
         changes["quantum"] = specs.number(given, "quantum")
+        if changes["quantum"] < SHORTEST_QUANTUM_S:
+            raise BadInput(f"quantum={given['quantum']} is too short: at least {SHORTEST_QUANTUM_S:g} s")
         if policy.turn:
             changes["turn"] = changes["quantum"]
     if "promote" in given:
@@ -51,18 +54,32 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
 
 def _thresholds(policy: Policy, given: Mapping[str, str]) -> tuple[float, ...]:
     """Bounds of the queues: all of them, or the first; each further queue then ends at twice the bound before."""
+    queues = specs.whole(given, "queues", 2, 1, MOST_QUEUES)
     if "thresholds" in given:
         if "threshold" in given:
             raise BadInput(f"{policy.name}: give threshold or thresholds, not both")
-        parts = given["thresholds"].split(":")
-        bounds = tuple(specs.number({"thresholds": part}, "thresholds") for part in parts)
+        bounds = tuple(_bound(part, given["thresholds"]) for part in given["thresholds"].split(":"))
         if any(a >= b for a, b in pairwise(bounds)):
             raise BadInput(f"thresholds={given['thresholds']} must rise, such as 3250:7200")
-        if "queues" in given and specs.whole(given, "queues", 2, 1) != len(bounds) + 1:
-            raise BadInput(f"queues={given['queues']} needs {given['queues']} - 1 thresholds, not {len(bounds)}")
+        if "queues" in given and queues != len(bounds) + 1:
+            raise BadInput(f"queues={queues} needs {queues} - 1 thresholds, not {len(bounds)}")
+        if len(bounds) >= MOST_QUEUES:
+            raise BadInput(f"thresholds: {len(bounds) + 1} queues are too many: at most {MOST_QUEUES}")
         return bounds
+    if queues == 1 and "threshold" in given:
+        raise BadInput(f"queues=1 has no threshold: leave out threshold={given['threshold']}, or take more queues")
     first = specs.number(given, "threshold") if "threshold" in given else policy.thresholds[0]
-    return tuple(first * 2**i for i in range(specs.whole(given, "queues", 2, 1) - 1))
+    found = tuple(first * 2.0**i for i in range(queues - 1))
+    if not all(map(math.isfinite, found)):
+        raise BadInput(f"threshold={given['threshold']} with {queues} queues: each is twice the one before, not finite")
+    return found
+
+
+def _bound(part: str, given: str) -> float:
+    try:
+        return specs.number({"thresholds": part}, "thresholds")
+    except BadInput:
+        raise BadInput(f"thresholds={given}: {part!r} is not a finite number above 0; write 3250:7200") from None
 
 
 def read_distribution(path: str) -> Any:
@@ -85,31 +102,3 @@ def read_distribution(path: str) -> Any:
     if not samples:
         raise BadInput(f"{path} has no samples: write one number of GPU-seconds a line")
     return np.array(samples)
-
-
-def _from_module(name: str, given: Mapping[str, str]) -> Policy:
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        raise BadInput(f"policy {name!r}: cannot import {module!r} ({error}); is it on PYTHONPATH?") from None
-    except AttributeError:
-        raise BadInput(f"policy {name!r}: {module} has no {attribute!r}") from None
-    if isinstance(found, type):
-        try:
-            found = found(**given)
-        except TypeError as error:
-            raise BadInput(f"policy {name!r}: {error}") from None
-    elif given:
-        raise BadInput(f"policy {name!r} is a value and takes no options; make it a class to give it some")
-    return replace(find_policy(found), name=name if not given else f"{name}?{'&'.join(map('='.join, given.items()))}")
-
-
-def _from_object(found: Any) -> Policy:
-    """A policy from any object with a `key`, and attributes named as in Policy where it differs from the default."""
-    key = getattr(found, "key", None)
-    if not callable(key):
-        raise BadInput(f"{found!r} is not a policy: it needs a method key(job, now, options) -> (first, second)")
-    names = {field.name for field in fields(Policy)} - {"name", "key"}
-    given = {name: getattr(found, name) for name in names if hasattr(found, name)}
-    return Policy(str(getattr(found, "name", type(found).__name__)), key, **given)
