@@ -247,7 +247,10 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "collective": (("GOOD", *ON, "--collective", "nune"), ("unknown collective", "'none'")),
     "preemption cost": (("GOOD", *ON, "--preemption-cost", "dear"), ("'dear'", "none, model or a time")),
     "slowdown": (("GOOD", *ON, "--slowdown", "modle"), ("unknown slowdown", "'model'")),
-    "minimum run time": (("GOOD", *ON, "--min-runtime", "soon"), ("soon",)),
+    "minimum run time": (("GOOD", *ON, "--min-runtime", "soon"), ("--min-runtime", "'soon'", "5m or 1h")),
+    "start of the window": (("GOOD", *ON, "--from", "soon"), ("--from", "'soon'", "5m or 1h")),
+    "end of the window": (("GOOD", *ON, "--to", "soon"), ("--to", "'soon'", "5m or 1h")),
+    "policy without a module": (("GOOD", *ON, "--policy", ":x"), ("':x'", "MODULE:CLASS")),
     "missing file": (("nowhere.csv", *ON), ("nowhere.csv",)),
     "synthetic": (("synthetic:tiresas-480", *ON), ("tiresas-480", "'tiresias-480'")),
     "missing column": (("NOCOL", *ON), ("NOCOL", "duration_s")),
@@ -263,6 +266,36 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cluster": (("GOOD", "--cluster", "phily"), ("phily", "'philly'")),
     "every job too large": (("GOOD", "--cluster", "1x1", "--sample", "1", "--seed", "1"), ("1x1",)),
 }
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "9" * 30])
+@pytest.mark.parametrize("command", ["simulate", "compare", "trace"])
+def test_seeds_out_of_range_are_refused(run, good, command, seed):
+    more = {"simulate": ("simulate", good, *ON), "compare": ("compare", good, *ON, "--policies", "fifo")}
+    words = more.get(command, ("trace", "convert", good, "--out", "x.csv"))
+    code, _, err = run(*words, "--seed", seed)
+    assert code == 2
+    assert "--seed" in err
+
+
+def test_jobs_of_unknown_models_are_counted_on_stderr(run, tmp_path):
+    models = ("VGG 16", " resnet-50 ", "mystery", "")
+    rows = "".join(f"j{i},{i},1,60,u,{model}\n" for i, model in enumerate(models))
+    (tmp_path / "jobs.csv").write_text(HEAD + rows)
+    words = (tmp_path / "jobs.csv", *ON, "--policy", "fifo", "--json")
+    code, _, err = run("simulate", *words, "--slowdown", "model", "--preemption-cost", "model")
+    assert code == 0
+    assert err == ("note: 2 jobs of 4 have no known model: a preemption costs 62 s and spreading does not slow them\n")
+    assert run("simulate", *words)[2] == ""
+
+
+def test_policies_show_the_defaults(run):
+    found = json.loads(run("policies", "--json")[1])
+    optimus = next(row for row in found["policies"] if row["name"] == "optimus")
+    assert (optimus["options"], optimus["defaults"]) == (["quantum"], {"quantum": "600 s"})
+    shown = run("policies")[1]
+    for words in ("threshold: 3200", "packlimit: 0.35", "strict: yes (or no)", "hundredth"):
+        assert words in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("case", list(BAD))
@@ -289,6 +322,8 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(run, good, tmp_path, mo
     [
         (("--policies", "fifo,srft"), "'srtf'"),
         (("--policies", ","), "--policies is empty"),
+        (("--policies", "fifo,srtf, fifo"), "--policies names fifo twice"),
+        (("--policies", "fifo", "--seeds", "2", "--seed", "1"), "leave out --seed 1"),
         (("--policies", "fifo", "--report", "FOLDER"), "is a folder"),
     ],
 )

@@ -149,3 +149,59 @@ def test_a_policy_that_raises_ends_the_run_with_one_line():
         HeadwayError, match=r"failed: IndexError: list index out of range \(.*test_results_api.py, line"
     ):
         headway.simulate(TRACE, "15x4", Broken())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"slowdown": None}, "unknown slowdown 'None'"),
+        ({"placement": 3}, "placement 3 is not a name"),
+        ({"seed": "a"}, "seed 'a' is not a whole number"),
+        ({"seed": -1}, "seed -1 is not"),
+        ({"seed": 2**63}, "is not a whole number from 0"),
+        ({"preemption_cost": None}, "preemption cost None is not none, model or a time"),
+        ({"preemption_cost": -1}, "preemption cost -1"),
+        ({"min_runtime": "abc"}, "--min-runtime: 'abc' is not a time: write a number and a unit, such as 5m or 1h"),
+        ({"network": 3}, "unknown network '3'"),
+        ({"collective": None}, "unknown collective 'None'"),
+        ({"fabric": 3}, "fabric 3 is neither a name nor a path"),
+        ({"cluster": 15}, "cluster 15 is neither"),
+        ({"trace": None}, "trace None is neither"),
+    ],
+)
+def test_what_is_no_value_is_refused_in_words(given, words):
+    with pytest.raises(BadInput) as raised:
+        headway.simulate(**({"trace": TRACE, "cluster": "15x4"} | given))
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("policies", "given", "words"),
+    [
+        ("fifo", {}, "policies is 'fifo': give a list"),
+        ([], {}, "policies is empty"),
+        (["fifo"], {"seeds": 2, "seed": 1}, "leave out --seed 1"),
+        (["fifo"], {"seeds": 2, "trace": f"{TRACE}&seed=4"}, "leave out seed= in"),
+        (["fifo"], {"seeds": "2"}, "seeds is '2'"),
+    ],
+)
+def test_compare_refuses_what_it_would_ignore(policies, given, words):
+    with pytest.raises(BadInput) as raised:
+        headway.compare(given.pop("trace", TRACE), "15x4", policies, **given)
+    assert words in str(raised.value)
+
+
+def test_paths_and_numbers_are_accepted(tmp_path):
+    trace, cluster = tmp_path / "jobs.csv", tmp_path / "lab.yaml"
+    trace.write_text("job_id,submit_s,gpus,duration_s\na,0,1,100\nb,1,1,10\n")
+    cluster.write_text("nodes: [{gpus: 1}]")
+    paid = headway.simulate(trace, cluster, "srtf", preemption_cost=30, min_runtime=0.5, seed=np.int64(3))
+    assert paid.summary["preemption_cost_s"] == 30
+    assert headway.compare(trace, cluster, ["fifo"])[0].summary["finished"] == 2
+
+
+def test_every_job_too_large_lists_them_and_the_fix(tmp_path):
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,gpus,duration_s\na,0,2,100\nb,1,4,10\n")
+    with pytest.raises(BadInput) as raised:
+        headway.simulate(tmp_path / "jobs.csv", "1x1", "fifo")
+    assert "every job is larger than 1x1 (1 GPU): a (2 GPUs), b (4 GPUs); take a larger cluster" in str(raised.value)

@@ -28,14 +28,20 @@ FabricOption = Annotated[
         "--fabric", help="The cluster's network: a preset such as vclos-512 or YAML; default: by the cluster's name."
     ),
 ]
-CollectiveOption = Annotated[str, typer.Option("--collective", help="none, baseline, themis or best.")]
+CollectiveOption = Annotated[
+    str, typer.Option("--collective", help="Only none: see `headway collective` for schedules.")
+]
 CostOption = Annotated[str, typer.Option("--preemption-cost", help="none, a time such as 30s, or model.")]
 SlowdownOption = Annotated[str, typer.Option("--slowdown", help="none or model: spreading skewed models slows them.")]
 MinRuntimeOption = Annotated[str, typer.Option("--min-runtime", help="Time a job runs before it may be preempted.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything drawn at random.")]
+SEED_HELP = "Seed of samples, placements and networks; a synthetic trace has its own, ?seed=."
+MOST_SEED = 2**63 - 1  # what compiled code can hold
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help=SEED_HELP)]
 SkipOption = Annotated[
     bool, typer.Option("--skip-impossible", help="Leave out jobs larger than the cluster, and say how many.")
 ]
+COST_UNKNOWN = "a preemption costs 62 s"
+SPEED_UNKNOWN = "spreading does not slow them"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Folder for jobs.csv, journal.jsonl, summary.json and report.html.")
@@ -99,6 +105,7 @@ def simulate(
             keep_journal=out is not None,
             progress=progress.update,
         )
+    note_unknown_models(result, preemption_cost, slowdown)
     if out is not None:
         _write(result, out)
     if as_json:
@@ -111,6 +118,23 @@ def simulate(
         print(f"wrote {out}/jobs.csv, journal.jsonl, summary.json and report.html")
 
 
+def note_unknown_models(result: "Result", preemption_cost: str, slowdown: str) -> None:
+    """Say on stderr for how many jobs `model` knows nothing."""
+    effects = [
+        effect for given, effect in ((preemption_cost, COST_UNKNOWN), (slowdown, SPEED_UNKNOWN)) if given == "model"
+    ]
+    if not effects:
+        return
+    from headway.core.units import counted
+    from headway.sim.profiles import rows_of
+
+    models = result.run.workload.model
+    unknown = int((rows_of(models) == 0).sum())
+    if unknown:
+        have = f"{counted(unknown, 'job')} of {len(models):,} {'has' if unknown == 1 else 'have'}"
+        print(f"note: {have} no known model: {' and '.join(effects)}", file=sys.stderr)
+
+
 def _write(result: "Result", out: Path) -> None:
     from headway.sim.output import write_result
 
@@ -120,7 +144,9 @@ def _write(result: "Result", out: Path) -> None:
 def compare(
     trace: TraceArgument,
     cluster: ClusterOption,
-    policies: Annotated[str, typer.Option("--policies", help="Names with commas between, the first is the measure.")],
+    policies: Annotated[
+        str, typer.Option("--policies", help="Names with commas between, the first is the measure; or all.")
+    ],
     placement: PlacementOption = "consolidated",
     network: NetworkOption = "ideal",
     fabric: FabricOption = None,
@@ -128,7 +154,7 @@ def compare(
     preemption_cost: CostOption = "none",
     slowdown: SlowdownOption = "none",
     min_runtime: MinRuntimeOption = "0",
-    seed: SeedOption = 0,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=MOST_SEED, help=SEED_HELP)] = None,
     skip_impossible: SkipOption = False,
     start: FromOption = "0",
     end: ToOption = None,
@@ -136,7 +162,7 @@ def compare(
     time_scale: TimeScaleOption = 1.0,
     load: LoadOption = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Run seeds 0 to N-1, with confidence intervals.")
+        int | None, typer.Option("--seeds", min=1, help="Run seeds 0 to N-1 of everything, traces too, with intervals.")
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write the report to this HTML file.")] = None,
     png: Annotated[
@@ -177,6 +203,7 @@ def compare(
         )
         progress.say("drawing")
         _draw(results, report, png)
+    note_unknown_models(results[0], preemption_cost, slowdown)
     if as_json:
         print(json.dumps(_listed(results), indent=2))
         return
@@ -240,12 +267,16 @@ def _check_names(trace: str, cluster: str, policies: list[str], placement: str) 
 
 
 def split_policies(names: str) -> list[str]:
-    """`fifo,srtf` as a list."""
+    """`fifo,srtf` as a list; `all` is every built-in policy."""
     from headway.core.errors import BadInput
+    from headway.policies import TABLE
 
-    found = [name.strip() for name in names.split(",") if name.strip()]
+    found = list(TABLE) if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
     if not found:
         raise BadInput("--policies is empty: name at least one, such as fifo,tiresias-l")
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"--policies names {twice} twice")
     return found
 
 
@@ -260,8 +291,11 @@ def policies(as_json: JsonOption = False) -> None:
 
     if as_json:
 
-        def rows(table: dict[str, tuple[str, str, tuple[str, ...]]]) -> list[dict[str, Any]]:
-            return [{"name": name, "summary": what, "options": given} for name, (_, what, given) in table.items()]
+        def rows(table: dict[str, tuple[str, str, dict[str, str]]]) -> list[dict[str, Any]]:
+            return [
+                {"name": name, "summary": what, "options": list(given), "defaults": given}
+                for name, (_, what, given) in table.items()
+            ]
 
         listed = [row | {"oracle": row["name"] in ORACLES} for row in rows(POLICIES)]
         print(json.dumps({"policies": listed, "placements": rows(PLACEMENTS)}, indent=2))

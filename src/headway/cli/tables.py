@@ -8,6 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from headway.core.units import counted
+
 if TYPE_CHECKING:
     from headway.sim.results import Comparison, Result
 
@@ -88,7 +90,8 @@ def _table(first: dict[str, Any], *, against: bool) -> Table:
 def _print(table: Table, results: "Sequence[Result]") -> None:
     Console().print(table)
     if results[0].left_out:
-        print(f"{results[0].left_out} jobs can never run here (too large, or no slice of their size) and were left out")
+        left_out = counted(results[0].left_out, "job")
+        print(f"left out: {left_out} that can never run here (too large, or no slice of their size)")
 
 
 def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
@@ -108,11 +111,11 @@ def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
     return row
 
 
-def show_choices(kind: str, table: dict[str, tuple[str, str, tuple[str, ...]]]) -> None:
-    """Names, what they do, and their options."""
+def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -> None:
+    """Names, what they do, and their options with the defaults."""
     listed = Table(box=SIMPLE_HEAD)
-    for column in (kind, "what it does", "options"):
+    for column in (kind, "what it does", "options: default"):
         listed.add_column(column, no_wrap=column == kind)
     for name, (_, what, options) in table.items():
-        listed.add_row(name, what, ", ".join(options))
+        listed.add_row(name, what, "\n".join(f"{option}: {default}" for option, default in options.items()))
     Console().print(listed)

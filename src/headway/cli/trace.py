@@ -93,7 +93,7 @@ def convert(
     time_scale: TimeScaleOption = 1.0,
     load: LoadOption = None,
     cluster: ClusterOption = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of --sample.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of --sample.")] = 0,
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -10,13 +10,15 @@ NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 GBPS = {"Mbps": 1e-3, "Gbps": 1.0, "Tbps": 1e3}
+EXAMPLES = {"time": "5m or 1h"}
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare: float | None) -> float:
     """A number with one of `units`; without a unit it counts `bare` (None: a unit is required)."""
-    example = f"{what}: write a number and a unit, such as 5{next(iter(reversed(units)))}; units: {', '.join(units)}"
+    such = EXAMPLES.get(what) or f"5{next(iter(reversed(units)))}"
+    example = f"{what}: write a number and a unit, such as {such}; units: {', '.join(units)}"
     found = _QUANTITY.fullmatch(text)
     if not found:
         raise BadInput(f"{text!r} is not a {example}")
@@ -30,9 +32,12 @@ def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare:
     return value
 
 
-def seconds(text: str) -> float:
-    """`90`, `90s`, `15m`, `24h`, `7d` in seconds."""
-    return _parse(text, SECONDS, "time", 1.0)
+def seconds(text: str, option: str = "") -> float:
+    """`90`, `90s`, `15m`, `24h`, `7d` in seconds; `option` names where a mistake was made."""
+    try:
+        return _parse(text, SECONDS, "time", 1.0)
+    except BadInput as error:
+        raise BadInput(f"{option}: {error}" if option else str(error)) from None
 
 
 def nanoseconds(text: str) -> float:
@@ -51,3 +56,8 @@ def size_bytes(text: str) -> int:
 def gbps(text: str) -> float:
     """`800Gbps` in gigabits a second; the unit is required."""
     return _parse(text, GBPS, "bandwidth", None)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 job`, `2 jobs`, `1,200 GPUs`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -40,13 +40,14 @@ PROFILES: dict[str, Profile] = {
     "GoogleNet": Profile(5.7, (17.2, 15.8, 16.7), 26.7, 0.146, 1.07, 1.81, 0.137),
 }
 TABLE = (UNKNOWN, *PROFILES.values())
+_NO_MARKS = str.maketrans("", "", "-_ \t")
 ROW = {name.lower(): row for row, name in enumerate(PROFILES, 1)}
 
 
 def rows_of(models: NDArray[np.str_]) -> NDArray[np.int32]:
     """The row of each model in the table; 0: not known."""
     names, where = np.unique(models, return_inverse=True)
-    rows = [ROW.get(str(name).lower().replace("-", "").replace("_", ""), 0) for name in names]
+    rows = [ROW.get(str(name).lower().translate(_NO_MARKS), 0) for name in names]
     return np.array(rows, np.int32)[where]
 
 

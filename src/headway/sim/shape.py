@@ -43,7 +43,8 @@ def read_shape(
     load: float | None = None,
 ) -> Shape:
     """The shape for what a person wrote: times such as 12h or 7d."""
-    return Shape(seconds(start), math.inf if end is None else seconds(end), sample, time_scale, load)
+    until = math.inf if end is None else seconds(end, "--to")
+    return Shape(seconds(start, "--from"), until, sample, time_scale, load)
 
 
 def sample_count(text: str, jobs: int) -> int:
