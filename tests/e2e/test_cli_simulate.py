@@ -285,7 +285,7 @@ def test_jobs_of_unknown_models_are_counted_on_stderr(run, tmp_path):
     words = (tmp_path / "jobs.csv", *ON, "--policy", "fifo", "--json")
     code, _, err = run("simulate", *words, "--slowdown", "model", "--preemption-cost", "model")
     assert code == 0
-    assert err == ("note: 2 jobs of 4 have no known model: a preemption costs 62 s and spreading does not slow them\n")
+    assert err == ("note: 2 of 4 jobs have no known model: a preemption costs 62 s and spreading does not slow them\n")
     assert run("simulate", *words)[2] == ""
 
 

@@ -1,6 +1,7 @@
 """`headway.simulate` and `headway.compare` as a notebook uses them."""
 
 import importlib.util
+import subprocess
 import sys
 
 import numpy as np
@@ -48,9 +49,14 @@ def test_data_frames(result, library, call):
     assert float(frame["jct_s"].mean()) == pytest.approx(result.summary["jct_s"]["mean"])
 
 
-def test_tables_load_nothing_until_asked(result):
-    assert "pandas" not in sys.modules
-    assert "polars" not in sys.modules
+def test_tables_load_nothing_until_asked():
+    """In a process of its own: other tests of this one may have loaded them."""
+    script = (
+        f"import sys, headway\nheadway.simulate({TRACE!r}, '15x4', 'fifo').jobs['jct_s']\n"
+        "print({'pandas', 'polars'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_results_show_themselves_in_notebooks(result):
@@ -205,3 +211,14 @@ def test_every_job_too_large_lists_them_and_the_fix(tmp_path):
     with pytest.raises(BadInput) as raised:
         headway.simulate(tmp_path / "jobs.csv", "1x1", "fifo")
     assert "every job is larger than 1x1 (1 GPU): a (2 GPUs), b (4 GPUs); take a larger cluster" in str(raised.value)
+
+
+def test_a_key_that_turns_nan_later_is_named():
+    """The check before the run sees one job only."""
+
+    class Sometimes:
+        def key(self, job, now, options):
+            return float("nan") if job.gpus > 2 else 1.0, 0
+
+    with pytest.raises(HeadwayError, match="does the policy's key return NaN"):
+        headway.simulate(TRACE, "4x8", Sometimes())

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.job_tables import REASONS, STYLES, bar, moment, nodes_text, progress, short, span, times
+from headway.core.units import counted
 
 if TYPE_CHECKING:
     from headway.live.records import JobView
@@ -59,7 +60,7 @@ def explanation(answer: dict[str, Any]) -> RenderableType:
         count = int(numbers.get("jobs_ahead", len(answer["ahead"])))
         more = count - len(answer["ahead"])
         named = ", ".join(map(str, answer["ahead"])) + (f" and {more:,} more" if more > 0 else "")
-        parts += [Text("\nahead of it", style="bold"), Text(f"  {count:,} jobs: {named}")]
+        parts += [Text("\nahead of it", style="bold"), Text(f"  {counted(count, 'job')}: {named}")]
     if answer["would_change"]:
         parts.append(Text("\nwhat would change it", style="bold"))
         parts += [Text(f"  - {short(line, 200)}") for line in answer["would_change"]]
@@ -97,7 +98,7 @@ def _receipt(wait_us: int, receipt_us: dict[str, int]) -> list[RenderableType]:
 
 def dry_run_lines(answer: dict[str, Any]) -> list[str]:
     """Where and when a job would start."""
-    lines = [f"{answer['gpus']} GPUs: {short(answer['message'], 500)}"]
+    lines = [f"{counted(answer['gpus'], 'GPU')}: {short(answer['message'], 500)}"]
     if answer.get("preempts"):
         lines.append(
             f"it would take GPUs from jobs {', '.join(map(str, answer['preempts']))}, which save their state and go on later"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, ServerOption, connect, print_json
+from headway.core.units import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +42,7 @@ def replay(
     from headway.core.units import seconds
 
     names = [name for given in policy for name in given.split(",") if name]
-    found = run_replay(connect(server, data), names, None if last is None else seconds(last), placement)
+    found = run_replay(connect(server, data), names, None if last is None else seconds(last, "--last"), placement)
     if as_json:
         print_json(asdict(found))
         return
@@ -82,7 +83,7 @@ def replay_table(found: "Replay") -> "Table":
 
     users = sorted(found.measured.users)
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    table.title = f"completion time of {found.averaged:,} jobs"
+    table.title = f"completion time of {counted(found.averaged, 'job')}"
     for name in ("", "mean", "median", "p95", "all done", "preemptions"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
     shown = users if len(users) > 1 else []

@@ -34,14 +34,12 @@ CollectiveOption = Annotated[
 CostOption = Annotated[str, typer.Option("--preemption-cost", help="none, a time such as 30s, or model.")]
 SlowdownOption = Annotated[str, typer.Option("--slowdown", help="none or model: spreading skewed models slows them.")]
 MinRuntimeOption = Annotated[str, typer.Option("--min-runtime", help="Time a job runs before it may be preempted.")]
-SEED_HELP = "Seed of samples, placements and networks; a synthetic trace has its own, ?seed=."
+SEED_HELP = "Seed of samples, placements, networks and loss curves; a synthetic trace has its own, ?seed=."
 MOST_SEED = 2**63 - 1  # what compiled code can hold
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help=SEED_HELP)]
 SkipOption = Annotated[
     bool, typer.Option("--skip-impossible", help="Leave out jobs larger than the cluster, and say how many.")
 ]
-COST_UNKNOWN = "a preemption costs 62 s"
-SPEED_UNKNOWN = "spreading does not slow them"
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Folder for jobs.csv, journal.jsonl, summary.json and report.html.")
@@ -120,19 +118,18 @@ def simulate(
 
 def note_unknown_models(result: "Result", preemption_cost: str, slowdown: str) -> None:
     """Say on stderr for how many jobs `model` knows nothing."""
-    effects = [
-        effect for given, effect in ((preemption_cost, COST_UNKNOWN), (slowdown, SPEED_UNKNOWN)) if given == "model"
-    ]
-    if not effects:
+    if "model" not in (preemption_cost, slowdown):
         return
     from headway.core.units import counted
-    from headway.sim.profiles import rows_of
+    from headway.sim.profiles import UNKNOWN_COST_S, rows_of
 
+    cost = [f"a preemption costs {UNKNOWN_COST_S:g} s"] if preemption_cost == "model" else []
+    speed = ["spreading does not slow them"] if slowdown == "model" else []
     models = result.run.workload.model
     unknown = int((rows_of(models) == 0).sum())
     if unknown:
-        have = f"{counted(unknown, 'job')} of {len(models):,} {'has' if unknown == 1 else 'have'}"
-        print(f"note: {have} no known model: {' and '.join(effects)}", file=sys.stderr)
+        have = f"{unknown:,} of {counted(len(models), 'job')} {'has' if unknown == 1 else 'have'}"
+        print(f"note: {have} no known model: {' and '.join(cost + speed)}", file=sys.stderr)
 
 
 def _write(result: "Result", out: Path) -> None:
@@ -162,7 +159,8 @@ def compare(
     time_scale: TimeScaleOption = 1.0,
     load: LoadOption = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Run seeds 0 to N-1 of everything, traces too, with intervals.")
+        int | None,
+        typer.Option("--seeds", min=1, help="Run seeds 0 to N-1, synthetic traces too, with confidence intervals."),
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write the report to this HTML file.")] = None,
     png: Annotated[

@@ -198,7 +198,7 @@ def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bo
 
     from headway.core.units import seconds
 
-    until = None if timeout is None else time.monotonic() + seconds(timeout)
+    until = None if timeout is None else time.monotonic() + seconds(timeout, "--timeout")
     if not as_json:
         _tell(numbers, as_json)
     ended: list[JobView] = []

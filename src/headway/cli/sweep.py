@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from headway.cli.progress import following, kernels_ready
 from headway.core.errors import BadInput, HeadwayError, unknown
+from headway.core.units import counted
 
 
 class RunByDefault(TyperGroup):
@@ -93,7 +94,7 @@ def run(
         print(f"{facts['finished']:,} of {len(cells):,} cells in {folder}/results.csv")
     if failures:
         first = failures[0]
-        raise HeadwayError(f"{len(failures)} cells failed, the first is {first.cell.label}: {first.reason}")
+        raise HeadwayError(f"{counted(len(failures), 'cell')} failed, the first is {first.cell.label}: {first.reason}")
 
 
 def _settings(given: list[str] | None) -> dict[str, Any]:

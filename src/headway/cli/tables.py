@@ -72,7 +72,7 @@ def _title(summary: dict[str, Any], seeds: int) -> str:
 
     trace = without_seed(summary["trace"]) if seeds > 1 else summary["trace"]
     over = f", {seeds} seeds" if seeds > 1 else ""
-    return f"{trace}: {summary['jobs']:,} jobs on {summary['cluster']}, {summary['placement']} placement{over}"
+    return f"{trace}: {counted(summary['jobs'], 'job')} on {summary['cluster']}, {summary['placement']} placement{over}"
 
 
 def _table(first: dict[str, Any], *, against: bool) -> Table:

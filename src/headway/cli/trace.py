@@ -10,6 +10,7 @@ import typer
 
 from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
 from headway.core.errors import BadInput
+from headway.core.units import counted
 
 if TYPE_CHECKING:
     from headway.sim.workload import Workload
@@ -128,7 +129,7 @@ def _write(jobs: "Workload", out: Path, *, as_json: bool) -> None:
         _print_json({**facts, "skipped": jobs.skipped, "caveats": list(jobs.caveats)})
         return
     left_out = ", ".join(f"{count:,} with {reason}" for reason, count in jobs.skipped.items())
-    typer.echo(f"{out}: {len(jobs):,} jobs" + (f" (left out: {left_out})" if left_out else ""))
+    typer.echo(f"{out}: {counted(len(jobs), 'job')}" + (f" (left out: {left_out})" if left_out else ""))
 
 
 def _plot(jobs: "Workload", cluster_gpus: int | None, path: Path) -> None:
