@@ -32,7 +32,7 @@ def refusal(path: object, **options: bool) -> str:
         ("a,0,-1,10\n", "line 2, column 'gpus': -1 is negative"),
         ("a,0,1,-0.5\n", "line 2, column 'duration_s': -0.5 is negative"),
         ("a,0,1.5,10\n", "line 2, column 'gpus': 1.5 is not a whole number of GPUs"),
-        ("a,0,9999999999,10\n", "line 2, column 'gpus': 9999999999 is not a whole number of GPUs"),
+        ("a,0,9999999999,10\n", "line 2, column 'gpus': 9999999999 is more than 10,000,000 GPUs"),
         ("a,0,1,10\nb,5,2\n", "line 3: 3 values for 4 columns"),
         ("a,0,1,10\nb,5,2,20,7\n", "line 3: 5 values for 4 columns"),
         ("a,0,1,10\nb,5,2,20\na,6,1,1\n", "job 'a' is there twice: line 2 and line 4"),
@@ -162,9 +162,9 @@ def test_rows_that_cannot_run_are_counted_or_refused(tmp_path) -> None:
     jobs = load(str(path))
     assert jobs.job_id.tolist() == ["a"]
     assert jobs.skipped == {"no submit time": 1, "no GPUs": 2, "no duration": 2}
-    assert "line 7: job f has no submit time" in refusal(path, strict=True)
+    assert "line 7, column 'submit_s': job f has no submit time" in refusal(path, strict=True)
     path.write_text(HEADER + "a,0,1,10\nb,1,0,10\n")
-    assert "line 3: job b has no GPUs" in refusal(path, strict=True)
+    assert "line 3, column 'gpus': job b has no GPUs" in refusal(path, strict=True)
     path.write_text(GOOD)
     assert len(load(str(path), strict=True)) == 2
 

@@ -42,6 +42,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         table.where,
+        ("submit_time", "gpu_num", "duration"),
         columns["job_id"],
         columns["submit_time"],
         columns["gpu_num"],

@@ -107,11 +107,11 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     wanted = (kind.job_id, kind.user, kind.queue, kind.model, kind.part)
     columns = table.read(numbers, texts=[name for name in wanted if name in table.header])
     table.refuse_negative(columns, "submit_s", size, "duration_s")
-    table.refuse_fractions(columns, size)
     parts = columns.get(kind.part)
     rows = Rows(
         source.name,
         table.where,
+        ("submit_s", size, "duration_s"),
         _ids(columns, kind, len(columns[size])),
         columns["submit_s"],
         columns[size],

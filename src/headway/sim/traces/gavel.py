@@ -78,13 +78,14 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     texts = ("vc", "idx", "model", "batch_size") if compact else ("job_type",)
     columns = table.read((arrival, gpus, "total_steps"), texts=texts)
     table.refuse_negative(columns, arrival, gpus, "total_steps")
-    table.refuse_fractions(columns, gpus)
+    table.refuse_wrong_gpus(columns, gpus)
     kinds = _job_types(columns["model"], columns["batch_size"]) if compact else columns["job_type"].tolist()
     rates = _rates(source, options, table, kinds, columns[gpus], philly=compact or fields == 7)
     several = compact and "vc" not in options
     rows = Rows(
         source.name,
         table.where,
+        (arrival, gpus, "total_steps"),
         np.char.add(np.char.add(columns["vc"], "-"), columns["idx"])
         if compact
         else np.arange(len(rates)).astype(np.str_),

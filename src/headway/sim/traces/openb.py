@@ -29,6 +29,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         table.where,
+        ("creation_time", "num_gpu", "deletion_time"),
         columns["name"],
         columns["creation_time"],
         columns["num_gpu"],

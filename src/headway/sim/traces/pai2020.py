@@ -45,6 +45,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     table = Table(source, COLUMNS if _headless(header, COLUMNS) else None)
     columns = table.read(("inst_num", "start_time", "end_time", "plan_gpu"), texts=("job_name",))
     table.refuse_negative(columns, "inst_num", "plan_gpu")
+    table.refuse_wrong_gpus(columns, "inst_num")
     share = np.nan_to_num(columns["plan_gpu"]) / 100
     gpus = np.nan_to_num(columns["inst_num"]) * np.ceil(share)
     names, job = _numbered(columns["job_name"])
@@ -56,6 +57,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         lambda row: table.where(int(first_row[row])),
+        ("start_time", "inst_num", "end_time"),
         names,
         submit_s,
         np.bincount(job, gpus, len(names)).astype(np.float64),

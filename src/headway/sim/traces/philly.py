@@ -39,6 +39,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         lambda row: f"line {_line(source, ids[row])}",
+        ("submitted_time", "attempts", "attempts"),
         np.array(ids, np.str_),
         np.array(submit_s),
         np.array(gpus, np.float64),
@@ -46,6 +47,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
         user=np.array([str(job["user"]) for job in jobs]),
         queue=np.array([str(job["vc"]) for job in jobs]),
         caveats=(f"{retried:,} jobs were retried: their duration is the sum of their attempts, without the gaps",),
+        column="key",
     )
     return finished(rows, strict=strict, from_zero=True)
 

@@ -42,6 +42,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         table.where,
+        ("submit", "allocated", "run"),
         columns["job"],
         np.where(columns["submit"] < 0, np.nan, columns["submit"]),
         np.where(allocated > 0, allocated, columns["requested"]),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.errors import BadInput
+from headway.sim.traces.limits import plain, wrong_gpus
 from headway.sim.traces.source import Source
 
 # Small blocks stay in the processor's cache: 4,096 rows are read 1.4 times as fast as 65,536.
@@ -19,13 +20,6 @@ BLOCK_ROWS = 4096
 COMMENT = ";"
 # Ways to write "no value" in the published traces.
 ABSENT = frozenset({"", "None", "none", "null", "NULL", "nan", "NaN", "NaT"})
-# GPUs of a job are 32-bit numbers in the job table.
-MOST_GPUS = 2**31 - 1
-
-
-def _plain(value: float) -> float | int:
-    """A number as a person would write it: -1, not -1.0."""
-    return int(value) if value % 1 == 0 else float(value)
 
 
 class Table:
@@ -77,21 +71,25 @@ class Table:
 
     def bad(self, row: int, column: str, value: object, wanted: str) -> BadInput:
         """The error for one value of one row."""
-        return BadInput(f"{self.source.name}, line {self.line(row)}, column {column!r}: {value!r} {wanted}")
+        return BadInput(f"{self.place(row, column)}: {value!r} {wanted}")
+
+    def place(self, row: int, column: str) -> str:
+        """File, line and column in messages."""
+        return f"{self.source.name}, line {self.line(row)}, column {column!r}"
 
     def refuse_negative(self, columns: Mapping[str, NDArray[Any]], *names: str) -> None:
         """Refuse a value below zero in one of these columns."""
         for name in names:
             if (columns[name] < 0).any():
                 row = int(np.argmax(columns[name] < 0))
-                raise self.bad(row, name, _plain(columns[name][row]), "is negative: it must be 0 or more")
+                raise self.bad(row, name, plain(columns[name][row]), "is negative: it must be 0 or more")
 
-    def refuse_fractions(self, columns: Mapping[str, NDArray[Any]], name: str) -> None:
-        """Refuse a part of a GPU, or more GPUs than a job can have."""
-        values = np.nan_to_num(columns[name])
-        wrong = np.flatnonzero((values % 1 != 0) | (values > MOST_GPUS))
-        if len(wrong):
-            raise self.bad(int(wrong[0]), name, _plain(values[wrong[0]]), "is not a whole number of GPUs")
+    def refuse_wrong_gpus(self, columns: Mapping[str, NDArray[Any]], name: str) -> None:
+        """Refuse a part of a GPU, or more GPUs than there are, where a reader reckons with them before the rows are checked."""
+        found = wrong_gpus(columns[name])
+        if found is not None:
+            row, words = found
+            raise BadInput(f"{self.place(row, name)}: {words}")
 
     def read(
         self, numbers: Iterable[str] = (), times: Iterable[str] = (), texts: Iterable[str] = ()

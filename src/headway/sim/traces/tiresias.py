@@ -22,10 +22,10 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     table = Table(source)
     columns = table.read(("num_gpu", "submit_time", "duration"), texts=("job_id", "model_name"))
     table.refuse_negative(columns, "num_gpu", "submit_time", "duration")
-    table.refuse_fractions(columns, "num_gpu")
     rows = Rows(
         source.name,
         table.where,
+        ("submit_time", "num_gpu", "duration"),
         columns["job_id"],
         columns["submit_time"],
         columns["num_gpu"],
