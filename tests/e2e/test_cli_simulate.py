@@ -153,10 +153,28 @@ def test_jobs_larger_than_the_cluster_are_refused_by_name_or_counted(run, good):
         assert words in err
     assert err.count("\n") == 1
     code, out, _ = run("simulate", good, "--cluster", "3x1", "--skip-impossible", "--json")
-    assert (code, json.loads(out)["jobs"]) == (0, 23)
+    assert (code, json.loads(out)["jobs"], json.loads(out)["left_out"]) == (0, 23, 7)
     code, out, err = run("simulate", good, "--cluster", "3x1", "--skip-impossible")
     assert code == 0
     assert "7" in "".join(line for line in (out + err).splitlines() if "larger" in line or "left out" in line)
+
+
+def test_rows_that_the_reader_left_out_are_told_everywhere_or_refused(run, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(GOOD + "x,1,0,10,u,m\ny,2,1,0,u,m\nz,3,1,,u,m\n")
+    words = "3 rows left out: 1 no GPUs, 2 no duration"
+    for command in (("simulate", path, "--policy", "fifo"), ("compare", path, "--policies", "fifo,srtf")):
+        code, out, err = run(*command, "--cluster", "2x4")
+        assert (code, words in err, words in out) == (0, True, False)
+        code, out, err = run(*command, "--cluster", "2x4", "--json")
+        found = json.loads(out) if command[0] == "simulate" else json.loads(out)[1]
+        assert (found["skipped"], found["left_out"], err) == ({"no GPUs": 1, "no duration": 2}, 0, "")
+        code, out, err = run(*command, "--cluster", "2x4", "--strict")
+        assert (code, out) == (1, "")
+        assert "t.csv, line 32, column 'gpus': job x has no GPUs" in err
+    report = tmp_path / "report.html"
+    assert run("compare", path, "--cluster", "2x4", "--policies", "fifo", "--report", report)[0] == 0
+    assert words in report.read_text()
 
 
 # ---- compare and policies

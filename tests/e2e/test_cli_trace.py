@@ -109,7 +109,7 @@ def test_convert_counts_what_it_leaves_out(run, tmp_path) -> None:
     assert "50 jobs (left out: 1 with no GPUs)" in out
     code, _, err = run("trace", "convert", path, "--out", tmp_path / "p.csv", "--strict")
     assert code == 1
-    assert "line 52: job cpu has no GPUs" in err
+    assert "line 52, column 'gpus': job cpu has no GPUs" in err
     assert not (tmp_path / "p.csv").exists()
 
 

@@ -40,6 +40,9 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help=SE
 SkipOption = Annotated[
     bool, typer.Option("--skip-impossible", help="Leave out jobs larger than the cluster, and say how many.")
 ]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="Refuse a trace with rows that are otherwise left out and counted.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Folder for jobs.csv, journal.jsonl, summary.json and report.html.")
@@ -67,6 +70,7 @@ def simulate(
     min_runtime: MinRuntimeOption = "0",
     seed: SeedOption = 0,
     skip_impossible: SkipOption = False,
+    strict: StrictOption = False,
     start: FromOption = "0",
     end: ToOption = None,
     sample: SampleOption = None,
@@ -99,6 +103,7 @@ def simulate(
             min_runtime=min_runtime,
             seed=seed,
             skip_impossible=skip_impossible,
+            strict=strict,
             shape=read_shape(start, end, sample, time_scale, load),
             keep_journal=out is not None,
             progress=progress.update,
@@ -153,6 +158,7 @@ def compare(
     min_runtime: MinRuntimeOption = "0",
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=MOST_SEED, help=SEED_HELP)] = None,
     skip_impossible: SkipOption = False,
+    strict: StrictOption = False,
     start: FromOption = "0",
     end: ToOption = None,
     sample: SampleOption = None,
@@ -195,6 +201,7 @@ def compare(
             seed=seed,
             seeds=seeds,
             skip_impossible=skip_impossible,
+            strict=strict,
             shape=read_shape(start, end, sample, time_scale, load),
             keep_journal=report is not None or png is not None,
             progress=progress,

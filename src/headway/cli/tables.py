@@ -1,6 +1,7 @@
 """Tables of runs, policies and placements for a terminal."""
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,9 @@ def _table(first: dict[str, Any], *, against: bool) -> Table:
 
 def _print(table: Table, results: "Sequence[Result]") -> None:
     Console().print(table)
+    if results[0].skipped:
+        sys.stdout.flush()
+        print(results[0].skipped, file=sys.stderr)
     if results[0].left_out:
         left_out = counted(results[0].left_out, "job")
         print(f"left out: {left_out} that can never run here (too large, or no slice of their size)")

@@ -91,6 +91,7 @@ def simulate(
     min_runtime: str | float = 0,
     seed: int = 0,
     skip_impossible: bool = False,
+    strict: bool = False,
     shape: Shape | None = None,
     keep_journal: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -103,7 +104,7 @@ def simulate(
     found_cluster = cluster if isinstance(cluster, Cluster) else find_cluster(_text("cluster", cluster))
     fabric = fabric if fabric is None or isinstance(fabric, Fabric) else _text("fabric", fabric)
     setting = replace(setting, network=find_network(network, fabric, found_cluster, found_placement))
-    whole = trace if isinstance(trace, Workload) else load(_text("trace", trace))
+    whole = trace if isinstance(trace, Workload) else load(_text("trace", trace), strict=strict)
     shaped = shape.apply(whole, found_cluster, seed) if shape else whole
     workload, left_out = fitting(shaped, found_cluster, skip_impossible)
     workload, never = only_isolable(workload, setting.network, found_placement, skip_impossible)
@@ -116,7 +117,8 @@ def simulate(
         keep_journal=keep_journal,
         progress=progress,
     )
-    return Result(run, metrics.summary(run, network, collective), left_out + never)
+    told = {"left_out": left_out + never, "skipped": dict(workload.skipped)}
+    return Result(run, metrics.summary(run, network, collective) | told, left_out + never)
 
 
 class Watcher(Protocol):
@@ -150,7 +152,8 @@ def compare(
     found = [find_policy(policy) for policy in policies]  # all names are checked before the first run
     by_seed: list[list[Result]] = []
     for number in range(seeds) if seeds is not None else (seed or 0,):
-        workload = name if isinstance(name, Workload) else load(name if seeds is None else with_seed(name, number))
+        named = name if seeds is None or isinstance(name, Workload) else with_seed(name, number)
+        workload = load(named, strict=bool(options.get("strict"))) if isinstance(named, str) else named
         keep = keep_journal and not by_seed
         results = []
         for policy in found:

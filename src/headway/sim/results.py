@@ -20,6 +20,14 @@ class Result:
     left_out: int = 0  # jobs larger than the cluster, left out because the caller said so
 
     @property
+    def skipped(self) -> str:
+        """The rows of the trace that its reader left out, in words: "" where there are none."""
+        reasons = self.run.workload.skipped
+        rows = sum(reasons.values())
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+        return f"{rows:,} {'row' if rows == 1 else 'rows'} left out: {listed}" if rows else ""
+
+    @property
     def jobs(self) -> Table:
         """The jobs, column by column, as in `jobs.csv`."""
         return Table(metrics.job_columns(self.run))

@@ -41,7 +41,7 @@ def study(groups: Sequence[Sequence["Result"]], notes: tuple[str, ...] = ()) -> 
         by,
         tuple(policy_view(results) for results in groups),
         run.workload.job_id,
-        (*left_out, *run.workload.caveats, *notes),
+        (*left_out, *((f"of the trace {first.skipped}",) if first.skipped else ()), *run.workload.caveats, *notes),
     )
 
 
