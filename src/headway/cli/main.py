@@ -1,5 +1,7 @@
 """The `headway` command. Heavy imports live inside the commands, so that `headway --help` stays quick."""
 
+import contextlib
+import os
 import sys
 
 import typer
@@ -25,7 +27,10 @@ for group in (serve, submit, cluster, control, replay, demo):
 def main() -> None:
     """Run the command line: bad input is one line on stderr and exit 1, never a traceback."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk shows here, while it can still be told
     except HeadwayError as error:
         print(f"headway: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -34,3 +39,14 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(141) from None
+    except OSError as error:
+        what = f"{error.filename}" if error.filename else "cannot write the output"
+        print(f"headway: {what}: {error.strerror or error}", file=sys.stderr)
+        _drop_output()
+        raise SystemExit(1) from None
+
+
+def _drop_output() -> None:
+    """Send what is still to be printed nowhere: Python tries once more at its end, and would say that it failed."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

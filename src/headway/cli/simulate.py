@@ -85,6 +85,10 @@ def simulate(
     """
     reach_own_modules()
     _check_names(trace, cluster, [policy], placement)
+    if out is not None:
+        from headway.sim.output import check_folder
+
+        check_folder(out)
     with following(f"simulating {policy}", quiet=as_json) as progress:
         kernels_ready(progress)
         from headway.sim.api import simulate as run
@@ -223,10 +227,14 @@ def compare(
 def _check_targets(report: Path | None, png: Path | None) -> None:
     """Say what cannot be written before the runs, not after them."""
     from headway.core.errors import BadInput
+    from headway.files import writable
 
     if report is not None and report.is_dir():
         raise BadInput(f"--report {report} is a folder: give the path of a file to write, such as {report}/report.html")
+    if report is not None:
+        writable(report)
     if png is not None:
+        writable(png if png.suffix == ".png" else png / "figure.png")
         from headway.report.png import browser
 
         browser()

@@ -8,16 +8,26 @@ from typing import Any
 
 from headway.core.errors import BadInput
 from headway.core.events import NAMES, PACK, START
-from headway.files import write_atomically, writing
+from headway.files import writable, write_atomically, writing
 from headway.sim.api import Result
 from headway.sim.metrics import JOB_COLUMNS
 from headway.sim.run import Run
 
 
-def write_result(result: Result, folder: Path) -> None:
-    """Write the files of a run into a folder."""
+FILES = ("jobs.csv", "journal.jsonl", "summary.json", "report.html")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that the files of a run cannot be written into; nothing is created."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file: give a folder to write to")
+    for name in FILES:
+        writable(folder / name)
+
+
+def write_result(result: Result, folder: Path) -> None:
+    """Write the files of a run into a folder."""
+    check_folder(folder)
     with writing(folder / "jobs.csv") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(JOB_COLUMNS)
