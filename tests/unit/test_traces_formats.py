@@ -40,6 +40,34 @@ def test_quotes_spaces_and_windows_lines(tmp_path) -> None:
     assert jobs.duration_s.tolist() == [2.5]
 
 
+def test_blanks_around_values_and_blank_lines_are_nothing(tmp_path) -> None:
+    text = "\n  \njob_id, submit_s, gpus, duration_s, user\na, 0, 1, 2.5, ann \n   \nb, 1, 2, 3, \"x, y\"\n  \n"
+    jobs = load(written(tmp_path, "t.csv", text))
+    assert jobs.job_id.tolist() == ["a", "b"]
+    assert jobs.user.tolist() == ["ann", "x, y"]
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path) -> None:
+    with pytest.raises(BadInput, match="column 'gpus': it is there twice"):
+        load(written(tmp_path, "t.csv", "submit_s,gpus,duration_s,gpus\n0,1,5,2\n"))
+
+
+def test_standard_workload_format_between_tabs(tmp_path) -> None:
+    line = "\t".join("1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1".split())
+    assert load(written(tmp_path, "t.swf", f"; c\n{line}\n")).gpus.tolist() == [8]
+
+
+def test_offsets_of_time_zones_are_applied(tmp_path) -> None:
+    row = "{},u,1,Eval,COMPLETED,{},,,60,1\n"
+    head = "job_id,user,gpu_num,type,state,submit_time,start_time,end_time,duration,gpu_time\n"
+    times = ("2023-05-17 11:00:00+00:00", "2023-05-17 19:03:00+08:00", "2023-05-17 06:04:00-0500", "2023-05-17 11:05:00Z")
+    text = head + "".join(row.format(i, time) for i, time in enumerate(times))
+    assert load(written(tmp_path, "t.csv", text)).submit_s.tolist() == [0, 180, 240, 300]
+    # The same one value at a time, since one of them is absent in words.
+    text += row.format(9, "None")
+    assert load(written(tmp_path, "t.csv", text)).submit_s.tolist() == [0, 180, 240, 300]
+
+
 def test_ties_keep_the_order_of_the_file(tmp_path) -> None:
     rows = "".join(f"j{i},{i % 3},1,1\n" for i in range(9))
     jobs = load(written(tmp_path, "t.csv", "job_id,submit_s,gpus,duration_s\n" + rows))

@@ -1,22 +1,21 @@
 """The original Philly `cluster_job_log` (Jeon et al., ATC'19): a JSON list of jobs with their scheduling attempts."""
 
-import datetime
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headway.core.errors import BadInput
 from headway.sim.traces.rows import Rows, finished
 from headway.sim.traces.source import Source
-from headway.sim.traces.table import ABSENT
+from headway.sim.traces.times import ABSENT, time_s
 from headway.sim.workload import Workload
 
 NAME = "Philly cluster_job_log"
 COLUMNS: tuple[str, ...] = ()
 OPTIONS: tuple[str, ...] = ()
-EPOCH = datetime.datetime(1970, 1, 1)
 KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
 
@@ -31,14 +30,15 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     ids, submit_s, gpus, duration_s = [], [], [], []
     for index, job in enumerate(jobs):
         _check_keys(source, job, index)
+        place = Place(source, job, index)
         ids.append(str(job["jobid"]))
-        submit_s.append(_seconds(source, job, "submitted_time", job["submitted_time"]))
-        gpus.append(max((_held(source, job, attempt) for attempt in job["attempts"]), default=0))
-        duration_s.append(sum(_ran_s(source, job, attempt) for attempt in job["attempts"]))
+        submit_s.append(_seconds(place, "submitted_time", job["submitted_time"]))
+        gpus.append(max((_held(place, attempt) for attempt in job["attempts"]), default=0))
+        duration_s.append(sum(_ran_s(place, attempt) for attempt in job["attempts"]))
     retried = sum(len(job["attempts"]) > 1 for job in jobs)
     rows = Rows(
         source.name,
-        lambda row: f"line {_line(source, ids[row])}",
+        lambda row: f"line {_line(source, jobs[row], row)}",
         ("submitted_time", "attempts", "attempts"),
         np.array(ids, np.str_),
         np.array(submit_s),
@@ -66,45 +66,70 @@ def _parsed(source: Source) -> list[dict[str, Any]]:
     return jobs
 
 
+class Place(NamedTuple):
+    """A job of the log, for messages."""
+
+    source: Source
+    job: dict[str, Any]
+    index: int
+
+    def bad(self, key: str, value: object, wanted: str) -> BadInput:
+        """The error for one value of the job."""
+        line = _line(*self)
+        return BadInput(f"{self.source.name}, line {line}, key {key!r} of job {self.job['jobid']}: {value!r} {wanted}")
+
+
 def _check_keys(source: Source, job: dict[str, Any], index: int) -> None:
     missing = [key for key in KEYS if key not in job]
     if missing:
-        raise BadInput(f"{source.name}: job {index + 1} has no key {missing[0]!r}; its keys are {', '.join(job)}")
+        line = _line(source, job, index)
+        raise BadInput(
+            f"{source.name}, line {line}: job {index + 1} has no key {missing[0]!r}; its keys are {', '.join(job)}"
+        )
     if not isinstance(job["attempts"], list) or not all(isinstance(attempt, dict) for attempt in job["attempts"]):
-        raise _bad(source, job, "attempts", job["attempts"], "is not a list of attempts")
+        raise Place(source, job, index).bad("attempts", job["attempts"], "is not a list of attempts")
 
 
-def _line(source: Source, job_id: str) -> int:
-    """The line where a job's id stands; only errors ask."""
-    return source.text.count("\n", 0, max(0, source.text.find(f'"{job_id}"'))) + 1
+def _line(source: Source, job: dict[str, Any], index: int) -> int:
+    """The line of a job's id, or where the job begins if it has none; only errors ask, so the text is read again."""
+    decoder, at = json.JSONDecoder(), source.text.index("[") + 1
+    for _ in range(index):
+        at = decoder.raw_decode(source.text, _next_value(source.text, at))[1]
+    begin = _next_value(source.text, at)
+    end = decoder.raw_decode(source.text, begin)[1]
+    found = re.compile(r'"jobid"\s*:').search(source.text, begin, end)
+    return source.text.count("\n", 0, found.start() if found else begin) + 1
 
 
-def _bad(source: Source, job: dict[str, Any], key: str, value: object, wanted: str) -> BadInput:
-    line = _line(source, str(job["jobid"]))
-    return BadInput(f"{source.name}, line {line}, key {key!r} of job {job['jobid']}: {value!r} {wanted}")
+def _next_value(text: str, at: int) -> int:
+    """Where the next value of a list begins: behind blanks and the comma."""
+    while text[at] in " \t\r\n,":
+        at += 1
+    return at
 
 
-def _seconds(source: Source, job: dict[str, Any], key: str, value: object) -> float:
+def _seconds(place: Place, key: str, value: object) -> float:
     """A time of the log in seconds; NaN where the log has none."""
-    if value is None or value in ABSENT:
+    if value is None or (isinstance(value, str) and value.strip() in ABSENT):
         return float("nan")
     try:
-        stamp = datetime.datetime.fromisoformat(str(value)[:19])
+        return time_s(str(value).strip())
     except ValueError:
-        raise _bad(source, job, key, value, "is not a time such as 2017-10-07 01:04:03") from None
-    return (stamp - EPOCH).total_seconds()
+        raise place.bad(key, value, "is not a time such as 2017-10-07 01:04:03") from None
 
 
-def _held(source: Source, job: dict[str, Any], attempt: dict[str, Any]) -> int:
+def _held(place: Place, attempt: dict[str, Any]) -> int:
     """GPUs that an attempt held over all its servers."""
-    try:
-        return sum(len(server["gpus"]) for server in attempt.get("detail") or ())
-    except (TypeError, KeyError):
-        raise _bad(source, job, "detail", attempt["detail"], "is not a list of servers with their gpus") from None
+    servers = attempt.get("detail") or []
+    if not isinstance(servers, list) or not all(
+        isinstance(server, dict) and isinstance(server.get("gpus"), list) for server in servers
+    ):
+        raise place.bad("detail", servers, "is not a list of servers with their lists of gpus")
+    return sum(len(server["gpus"]) for server in servers)
 
 
-def _ran_s(source: Source, job: dict[str, Any], attempt: dict[str, Any]) -> float:
+def _ran_s(place: Place, attempt: dict[str, Any]) -> float:
     """Run time of an attempt: 0 where its start or end is unknown (it failed to log, or still ran at the end)."""
-    start = _seconds(source, job, "start_time", attempt.get("start_time"))
-    end = _seconds(source, job, "end_time", attempt.get("end_time"))
+    start = _seconds(place, "start_time", attempt.get("start_time"))
+    end = _seconds(place, "end_time", attempt.get("end_time"))
     return end - start if end > start else 0.0

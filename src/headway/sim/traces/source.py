@@ -1,6 +1,7 @@
 """The text of a trace file: unpacked (gzip and Zstandard by their first bytes, not their name) and decoded."""
 
 import gzip
+import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZIP_MAGIC = b"PK\x03\x04"
 TAR_MARK_AT = 257
+FILLED = re.compile(r"\S[^\n]*")
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -24,8 +26,9 @@ class Source:
 
     @property
     def first_line(self) -> str:
-        """The first line without its end."""
-        return self.text[: self.text.find("\n") + 1 or None].rstrip("\r\n")
+        """The first line that is not blank, without its end."""
+        found = FILLED.search(self.text)
+        return found[0].rstrip() if found else ""
 
 
 def read(name: str) -> Source:
