@@ -49,7 +49,11 @@ def test_warnings_appear_when_they_should_and_not_otherwise() -> None:
     assert describe(even).warnings == ()
     assert said(workload("ones", np.arange(100.0), np.ones(100), np.linspace(50, 100, 100)), "need one GPU")
     assert said(workload("caps", np.arange(100.0), np.full(100, 2), np.minimum(np.arange(1, 101), 80)), "look capped")
-    assert said(workload("gap", [0, 1, 2, 1000], [2] * 4, [1, 2, 3, 4]), "nothing is submitted for")
+    assert said(workload("gap", [0, 1, 2, 100_000], [2] * 4, [1, 2, 3, 4]), "nothing is submitted for 1.2 days")
+    assert not said(workload("short gap", [0, 1, 2, 1000], [2] * 4, [1, 2, 3, 4]), "nothing is submitted for")
+    lasts = [*range(1, 400), *[500] * 20, 501, 502]
+    assert said(workload("cap", range(421), [2] * 421, lasts), "20 jobs last exactly 500 s, 2 last longer")
+    assert not said(workload("no cap", range(421), [2] * 421, [*[10] * 300, *range(20, 141)]), "capped")
     assert said(workload("tail", np.arange(100.0), np.full(100, 2), [1] * 99 + [1e6]), "1 % of the jobs hold 100%")
     assert said(even, "never run", cluster("1x2"))
     assert said(even, "the queue grows", cluster("1x8"))

@@ -81,7 +81,7 @@ def test_every_step_is_noted() -> None:
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=8).map(str.strip)
 ROW = st.tuples(
     st.floats(0, 1e9, allow_subnormal=False),
-    st.integers(1, 2**31 - 1),
+    st.integers(1, 10_000_000),
     st.floats(1e-6, 1e9, allow_subnormal=False),
     TEXT,
     TEXT,
@@ -101,3 +101,8 @@ def test_a_written_trace_reads_back_as_it_was(tmp_path_factory, rows, suffix) ->
     first = path.read_bytes()
     write_csv(back, path)
     assert path.read_bytes() == first
+
+
+def test_one_job_has_no_gaps_to_scale() -> None:
+    with pytest.raises(BadInput, match="one job is left"):
+        shaping.with_load(TEN.take(np.arange(1)), cluster("15x4"), 0.5)

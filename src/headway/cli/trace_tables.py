@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from headway.sim.describe import Description, Histogram
 
 BAR_WIDTH = 20
+FEW_GPU_H = 10
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 # For terminals that cannot show the blocks above.
@@ -76,7 +77,7 @@ def _summary(numbers: dict[str, Any]) -> Table:
         f"p90 {duration(lasts['p90'])}, p99 {duration(lasts['p99'])}, longest {duration(lasts['max'])}",
         "submissions": f"over {duration(numbers['span_s'])}, a mean gap of {duration(numbers['gap_s']['mean'])} "
         f"(coefficient of variation {numbers['gap_s']['cv']:.2f})",
-        "work": f"{numbers['work_gpu_h']:,.0f} GPU-hours",
+        "work": _work(numbers["work_gpu_h"]),
         "demand": f"{_gpus(numbers['mean_demand_gpus'])} on average, {numbers['peak_demand_gpus']:,} at most "
         "(if no job waited)",
     }
@@ -87,6 +88,11 @@ def _summary(numbers: dict[str, Any]) -> Table:
     for name, text in rows.items():
         table.add_row(name, Text(str(text)))
     return table
+
+
+def _work(gpu_h: float) -> str:
+    """GPU-hours, or GPU-seconds where these would be few."""
+    return f"{gpu_h:,.0f} GPU-hours" if gpu_h >= FEW_GPU_H else f"{gpu_h * 3600:,.4g} GPU-seconds"
 
 
 def _gpus(value: float | None) -> str:

@@ -22,7 +22,9 @@ DURATION_REST = "> 30 days"
 # When to warn: shares of the jobs or of the time that change what a comparison of policies shows.
 ONE_GPU_SHARE = 0.8
 CAP_SHARE, CAP_JOBS = 0.001, 10
-SILENT_SHARE = 0.05
+# At most this share of the jobs lasts longer than a cap: a few escape it.
+ABOVE_CAP_SHARE = 0.05
+SILENT_SHARE, SILENT_S = 0.05, DAY_S
 LIGHT_LOAD, FULL_LOAD = 0.3, 1.0
 TOP_SHARE, TOP_WORK = 0.01, 0.5
 
@@ -116,13 +118,10 @@ def warnings(jobs: Workload, cluster: Cluster | None) -> tuple[str, ...]:
     one = float((jobs.gpus == 1).mean())
     if one >= ONE_GPU_SHARE:
         found.append(f"{one:.1%} of the jobs need one GPU: placement and gang scheduling hardly show")
-    longest = float(jobs.duration_s.max())
-    capped = int((jobs.duration_s == longest).sum())
-    if capped >= max(CAP_JOBS, CAP_SHARE * len(jobs)):
-        found.append(f"{capped:,} jobs last exactly {longest:,.0f} s, the longest of all: durations look capped")
+    found.extend(_caps(jobs))
     if len(jobs) > 1 and span_s(jobs) > 0:
         gaps = np.diff(jobs.submit_s)
-        if gaps.max() > SILENT_SHARE * span_s(jobs):
+        if gaps.max() > SILENT_SHARE * span_s(jobs) and gaps.max() >= SILENT_S:
             days = gaps.max() / DAY_S
             found.append(f"nothing is submitted for {days:,.1f} days in a row: averages over the whole trace mislead")
     work = np.sort(jobs.gpus * jobs.duration_s)
@@ -131,6 +130,19 @@ def warnings(jobs: Workload, cluster: Cluster | None) -> tuple[str, ...]:
     if len(jobs) >= 100 and share > TOP_WORK:
         found.append(f"1 % of the jobs hold {share:.0%} of the GPU time: compare several windows or seeds")
     return (*found, *(_against(jobs, cluster) if cluster is not None else ()))
+
+
+def _caps(jobs: Workload) -> tuple[str, ...]:
+    """A duration near the longest that many jobs share, more than there are jobs beyond it: a limit of the cluster, or of the log."""
+    values, counts = np.unique(jobs.duration_s, return_counts=True)
+    longer = len(jobs) - np.cumsum(counts)
+    shared = counts >= np.maximum(longer, max(CAP_JOBS, CAP_SHARE * len(jobs)))
+    hits = np.flatnonzero(shared & (longer <= ABOVE_CAP_SHARE * len(jobs)))
+    if not len(hits):
+        return ()
+    cap = hits[np.argmax(counts[hits])]
+    beyond = f"{longer[cap]:,} last longer" if longer[cap] else "the longest of all"
+    return (f"{counts[cap]:,} jobs last exactly {values[cap]:,.0f} s, {beyond}: durations look capped",)
 
 
 def _against(jobs: Workload, cluster: Cluster) -> tuple[str, ...]:

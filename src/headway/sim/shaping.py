@@ -70,6 +70,10 @@ def scale_time(jobs: Workload, factor: float) -> Workload:
 def with_load(jobs: Workload, cluster: Cluster, load: float) -> Workload:
     """Gaps between submissions stretched or squeezed until the offered load on `cluster` is `load`."""
     _check_positive(load, "load")
+    if len(jobs) == 1:
+        raise BadInput(
+            f"{jobs.name}: one job is left: there are no gaps to scale to a load; take a larger window or sample"
+        )
     if span_s(jobs) <= 0:
         raise BadInput(f"{jobs.name}: all jobs are submitted at the same time: gaps cannot be scaled to a load")
     start = jobs.submit_s[0]
