@@ -33,7 +33,10 @@ def refusal(path: object, **options: bool) -> str:
         ("a,0,1,-0.5\n", "line 2, column 'duration_s': -0.5 is negative"),
         ("a,0,1.5,10\n", "line 2, column 'gpus': 1.5 is not a whole number of GPUs"),
         ("a,0,9999999999,10\n", "line 2, column 'gpus': 9999999999 is more than 10,000,000 GPUs"),
-        ('a,0,1,10\n"b,5,2,20\nc,6,1,1\n', "line 3, column 'submit_s': has no value: 1 values for 4 columns; is a quote"),
+        (
+            'a,0,1,10\n"b,5,2,20\nc,6,1,1\n',
+            "line 3, column 'submit_s': has no value: 1 values for 4 columns; is a quote",
+        ),
         ("a,0,1_0,10\n", "line 2, column 'gpus': '1_0' is not a number"),
         ("a,0,\u0661,10\n", "line 2, column 'gpus': '\u0661' is not a number"),
         ("a,0,1,10\nb,5,2\n", "line 3, column 'duration_s': has no value: 3 values for 4 columns"),
@@ -67,6 +70,10 @@ def test_a_bad_value_far_into_the_file_names_its_line(tmp_path) -> None:
         ),
         ("job_id,submit_s,duration_s", "lacks the column 'gpus'"),
         ("submit_s,num_gpus", "lacks the column 'duration_s'"),
+        ("job_id,submit_s,gpu,duration_s", "lacks the column 'gpus' (rename 'gpu'?)"),
+        ("Submit_S,GPUs,duration_s", "'submit_s' (rename 'Submit_S'?), 'gpus' (rename 'GPUs'?)"),
+        ("job_id;submit_s;gpus;duration_s", "the columns are between semicolons: separate them with commas"),
+        ("job_id\tsubmit_s\tgpus\tduration_s\tuser\tqueue\tmodel", "between tabs: separate them with commas"),
         ("job_id,user,vc,gpu_num,state,submit_time,start_time,end_time,queue", "Helios cluster_log.csv it lacks"),
         ("job_id,num_gpu,submit_time,iterations,model_name", "Tiresias simulator CSV it lacks the column 'duration'"),
     ],
@@ -177,7 +184,13 @@ def test_unknown_options_of_a_file(tmp_path) -> None:
     path.write_text(GOOD)
     assert "unknown option of CSV of Headway 'vx': did you mean 'vc'?" in refusal(f"{path}?vx=1")
     assert "not NAME=VALUE" in refusal(f"{path}?vc")
-    assert "unknown vc 'q'" in refusal(f"{path}?vc=q")
+    assert "unknown vc 'q': the trace has no queues" in refusal(f"{path}?vc=q")
+
+
+def test_a_table_of_throughputs_that_is_not_there(tmp_path) -> None:
+    path = tmp_path / "t.trace"
+    path.write_text("LM (batch size 5)\tpython main.py\t--steps\t1\t1671228\t0.0\t1\n")
+    assert "no such file; throughputs= names a table" in refusal(f"{path}?throughputs={tmp_path}/nope")
 
 
 def test_a_question_mark_in_a_file_name_is_part_of_it(tmp_path) -> None:
@@ -228,7 +241,10 @@ JOB = {
         (json.dumps([{"jobid": "a"}]), "job 1 has no key 'status'; its keys are jobid"),
         (json.dumps([JOB, {"jobid": 7}], indent=1), "line 11: job 2 has no key 'status'"),
         (json.dumps([JOB, JOB], indent=1), "job 'app_1' is there twice: line 5 and line 13"),
-        (json.dumps([JOB, JOB | {"jobid": 7, "submitted_time": "x"}], indent=1), "line 13, key 'submitted_time' of job 7"),
+        (
+            json.dumps([JOB, JOB | {"jobid": 7, "submitted_time": "x"}], indent=1),
+            "line 13, key 'submitted_time' of job 7",
+        ),
         (json.dumps([JOB | {"submitted_time": ["x"]}]), "key 'submitted_time' of job app_1: ['x'] is not a time"),
         (json.dumps([JOB | {"attempts": [{"detail": [{"gpus": "gpu0"}]}]}]), "with their lists of gpus"),
         (json.dumps([JOB | {"attempts": None}]), "key 'attempts' of job app_1: None is not a list"),
@@ -249,7 +265,10 @@ def test_bad_philly_logs(tmp_path, text: str, words: str) -> None:
             "1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1\n2 x 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1",
             "line 4, column 'submit'",
         ),
-        ("1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1\n2 1 0 60 8", "line 4, column 'cpu': has no value: 5 values for 18 columns"),
+        (
+            "1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1\n2 1 0 60 8",
+            "line 4, column 'cpu': has no value: 5 values for 18 columns",
+        ),
     ],
 )
 def test_bad_swf_lines(tmp_path, line: str, words: str) -> None:

@@ -41,7 +41,7 @@ def test_quotes_spaces_and_windows_lines(tmp_path) -> None:
 
 
 def test_blanks_around_values_and_blank_lines_are_nothing(tmp_path) -> None:
-    text = "\n  \njob_id, submit_s, gpus, duration_s, user\na, 0, 1, 2.5, ann \n   \nb, 1, 2, 3, \"x, y\"\n  \n"
+    text = '\n  \njob_id, submit_s, gpus, duration_s, user\na, 0, 1, 2.5, ann \n   \nb, 1, 2, 3, "x, y"\n  \n'
     jobs = load(written(tmp_path, "t.csv", text))
     assert jobs.job_id.tolist() == ["a", "b"]
     assert jobs.user.tolist() == ["ann", "x, y"]
@@ -53,19 +53,32 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path) -> None:
 
 
 def test_standard_workload_format_between_tabs(tmp_path) -> None:
-    line = "\t".join("1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1".split())
+    line = "1 0 0 60 8 -1 -1 8 100 -1 1 3 1 -1 2 -1 -1 -1".replace(" ", "\t")
     assert load(written(tmp_path, "t.swf", f"; c\n{line}\n")).gpus.tolist() == [8]
 
 
 def test_offsets_of_time_zones_are_applied(tmp_path) -> None:
     row = "{},u,1,Eval,COMPLETED,{},,,60,1\n"
     head = "job_id,user,gpu_num,type,state,submit_time,start_time,end_time,duration,gpu_time\n"
-    times = ("2023-05-17 11:00:00+00:00", "2023-05-17 19:03:00+08:00", "2023-05-17 06:04:00-0500", "2023-05-17 11:05:00Z")
+    times = (
+        "2023-05-17 11:00:00+00:00",
+        "2023-05-17 19:03:00+08:00",
+        "2023-05-17 06:04:00-0500",
+        "2023-05-17 11:05:00Z",
+    )
     text = head + "".join(row.format(i, time) for i, time in enumerate(times))
     assert load(written(tmp_path, "t.csv", text)).submit_s.tolist() == [0, 180, 240, 300]
     # The same one value at a time, since one of them is absent in words.
     text += row.format(9, "None")
     assert load(written(tmp_path, "t.csv", text)).submit_s.tolist() == [0, 180, 240, 300]
+
+
+def test_vc_is_the_queue_of_a_csv_without_one(tmp_path) -> None:
+    text = "submit_s,gpus,duration_s,vc,submit_time\n0,1,10,a,x\n1,2,10,b,y\n"
+    path = written(tmp_path, "t.csv", text)
+    assert load(path).queue.tolist() == ["a", "b"]
+    assert load(path).caveats == ()  # not taken for the copy of Philly
+    assert load(f"{path}?vc=b").gpus.tolist() == [2]
 
 
 def test_ties_keep_the_order_of_the_file(tmp_path) -> None:
@@ -207,7 +220,20 @@ def test_pai_tasks_become_jobs(tmp_path, header: str) -> None:
     assert jobs.gpus.tolist() == [3, 8]
     assert jobs.duration_s.tolist() == [650, 100]
     assert jobs.submit_s.tolist() == [0, 1000]
-    assert jobs.skipped == {"no submit time": 1}
+    assert jobs.skipped == {"no duration": 1}
+
+
+def test_pai_tables_quoted_or_with_more_columns_or_without_gpus(tmp_path) -> None:
+    plain = load(written(tmp_path, "pai_task_table.csv", PAI_TASKS))
+    quoted = "".join(",".join(f'"{value}"' for value in row.split(",")) + "\n" for row in PAI_TASKS.splitlines())
+    wider = PAI_HEADER.replace("\n", ",note\n") + PAI_TASKS.replace("\n", ",x\n")
+    for text in (quoted, wider):
+        jobs = load(written(tmp_path, "pai_task_table.csv", text))
+        assert jobs.job_id.tolist() == plain.job_id.tolist()
+        assert jobs.duration_s.tolist() == plain.duration_s.tolist()
+    processors = PAI_TASKS + "j4,worker,1.0,Terminated,1000.0,1600.0,600.0,29.3,,\n"
+    jobs = load(written(tmp_path, "pai_task_table.csv", processors))
+    assert jobs.skipped == {"no GPUs": 1, "no duration": 1}
 
 
 def test_pai_submissions_and_users_come_from_the_job_table(tmp_path) -> None:

@@ -13,7 +13,6 @@ from headway.sim.api import Result
 from headway.sim.metrics import JOB_COLUMNS
 from headway.sim.run import Run
 
-
 FILES = ("jobs.csv", "journal.jsonl", "summary.json", "report.html")
 
 

@@ -4,7 +4,7 @@ The compact copies are told apart by the columns that only they have; each carri
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class Kind:
 
     name: str
     tell: tuple[str, ...]
+    # How many columns it has, where others may well have those that tell it.
+    width: int = 0
     job_id: str = "job_id"
     queue: str = ""
     user: str = ""
@@ -42,7 +44,8 @@ class Kind:
 KINDS = (
     Kind(
         "Philly, all 15 virtual clusters",
-        ("submit_time", "vc"),
+        ("job_id", "num_gpus", "submit_time", "vc"),
+        width=6,
         queue="vc",
         caveats=(
             "a selection of 82,247 of 117,325 jobs: 93.2 % need one GPU, 82.4 % in the whole trace",
@@ -101,7 +104,9 @@ def recognises(source: Source, header: list[str]) -> bool:
 def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
     """Read a compact CSV; `options` may pick a part of it."""
     table = Table(source)
-    kind = next(kind for kind in KINDS if set(kind.tell) <= set(table.header))
+    kind = next(kind for kind in KINDS if set(kind.tell) <= set(table.header) and kind.width in (0, len(table.header)))
+    if kind.queue == "queue" and "queue" not in table.header:
+        kind = replace(kind, queue="vc")
     size = "gpus" if "gpus" in table.header else "num_gpus"
     numbers = ["submit_s", size, "duration_s"] + [HOLDS_CAPS] * (HOLDS_CAPS in table.header)
     wanted = (kind.job_id, kind.user, kind.queue, kind.model, kind.part)

@@ -66,7 +66,8 @@ PHILLY_STEPS_PER_S = {
 
 def recognises(source: Source, header: list[str]) -> bool:
     """By the columns of the compact CSV, or by lines of 7, 9 or 10 fields between tabs."""
-    return set(COLUMNS) <= set(header) or source.first_line.count("\t") + 1 in FIELDS
+    between_tabs = source.first_line.split("\t")
+    return set(COLUMNS) <= set(header) or (len(between_tabs) in FIELDS and "submit_s" not in between_tabs)
 
 
 def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
@@ -156,7 +157,7 @@ def _beside(source: Source) -> Path:
 
 def _throughputs(path: Path) -> dict[tuple[str, int], float]:
     """Steps per second by job type and GPUs: Gavel's own JSON, or a CSV worker_type,job_type,num_gpus,steps_per_s."""
-    source = read_source(str(path))
+    source = read_source(str(path), "throughputs= names a table of steps per second by job type and GPUs")
     if not source.text.lstrip().startswith("{"):
         columns = Table(source).read(("num_gpus", "steps_per_s"), texts=("worker_type", "job_type"))
         ours = columns["worker_type"] == WORKER

@@ -1,7 +1,6 @@
 """Any workload by its name: a file in one of the known formats, recognised by content, or `synthetic:NAME?...`."""
 
-import contextlib
-import csv
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,8 +38,8 @@ class Reader(Protocol):
 
 # The first that recognises a file reads it: the special before the general.
 READERS: tuple[Reader, ...] = (philly, swf, gavel, helios, acme, pai2020, openb, tiresias, compact)
-# A JSON file may be one line of many megabytes.
-LONGEST_HEADER = 10_000
+# How alike a column is to the one it was meant to be.
+ALIKE = 0.75
 # Options that pick one of the queues of a trace.
 PICKS = ("vc", "trace")
 
@@ -56,7 +55,7 @@ def load(spec: str, *, strict: bool = False) -> Workload:
     if name in MAKERS and not os.path.exists(name):
         raise BadInput(f"{name}: no such file; did you mean {PREFIX}{name}?")
     source = read(name)
-    header = _header(source)
+    header = source.header
     reader = next((reader for reader in READERS if reader.recognises(source, header)), None)
     if reader is None:
         raise _unrecognised(source, header)
@@ -68,21 +67,23 @@ def load(spec: str, *, strict: bool = False) -> Workload:
     return replace(jobs, name=spec)
 
 
-def _header(source: Source) -> list[str]:
-    with contextlib.suppress(csv.Error):
-        return [column.strip() for column in next(csv.reader([source.first_line[:LONGEST_HEADER]]), [])]
-    return []
-
-
 def _only(jobs: Workload, key: str, queue: str) -> Workload:
     mask = jobs.queue == queue
-    if not mask.any():
-        raise BadInput(f"{jobs.name}: {unknown(key, queue, set(jobs.queue.tolist()) - {''})}")
-    return jobs.take(mask)
+    if mask.any():
+        return jobs.take(mask)
+    queues = set(jobs.queue.tolist()) - {""}
+    if not queues:
+        raise BadInput(
+            f"{jobs.name}: unknown {key} {queue!r}: the trace has no queues (columns vc or queue) to pick from"
+        )
+    raise BadInput(f"{jobs.name}: {unknown(key, queue, queues)}")
 
 
 def _unrecognised(source: Source, header: list[str]) -> BadInput:
     """Name the missing column of the format that comes closest, or all formats."""
+    separated = _between_others(source)
+    if separated:
+        return separated
     columns = set(header) | ({"gpus"} if "num_gpus" in header else set())
 
     def shared(reader: Reader) -> float:
@@ -95,7 +96,24 @@ def _unrecognised(source: Source, header: list[str]) -> BadInput:
             f"{source.name}: in no known format ({known}); a CSV needs the columns {', '.join(compact.COLUMNS)}, "
             f"the first line is {source.first_line[:60]!r}"
         )
-    missing = ", ".join(repr(name) for name in closest.COLUMNS if name not in columns)
+    others = [name for name in header if name not in closest.COLUMNS]
+    missing = ", ".join(_meant(name, others) for name in closest.COLUMNS if name not in columns)
     return BadInput(
         f"{source.name}, line 1: as a {closest.NAME} it lacks the column {missing}; its columns are {', '.join(header)}"
     )
+
+
+def _meant(missing: str, others: list[str]) -> str:
+    """A missing column, with the one of the file that seems to be meant for it."""
+    lowered = {name.lower(): name for name in others}
+    close = difflib.get_close_matches(missing, lowered, n=1, cutoff=ALIKE)
+    return f"{missing!r} (rename {lowered[close[0]]!r}?)" if close else repr(missing)
+
+
+def _between_others(source: Source) -> BadInput | None:
+    """A table of columns that are known, but between semicolons or tabs."""
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        columns = {column.strip().strip('"') for column in source.first_line.split(mark)}
+        if any(len(columns & set(reader.COLUMNS)) > 1 for reader in READERS):
+            return BadInput(f"{source.name}, line 1: the columns are between {name}: separate them with commas")
+    return None

@@ -30,7 +30,7 @@ OPTIONS: tuple[str, ...] = ()
 
 def recognises(source: Source, header: list[str]) -> bool:
     """By its columns, or without a header by a status in the fourth field."""
-    return header == list(COLUMNS) or _headless(header, COLUMNS) or _headless(header, JOB_COLUMNS)
+    return set(COLUMNS) <= set(header) or _headless(header, COLUMNS) or _headless(header, JOB_COLUMNS)
 
 
 def _headless(header: list[str], columns: tuple[str, ...]) -> bool:
@@ -39,7 +39,7 @@ def _headless(header: list[str], columns: tuple[str, ...]) -> bool:
 
 def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
     """Read the task table and put the tasks of a job together."""
-    header = [name.strip() for name in source.first_line.split(",")]
+    header = source.header
     if len(header) == len(JOB_COLUMNS):
         raise BadInput(f"{source.name} is PAI's job table, which has no GPUs: give pai_task_table.csv beside it")
     table = Table(source, COLUMNS if _headless(header, COLUMNS) else None)
@@ -52,7 +52,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     first_row = np.full(len(names), len(job))
     np.minimum.at(first_row, job, np.arange(len(job)))
     start_s, end_s = _span(job, len(names), columns, gpus > 0)
-    submit_s, user, beside = _from_job_table(source, names, start_s)
+    submit_s, user, beside = _from_job_table(source, names, _begin_s(job, len(names), columns, gpus > 0))
     rounded = int(((share % 1 != 0) & (gpus > 0)).sum())
     rows = Rows(
         source.name,
@@ -89,6 +89,18 @@ def _span(
     return np.where(np.isinf(start_s), np.nan, start_s), np.where(np.isinf(end_s), np.nan, end_s)
 
 
+def _begin_s(
+    job: NDArray[np.int64], jobs: int, columns: Mapping[str, NDArray[Any]], counted: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """First start of each job's tasks that hold GPUs, whether or not they ended; of all its tasks where none does."""
+    first_s = np.full((2, jobs), np.inf)
+    started = ~np.isnan(columns["start_time"])
+    for row, tasks in enumerate((counted & started, started)):
+        np.minimum.at(first_s[row], job[tasks], columns["start_time"][tasks])
+    begin_s = np.where(np.isinf(first_s[0]), first_s[1], first_s[0])
+    return np.where(np.isinf(begin_s), np.nan, begin_s)
+
+
 def _from_job_table(
     source: Source, names: NDArray[np.str_], start_s: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.str_] | None, str]:
@@ -97,7 +109,7 @@ def _from_job_table(
     if path is None:
         return start_s, None, ""
     beside = read_source(str(path))
-    headless = beside.first_line.split(",")[0].strip() != JOB_COLUMNS[0]
+    headless = beside.header[:1] != [JOB_COLUMNS[0]]
     columns = Table(beside, JOB_COLUMNS if headless else None).read(("start_time",), texts=("job_name", "user"))
     row_of = {name: row for row, name in enumerate(columns["job_name"].tolist())}
     row = np.array([row_of.get(name, -1) for name in names.tolist()])

@@ -71,7 +71,7 @@ class Place(NamedTuple):
 
     source: Source
     job: dict[str, Any]
-    index: int
+    number: int
 
     def bad(self, key: str, value: object, wanted: str) -> BadInput:
         """The error for one value of the job."""

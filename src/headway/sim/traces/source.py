@@ -1,5 +1,7 @@
 """The text of a trace file: unpacked (gzip and Zstandard by their first bytes, not their name) and decoded."""
 
+import contextlib
+import csv
 import gzip
 import re
 import zlib
@@ -12,6 +14,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZIP_MAGIC = b"PK\x03\x04"
 TAR_MARK_AT = 257
+# A JSON file may be one line of many megabytes.
+LONGEST_HEADER = 10_000
 FILLED = re.compile(r"\S[^\n]*")
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -30,14 +34,22 @@ class Source:
         found = FILLED.search(self.text)
         return found[0].rstrip() if found else ""
 
+    @property
+    def header(self) -> list[str]:
+        """The first line between commas."""
+        with contextlib.suppress(csv.Error):
+            fields = next(csv.reader([self.first_line[:LONGEST_HEADER]], skipinitialspace=True), [])
+            return [column.strip() for column in fields]
+        return []
 
-def read(name: str) -> Source:
-    """Read, unpack and decode the file at `name`."""
+
+def read(name: str, what: str = "a trace is a file or synthetic:NAME") -> Source:
+    """Read, unpack and decode the file at `name`; `what` it should be is said where there is none."""
     path = Path(name)
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        raise BadInput(f"{name}: no such file; a trace is a file or synthetic:NAME") from None
+        raise BadInput(f"{name}: no such file; {what}") from None
     except IsADirectoryError:
         raise BadInput(f"{name} is a folder: give the path of a trace file") from None
     except OSError as error:
