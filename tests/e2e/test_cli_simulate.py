@@ -4,7 +4,6 @@ import csv
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -188,24 +187,6 @@ def test_a_folder_that_cannot_take_all_files_is_refused_before_the_run(run, good
     code, out, err = run("simulate", good, "--cluster", "2x4", "--out", good / "below")
     assert (code, out) == (1, "")
     assert "good.csv is not a folder" in err
-
-
-FULL = Path("/dev/full")
-
-
-@pytest.mark.skipif(not FULL.is_char_device(), reason="SKIPPED: there is no device that is always full")
-@pytest.mark.parametrize(
-    "words",
-    [("trace", "info", "GOOD"), ("policies", "--json"), ("simulate", "GOOD", "--cluster", "2x4", "--json")],
-    ids=lambda words: words[0],
-)
-def test_a_full_disk_behind_standard_output_is_one_line(good, words):
-    command = [sys.executable, "-c", "from headway.cli.main import main; main()"]
-    with FULL.open("w") as full:
-        arguments = [str(good) if word == "GOOD" else word for word in words]
-        ended = subprocess.run([*command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert ended.returncode == 1
-    assert ended.stderr == "headway: cannot write the output: No space left on device\n"
 
 
 # ---- compare and policies

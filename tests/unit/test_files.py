@@ -53,9 +53,14 @@ def test_the_old_permissions_stay_and_new_files_follow_the_umask(tmp_path) -> No
 def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path) -> None:
     path = tmp_path / "t"
     path.write_text("old")
-    with pytest.raises(RuntimeError), writing(path) as file:
-        file.write("half")
-        raise RuntimeError
+
+    def fail() -> None:
+        with writing(path) as file:
+            file.write("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["t"])
 
 

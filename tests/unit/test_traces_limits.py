@@ -8,7 +8,12 @@ from headway.sim.traces import load
 # A good row of each format with marks for GPUs and a time, the names of both columns, and the line of the row.
 FORMATS = {
     "headway": ("job_id,submit_s,gpus,duration_s\na,0,GPUS,TIME\n", "gpus", "duration_s", 2),
-    "muri": ("trace,job_id,submit_s,num_gpus,duration_s,iteration_ms\n1,0,0,GPUS,TIME,4\n", "num_gpus", "duration_s", 2),
+    "muri": (
+        "trace,job_id,submit_s,num_gpus,duration_s,iteration_ms\n1,0,0,GPUS,TIME,4\n",
+        "num_gpus",
+        "duration_s",
+        2,
+    ),
     "helios": (
         "job_id,user,vc,gpu_num,state,submit_time,start_time,end_time,duration\n"
         "1,u,v,GPUS,COMPLETED,2020-06-09 18:41:01,,,TIME\n",
