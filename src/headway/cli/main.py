@@ -30,7 +30,8 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # a full disk shows here, while it can still be told
+            if sys.stdout is not None:  # closed by the caller
+                sys.stdout.flush()  # a full disk shows here, while it can still be told
     except HeadwayError as error:
         print(f"headway: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
