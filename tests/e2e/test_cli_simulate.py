@@ -159,36 +159,6 @@ def test_jobs_larger_than_the_cluster_are_refused_by_name_or_counted(run, good):
     assert "7" in "".join(line for line in (out + err).splitlines() if "larger" in line or "left out" in line)
 
 
-def test_rows_that_the_reader_left_out_are_told_everywhere_or_refused(run, tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text(GOOD + "x,1,0,10,u,m\ny,2,1,0,u,m\nz,3,1,,u,m\n")
-    words = "3 rows left out: 1 no GPUs, 2 no duration"
-    for command in (("simulate", path, "--policy", "fifo"), ("compare", path, "--policies", "fifo,srtf")):
-        code, out, err = run(*command, "--cluster", "2x4")
-        assert (code, words in err, words in out) == (0, True, False)
-        code, out, err = run(*command, "--cluster", "2x4", "--json")
-        found = json.loads(out) if command[0] == "simulate" else json.loads(out)[1]
-        assert (found["skipped"], found["left_out"], err) == ({"no GPUs": 1, "no duration": 2}, 0, "")
-        code, out, err = run(*command, "--cluster", "2x4", "--strict")
-        assert (code, out) == (1, "")
-        assert "t.csv, line 32, column 'gpus': job x has no GPUs" in err
-    report = tmp_path / "report.html"
-    assert run("compare", path, "--cluster", "2x4", "--policies", "fifo", "--report", report)[0] == 0
-    assert words in report.read_text()
-
-
-def test_a_folder_that_cannot_take_all_files_is_refused_before_the_run(run, good, tmp_path, monkeypatch):
-    monkeypatch.setattr("headway.sim.api.simulate", None)  # a run would fail
-    (tmp_path / "rd" / "report.html").mkdir(parents=True)
-    code, out, err = run("simulate", good, "--cluster", "2x4", "--out", tmp_path / "rd")
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert "report.html is a folder" in err
-    assert [path.name for path in (tmp_path / "rd").iterdir()] == ["report.html"]
-    code, out, err = run("simulate", good, "--cluster", "2x4", "--out", good / "below")
-    assert (code, out) == (1, "")
-    assert "good.csv is not a folder" in err
-
-
 # ---- compare and policies
 
 
