@@ -155,7 +155,7 @@ def _lines(found: Grid, name: str, at: Row) -> Figure | None:
             traces += _line_with_band(place, policy, _plain(name), points, scale)
     title = f"{METRICS[found.metric]} over {_plain(name)}"
     layout = {"xaxis": axis(_axis_title(name)), "yaxis": y}
-    return Figure(f"lines-{_plain(name)}", _capital(title), _where(at), traces, layout)
+    return Figure(_file_name("lines", (name,), at), _capital(title), _where(at), traces, layout)
 
 
 def _y_axis(metric: str, low: float, high: float) -> tuple[dict[str, Any], float]:
@@ -215,7 +215,7 @@ def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
         "xaxis": axis(_axis_title(one), type="category"),
         "yaxis": axis(title, type="category", autorange="reversed"),
     }
-    name = f"heat-{_plain(one)}-{_plain(other)}"
+    name = _file_name("heat", (one, other), at)
     heading = _capital(f"{METRICS[found.metric]} by {_plain(one)} and {_plain(other)}")
     return Figure(name, heading, _where(at), traces, layout, 150 + 42 * len(ys))
 
@@ -293,6 +293,11 @@ def _plain(name: str) -> str:
 
 def _where(at: Row) -> str:
     return ", ".join(f"{_plain(name)} {_label(value)}" for name, value in at.items()) or "Means over seeds."
+
+
+def _file_name(kind: str, drawn: tuple[str, ...], at: Row) -> str:
+    """One for each figure: what is drawn, then the values that the panel is for."""
+    return "-".join((kind, *map(_plain, drawn), *map(_label, at.values())))
 
 
 def _capital(text: str) -> str:
