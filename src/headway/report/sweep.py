@@ -11,10 +11,10 @@ from typing import Any
 
 from headway.core import spec as specs
 from headway.core.errors import BadInput, unknown
-from headway.report.comparison import UNITS, duration
 from headway.report.figure import Figure, axis, colour, line, of_policy, time_ticks
 from headway.report.page import escaped, page, table
 from headway.report.seeds import Interval, interval
+from headway.report.times import UNITS, duration
 
 Row = dict[str, Any]
 # What a sweep varies, in the order in which they are offered as axes.
@@ -217,7 +217,9 @@ def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
     }
     name = _file_name("heat", (one, other), at)
     heading = _capital(f"{METRICS[found.metric]} by {_plain(one)} and {_plain(other)}")
-    return Figure(name, heading, _where(at), traces, layout, 150 + 42 * len(ys))
+    # The title stands upright: few rows must still be as high as it is long.
+    height = max(150 + 42 * len(ys), 90 + 9 * len(title))
+    return Figure(name, heading, _where(at), traces, layout, height)
 
 
 def _shades(values: list[float], logs: bool) -> tuple[float, float]:
