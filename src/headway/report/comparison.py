@@ -11,7 +11,7 @@ from headway.report.seeds import Interval, figure, figure_ratio
 from headway.report.times import UNITS, duration
 
 HEAD = ("policy", "mean JCT", "against first", "median", "p95", "p99", "mean wait", "makespan", "GPUs", "preempted")
-HEAD_DRAWN = ("GPU-h lost", "stranded", "scattered", "unfair")
+HEAD_DRAWN = ("GPU&#8209;h lost", "stranded", "scattered", "unfair")
 MEAN_JCT = ("jct_s", "mean")
 # The figures that are also held against the first policy's, where seeds tell how sure that is.
 AGAINST = {

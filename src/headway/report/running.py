@@ -11,6 +11,8 @@ from headway.report.figure import COLOURS, Figure, axis, colour, line, numbers, 
 
 # Letters of a policy's name below its bar.
 LONGEST_NAME = 22
+# Beyond this, three names side by side run into each other.
+LONGEST_UPRIGHT = 9
 Series = Callable[[OverTime], NDArray[np.float64]]
 
 
@@ -80,9 +82,10 @@ def preemptions(study: Study) -> Figure:
             )
     names = [view.policy for view in study.views]
     many = len(names) > 3
+    slanted = many or max(map(len, names)) > LONGEST_UPRIGHT
     bare = {
         "type": "category", "tickvals": names, "ticktext": shortened(names, LONGEST_NAME),
-        "tickangle": -45 if many else 0,
+        "tickangle": -45 if slanted else 0,
     }  # fmt: skip
     layout = {
         "xaxis": {**axis("preemptions", **bare), "domain": [0, 0.42]},
@@ -92,7 +95,7 @@ def preemptions(study: Study) -> Figure:
     }
     note = "GPUs held while no work was done."
     return Figure(
-        "preemptions", "Preemptions and what they cost", note, traces, layout, 420 if many else 340, wide=many
+        "preemptions", "Preemptions and what they cost", note, traces, layout, 420 if slanted else 340, wide=many
     )
 
 
