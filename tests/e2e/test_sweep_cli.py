@@ -133,7 +133,7 @@ def test_a_cell_that_cannot_run_is_named_and_the_others_are_kept(folder):
     (folder / "some.yaml").write_text(text)
     done = headway(folder, "sweep", "some.yaml", check=False)
     assert done.returncode == 1
-    assert "1 cells failed" in done.stderr
+    assert "1 cell failed" in done.stderr
     assert "larger than 2x4" in done.stderr
     assert len(list(csv.DictReader((folder / "some.sweep" / "results.csv").open()))) == 1
 
