@@ -178,7 +178,9 @@ def test_edited_inputs_and_damaged_results_run_again(folder):
 
 @pytest.mark.xdist_group("sweep")
 def test_a_policy_that_breaks_takes_no_other_cell_along(folder):
-    (folder / "broken.py").write_text("class Broken:\n    def key(self, job, now, options):\n        return 1 / 0, 0\n")
+    (folder / "broken.py").write_text(
+        "import numpy as np\nclass Broken:\n    def key(self, job, now, options): return 1 / int(np.max(job.submit) < 100), 0\n"
+    )
     (folder / "some.yaml").write_text(
         "traces: synthetic:tiresias-480?jobs=40\nclusters: 15x4\npolicies: ['broken:Broken', fifo]\n"
     )
