@@ -8,6 +8,8 @@ view, and all figures of the page. CPU time of the browser is what a busy machin
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,13 +36,15 @@ FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTi
 PLOTS = "[document.querySelectorAll('.plot .main-svg').length > 0, document.querySelectorAll('.plot').length]"
 
 
-def made() -> Path:
-    """The report of the large trace."""
+@contextmanager
+def made() -> Iterator[Path]:
+    """The report of the large trace; it goes with the block."""
     from headway.sim.api import compare
 
-    path = Path(tempfile.mkdtemp(prefix="headway-report-"), "report.html")
-    compare(str(TRACES / TRACE), CLUSTER, POLICIES, keep_journal=True).report(path)
-    return path
+    with tempfile.TemporaryDirectory(prefix="headway-report-") as folder:
+        path = Path(folder, "report.html")
+        compare(str(TRACES / TRACE), CLUSTER, POLICIES, keep_journal=True).report(path)
+        yield path
 
 
 def measured(path: Path) -> dict[str, Any]:
@@ -65,7 +69,12 @@ def task_s(page: Page) -> float:
 def main() -> None:
     """Print the middle of some rounds, each in a browser of its own."""
     given = sys.argv[1:]
-    path = Path(given[0]) if given else made()
+    with nullcontext(Path(given[0])) if given else made() as path:
+        told(path, given)
+
+
+def told(path: Path, given: list[str]) -> None:
+    """Measure a page and say what was found."""
     print(f"python -m bench.report {' '.join(given)}".rstrip())
     print(f"{path.stat().st_size / 1e6:.1f} MB; load average before: {os.getloadavg()[0]:.1f} (0 is quiet)")
     rounds = [measured(path) for _ in range(ROUNDS)]

@@ -63,6 +63,11 @@ def test_info_plots_one_page_that_needs_no_network(run, good, tmp_path) -> None:
     assert "good.csv" in text
     assert "GPUs of the cluster" in text
     assert 'src="http' not in text
+    assert "prefers-color-scheme: dark" in text
+    figures = json.loads(text.partition("id='figures'>")[2].partition("</script>")[0])
+    assert [figure["layout"]["xaxis"]["title"]["text"] for figure in figures] == [
+        "GPUs of a job", "duration (log axis)", "time (hours)", "time (hours)",
+    ]  # fmt: skip
 
 
 def test_generate_then_read_back(run, tmp_path) -> None:

@@ -133,14 +133,54 @@ def test_a_cell_that_cannot_run_is_named_and_the_others_are_kept(folder):
     (folder / "some.yaml").write_text(text)
     done = headway(folder, "sweep", "some.yaml", check=False)
     assert done.returncode == 1
-    assert "1 cells failed" in done.stderr
+    assert "1 cell failed" in done.stderr
     assert "larger than 2x4" in done.stderr
     assert len(list(csv.DictReader((folder / "some.sweep" / "results.csv").open()))) == 1
 
 
 @pytest.mark.xdist_group("sweep")
+def test_a_sweep_without_results_names_no_table(folder):
+    (folder / "none.yaml").write_text("traces: synthetic:tiresias-480?jobs=40\nclusters: 2x4\npolicies: fifo\n")
+    (folder / "none.sweep").mkdir()
+    (folder / "none.sweep" / "results.csv").write_text("of before")
+    done = headway(folder, "sweep", "none.yaml", check=False)
+    assert done.stdout == "0 of 1 cells finished\n"
+    assert "leave them out with skip_impossible: yes" in done.stderr
+    assert not (folder / "none.sweep" / "results.csv").exists()
+
+
+@pytest.mark.xdist_group("sweep")
+def test_edited_inputs_and_damaged_results_run_again(folder):
+    """Three runs: the second after an edit of a file and of a helper, the third after a fault of the disk."""
+    (folder / "helped.py").write_text(
+        "import helper\nclass Mine:\n    def key(self, job, now, options):\n        return helper.sign * job.gpus, job.submit\n"
+    )
+    (folder / "edited.yaml").write_text(
+        "traces: synthetic:tiresias-480?jobs=100\nclusters: 15x4\nloads: 8\n"
+        "policies: ['gittins?distribution=dist.txt', 'helped:Mine']\n"
+    )
+    found = []
+    for samples, sign in (("1\n9\n99999\n", "1"), ("500000\n600000\n", "-1")):
+        (folder / "dist.txt").write_text(samples)
+        (folder / "helper.py").write_text(f"sign = {sign}\n")
+        headway(folder, "sweep", "edited.yaml", PYTHONDONTWRITEBYTECODE="1")
+        table = (folder / "edited.sweep" / "results.csv").read_text()
+        found.append([row["jct_mean_s"] for row in csv.DictReader(table.splitlines())])
+    assert all(before != after for before, after in zip(*found, strict=True))
+
+    cells = folder / "edited.sweep" / "cells"
+    assert len(list(cells.glob("*.json"))) == 4
+    for path in cells.glob("*.json"):
+        path.write_bytes(path.read_bytes()[:40])
+    headway(folder, "sweep", "edited.yaml")
+    assert (folder / "edited.sweep" / "results.csv").read_text() == table
+
+
+@pytest.mark.xdist_group("sweep")
 def test_a_policy_that_breaks_takes_no_other_cell_along(folder):
-    (folder / "broken.py").write_text("class Broken:\n    def key(self, job, now, options):\n        return 1 / 0, 0\n")
+    (folder / "broken.py").write_text(
+        "import numpy as np\nclass Broken:\n    def key(self, job, now, options): return 1 / int(np.max(job.submit) < 100), 0\n"
+    )
     (folder / "some.yaml").write_text(
         "traces: synthetic:tiresias-480?jobs=40\nclusters: 15x4\npolicies: ['broken:Broken', fifo]\n"
     )
@@ -157,6 +197,10 @@ def test_a_policy_that_breaks_takes_no_other_cell_along(folder):
     [
         ("polices: fifo\n", "unknown key 'polices': did you mean 'policies'?"),
         ("traces: synthetic:philly\nclusters: 15x4\npolicies: tiresis-l\n", "unknown policy 'tiresis-l'"),
+        (
+            "traces: synthetic:philly\nclusters: 15x4\npolicies: tiresias-l?treshold=5\n",
+            "bad.yaml: unknown option of policy tiresias-l 'treshold'",
+        ),
         ("traces: none.csv\nclusters: 15x4\npolicies: fifo\n", "none.csv"),
         ("traces: synthetic:philly\nclusters: phily\npolicies: fifo\n", "unknown cluster 'phily'"),
         ("traces: synthetic:philly\nclusters: 15x4\npolicies: fifo\nnetwork: ecmp\n", "15x4 has no fabric"),

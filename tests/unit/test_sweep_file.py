@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headway.core.errors import BadInput
-from headway.sim import sweep_cell
+from headway.sim import sweep_inputs
 from headway.sim.sweep_cell import Cell, check, finished, key, rows
 from headway.sim.sweep_file import cells, policy_specs, read_sweep
 
@@ -100,6 +100,7 @@ def test_networks_that_cannot_be_are_told_before_the_first_cell(tmp_path):
         (LEAST + "network: []\n", "network"),
         ("traces: a.csv\npolicies: fifo\n", "clusters is missing"),
         (LEAST + "seeds: -1\n", "seeds"),
+        (LEAST + "seeds: 0\n", "seeds: at least one is needed, such as seeds: 3"),
         (LEAST + "loads: [0.5, 0]\n", "loads[1]"),
         (LEAST + "slowdown: some\n", "slowdown"),
         (LEAST.replace("[fifo, srtf]", "[]"), "policies"),
@@ -138,7 +139,7 @@ def test_an_edited_fabric_runs_again(tmp_path):
     file.write_text("leaves: 4")
     before = key(cell(fabric=str(file)))
     file.write_text("leaves: 8")
-    sweep_cell._digest.cache_clear()
+    sweep_inputs.forget()
     assert key(cell(fabric=str(file))) != before
 
 
@@ -148,9 +149,64 @@ def test_an_edited_policy_runs_again(tmp_path, monkeypatch):
     source.write_text("class Mine: pass\n")
     before = key(cell(policy="edited_policy:Mine"))
     source.write_text("class Mine: x = 1\n")
-    sweep_cell._digest.cache_clear()
-    sweep_cell._source.cache_clear()
+    sweep_inputs.forget()
     assert key(cell(policy="edited_policy:Mine")) != before
+
+
+def edited(file, text, **changes):
+    """Whether a cell has another name after a file is rewritten."""
+    before = key(cell(**changes))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    sweep_inputs.forget()
+    return key(cell(**changes)) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("dist.txt", {"policy": "gittins?distribution={}/dist.txt"}),
+        ("speeds.csv", {"trace": "{}/jobs.csv?throughputs={}/speeds.csv"}),
+        ("mine.yaml", {"trace": "synthetic:vclos?jobs=40&cluster={}/mine.yaml"}),
+        ("simulation_throughputs.json", {"trace": "{}/jobs.csv"}),
+        ("profiles/gavel_isolated_throughputs.csv", {"trace": "{}/jobs.csv?vc=a"}),
+        ("pai_job_table.csv", {"trace": "{}/jobs.csv"}),
+        ("table.txt", {"policy": "own_policy:Mine?table={}/table.txt"}),
+    ],
+)
+def test_an_edited_file_behind_a_cell_runs_again(tmp_path, name, changes):
+    (tmp_path / "jobs.csv").write_text("a")
+    named = {key: value.replace("{}", str(tmp_path)) for key, value in changes.items()}
+    assert edited(tmp_path / name, "1", **named)
+    assert edited(tmp_path / name, "2", **named)
+    assert not edited(tmp_path / name, "2", **named)
+    assert not edited(tmp_path / "other.txt", "3", **named)
+
+
+def test_an_edited_module_that_a_policy_imports_runs_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "sweep_parts").mkdir()
+    (tmp_path / "sweep_parts" / "__init__.py").write_text("")
+    (tmp_path / "sweep_policy.py").write_text("import numpy, json\nfrom sweep_first import f\nclass Mine: pass\n")
+    (tmp_path / "sweep_first.py").write_text("def f():\n    from sweep_parts.inner import g\n")
+    (tmp_path / "sweep_parts" / "inner.py").write_text("g = 1\n")
+    sweep_inputs.forget()
+    assert len(sweep_inputs._sources("sweep_policy:Mine")) == 4
+    given = {"policy": "sweep_policy:Mine"}
+    assert edited(tmp_path / "sweep_parts" / "inner.py", "g = 2\n", **given)
+    assert edited(tmp_path / "sweep_first.py", "f = 2\n", **given)
+    assert not edited(tmp_path / "sweep_other.py", "f = 2\n", **given)
+
+
+def test_a_damaged_file_is_not_finished(tmp_path):
+    whole, *damaged = (cell(seed=seed) for seed in range(4))
+    folder = tmp_path / "cells"
+    folder.mkdir()
+    (folder / f"{key(whole)}.json").write_text('{"seed": 0}')
+    for one, left in zip(damaged, (b"", b'{"seed": 1, "jct', b"\0\xff"), strict=True):
+        (folder / f"{key(one)}.json").write_bytes(left)
+    assert finished([whole, *damaged], tmp_path) == {whole}
+    assert rows([whole, *damaged], tmp_path) == [{"seed": 0}]
 
 
 def test_only_whole_files_count_as_finished(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from headway.core.errors import BadInput
+from headway.report.png import file_names
 from headway.report.sweep import figures, grid, sweep_report
 
 
@@ -40,9 +41,23 @@ def test_options_are_averaged_before_seeds():
 def test_lines_and_heat_maps_are_drawn():
     names = [figure.name for figure in figures(grid(ROWS, "jct_mean_s"))]
     assert "lines-load" in names
-    assert "lines-threshold" in names
+    assert "lines-threshold-0.5" in names
     assert "heat-load-policy" in names
-    assert "heat-load-threshold" in names
+    assert "heat-load-threshold-tiresias-l" in names
+
+
+def test_every_panel_has_a_file_of_its_own():
+    rows = [
+        row(policy, load, 0, 100.0 * load, cluster) | {"placement": placement}
+        for policy in ("fifo", "las?threshold=3", "las?threshold=4")
+        for load in (0.5, 1.0)
+        for cluster in ("15x4", "64x8")
+        for placement in ("a/b", "a?b")  # alike as file names
+    ]
+    drawn = figures(grid(rows, "jct_mean_s"))
+    names = file_names(drawn)
+    assert len(set(names)) == len(names) == len(drawn)
+    assert {"lines-load-15x4-a-b", "lines-load-15x4-a-b-2", "lines-load-64x8-a-b"} <= set(names)
 
 
 def heat(rows, name):
@@ -54,17 +69,17 @@ def test_heat_maps_have_no_empty_rows_and_say_800_not_800_0():
     """fifo has no threshold: its row would be empty; and a single row says no more than the line."""
     names = [figure.name for figure in figures(grid(ROWS, "jct_mean_s"))]
     assert "heat-threshold-policy" not in names
-    assert heat(ROWS, "heat-load-threshold")["y"] == ["1600", "3200"]
+    assert heat(ROWS, "heat-load-threshold-tiresias-l")["y"] == ["1600", "3200"]
     some = [row("las", 0.5, 0, 9.0, "1x1"), row("las", 0.5, 0, 8.0, "2x1"), row("fifo", 0.5, 0, 7.0, "1x1")]
     some.append(row("tiresias-l", 0.5, 0, 7.0, "1x1") | {"network": "ecmp"})
-    drawn = heat([r | {"network": r.get("network", "ideal")} for r in some], "heat-cluster-policy")
+    drawn = heat([r | {"network": r.get("network", "ideal")} for r in some], "heat-cluster-policy-ideal")
     assert (drawn["x"], drawn["y"]) == (["1x1", "2x1"], ["las", "fifo"])
     assert drawn["text"] == [["9 s", "8 s"], ["7 s", ""]]
 
 
 def test_small_differences_are_not_painted_as_large_ones():
     rows = [row("fifo", load, 0, mean, cluster) for load, mean in ((0.5, 100.0), (0.9, 101.0)) for cluster in "ab"]
-    drawn = heat(rows, "heat-load-cluster")
+    drawn = heat(rows, "heat-load-cluster-fifo")
     assert drawn["zmax"] - drawn["zmin"] == pytest.approx(0.1)  # of the logarithm: a quarter
     values = [value for line in drawn["z"] for value in line]
     assert drawn["zmin"] < min(values)

@@ -2,6 +2,8 @@
 
 import csv
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,7 +69,9 @@ def run(
     reach_own_modules()
     if on not in ("local", "slurm"):
         raise unknown("place to run on", on, ("local", "slurm"))
-    cells = cells_of(read_sweep(file))
+    content = read_sweep(file)
+    with _named(file):
+        cells = cells_of(content)
     folder = out or file.with_suffix(".sweep")
     with following(f"{len(cells):,} cells", quiet=as_json, runs=len(cells)) as progress:
         from headway.sim.sweep import run_sweep, warm
@@ -77,7 +81,8 @@ def run(
             warm()  # while we load the engine ourselves, to check names and traces
         kernels_ready(progress)
 
-        check(cells)
+        with _named(file):
+            check(cells)
         done = 0
 
         def more(count: int) -> None:
@@ -91,10 +96,20 @@ def run(
         listed = [{"cell": failure.cell.label, "reason": failure.reason} for failure in failures]
         print(json.dumps(facts | {"failures": listed}, indent=2))
     else:
-        print(f"{facts['finished']:,} of {len(cells):,} cells in {folder}/results.csv")
+        where = f"in {folder}/results.csv" if facts["finished"] else "finished"
+        print(f"{facts['finished']:,} of {len(cells):,} cells {where}")
     if failures:
         first = failures[0]
         raise HeadwayError(f"{counted(len(failures), 'cell')} failed, the first is {first.cell.label}: {first.reason}")
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Mistakes in what a sweep names are mistakes of its file."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from None
 
 
 def _settings(given: list[str] | None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Tables of runs, policies and placements for a terminal."""
 
-import math
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,19 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from headway.core.units import counted
+from headway.report.times import UNITS, duration
 
 if TYPE_CHECKING:
     from headway.sim.results import Comparison, Result
 
 LONGEST_HEADING = 6
-UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172_800.0, 3600.0, "h"), (math.inf, 86_400.0, "d"))
 LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: 42 s, 12.3 min, 5.2 h, 3.1 d."""
-    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if seconds < limit)
-    return f"{seconds / scale:.0f} {unit}" if unit == "s" else f"{seconds / scale:.1f} {unit}"
 
 
 def show_runs(results: "Sequence[Result]") -> None:

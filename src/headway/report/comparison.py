@@ -1,6 +1,5 @@
 """The report of `compare --report`: the summary table, each policy against the first, then the figures."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +8,10 @@ from headway.report.data import PolicyView, Study
 from headway.report.figure import Figure
 from headway.report.page import escaped, page, table
 from headway.report.seeds import Interval, figure, figure_ratio
+from headway.report.times import UNITS, duration
 
 HEAD = ("policy", "mean JCT", "against first", "median", "p95", "p99", "mean wait", "makespan", "GPUs", "preempted")
-HEAD_DRAWN = ("GPU-h lost", "stranded", "scattered", "unfair")
+HEAD_DRAWN = ("GPU&#8209;h lost", "stranded", "scattered", "unfair")
 MEAN_JCT = ("jct_s", "mean")
 # The figures that are also held against the first policy's, where seeds tell how sure that is.
 AGAINST = {
@@ -22,7 +22,6 @@ AGAINST = {
     "mean wait": ("queue_s", "mean"),
     "makespan": ("makespan_s",),
 }
-UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (172_800.0, 3600.0, "h"), (math.inf, 86_400.0, "d"))
 
 
 def report(study: Study) -> str:
@@ -124,12 +123,6 @@ def _drawn(view: PolicyView) -> list[str]:
         # Rounding in the ratio must not count a job that got exactly its due.
         f"{100 * float((view.jobs.fairness > 1 + 1e-9).mean()):.1f} %",
     ]
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: 42 s, 12.3 min, 5.2 h, 3.1 d."""
-    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if seconds < limit)
-    return f"{seconds / scale:.0f} s" if unit == "s" else f"{seconds / scale:.1f} {unit}"
 
 
 def times(found: Interval | None) -> str:

@@ -7,7 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.report.data import Jobs, PolicyView, Study
-from headway.report.figure import Figure, axis, cdf, colour, line, numbers, of_policy, time_ticks
+from headway.report.figure import (
+    Figure,
+    axis,
+    cdf,
+    colour,
+    line,
+    numbers,
+    of_policy,
+    ratio_ticks,
+    shortened,
+    time_ticks,
+)
 
 # Upper ends of the bins with their names; the last is open.
 SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (8, "5-8"), (16, "9-16"), (32, "17-32"), (64, "33-64"))
@@ -17,6 +28,8 @@ DURATIONS_REST = "> 1 d"
 # Waits below this are drawn at it: a log axis has no zero.
 SHORTEST_WAIT_S = 1.0
 MOST_GROUPS = 12
+# Letters of a name below its tick.
+LONGEST_NAME = 16
 
 Column = Callable[[Jobs], NDArray[np.float64]]
 
@@ -134,9 +147,10 @@ def _binned(
 def fairness_cdf(study: Study) -> Figure:
     """Finish-time fairness: against a slice of one's own."""
     curves = [cdf(np.maximum(view.jobs.fairness, 1e-3)) for view in study.views]
+    seen = [value for x, _ in curves for value in x if value]
     note = "JCT over the time alone on an equal share of the cluster; right of 1, a job lost by sharing."
     layout = {
-        "xaxis": axis("finish-time fairness (ratio, log axis)", type="log", dtick=1, exponentformat="none"),
+        "xaxis": axis("finish-time fairness (ratio, log axis)", **ratio_ticks(min(seen), max(seen))),
         "yaxis": axis("jobs with at most this ratio (%)", range=[0, 102]),
         "shapes": [{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1, "line": _RULE}],
     }
@@ -154,11 +168,13 @@ def slow_down_by_group(study: Study) -> Figure | None:
         return None
     names, counts = np.unique(study.views[0].jobs.group, return_counts=True)
     chosen = names[np.argsort(-counts, kind="stable")][:MOST_GROUPS]
-    labels = [_short(str(name)) for name in chosen]
-    traces = []
+    labels = shortened([str(name) or "(none)" for name in chosen], LONGEST_NAME)
+    traces: list[dict[str, Any]] = []
+    seen: list[float] = []
     for place, view in enumerate(study.views):
         spread = [_quartiles(view, name) for name in chosen]
         middle, high = (np.array(column) for column in zip(*spread, strict=True))
+        seen += [value for pair in spread for value in pair if value > 0]
         traces.append(
             {
                 **of_policy(place, view.policy),
@@ -184,7 +200,7 @@ def slow_down_by_group(study: Study) -> Figure | None:
             showgrid=False,
             zeroline=False,
         ),
-        "yaxis": axis("slow-down (ratio, log axis)", type="log", dtick=1, exponentformat="none"),
+        "yaxis": axis("slow-down (ratio, log axis)", **ratio_ticks(min(seen), max(seen))),
     }
     note = "JCT over the time a job needs: the dot is the median, the line reaches to the 90th percentile."
     return Figure("slow-down", f"Slow-down by {study.grouped_by}", note, traces, layout, 380, wide=True)
@@ -200,8 +216,3 @@ def _quartiles(view: PolicyView, name: str) -> tuple[float, float]:
 
 def _offset(place: int, policies: int) -> float:
     return 0.0 if policies == 1 else 0.6 * (place / (policies - 1) - 0.5)
-
-
-def _short(name: str) -> str:
-    """Ids of users and queues are hashes in published traces: the first letters tell them apart."""
-    return (name if len(name) <= 10 else f"{name[:8]}…") or "(none)"

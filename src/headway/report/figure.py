@@ -4,14 +4,20 @@ Figures are dictionaries in plotly's own terms: building them needs no import of
 write than its data take to compute. Data are thinned out here, so that a page stays small whatever the size of the trace.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Of Okabe and Ito's palette, which colour-blind people can tell apart, on white and on black paper alike.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C")
+from headway.report.times import UNITS
+
+# First of Okabe and Ito's palette, which colour-blind people can tell apart; all are seen on white and on black paper alike.
+COLOURS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C"),
+    *("#7E57C2", "#8A9A1B", "#D81B60", "#8B4A1F", "#1FB5B0"),
+)
 DASHES = ("solid", "dash", "dot", "dashdot")
 # Points of a curve: more cannot be told apart on a screen.
 POINTS = 400
@@ -26,7 +32,7 @@ FINE_TICKS = (
     *((2.0, "2 s"), (5.0, "5 s"), (30.0, "30 s"), (120.0, "2 min"), (300.0, "5 min"), (1800.0, "30 min")),
     *((7200.0, "2 h"), (18_000.0, "5 h"), (86_400.0, "1 d"), (604_800.0, "7 d")),
 )
-FEWEST_TICKS = 4
+ENOUGH_TICKS, FEWEST_TICKS = 4, 3
 DAY_S, HOUR_S = 86_400.0, 3600.0
 
 
@@ -77,20 +83,58 @@ def cdf(values: NDArray[np.float64]) -> tuple[list[float | None], list[float | N
 def time_ticks(low_s: float, high_s: float) -> dict[str, Any]:
     """A log axis over times with ticks that carry their units."""
     low, high = max(low_s, 1e-6), max(high_s, low_s * 1.01, 1e-6)
-    ticks = [tick for tick in TICKS if low <= tick[0] <= high]
-    kept = ticks if len(ticks) >= FEWEST_TICKS else sorted((*TICKS, *FINE_TICKS))
+    fine = [tick for tick in sorted((*TICKS, *FINE_TICKS)) if low <= tick[0] <= high]
+    ticks = [tick for tick in fine if tick in TICKS]
+    if len(ticks) >= ENOUGH_TICKS:
+        kept = ticks + [tick for tick in fine[-1:] if tick not in ticks]  # from 1 h to 10 h is far without one
+    elif len(fine) >= FEWEST_TICKS:
+        kept = fine
+    else:
+        scale, unit = next((scale, unit) for limit, scale, unit in UNITS if high < limit)
+        kept = [(value * scale, f"{value:.6g} {unit}") for value in _even(low / scale, high / scale)]
+    return _log_axis(low, high, kept)
+
+
+def ratio_ticks(low: float, high: float) -> dict[str, Any]:
+    """A log axis over ratios that has at least three ticks, however narrow it is."""
+    high = max(high, low * 1.01)
+    powers = [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+    fine = [
+        digit * 10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high))) for digit in (1, 2, 5)
+    ]
+    inside = [value for value in fine if low <= value <= high]
+    kept = next((some for some in (powers, inside) if len(some) >= FEWEST_TICKS), None) or _even(low, high)
+    return _log_axis(low, high, [(value, f"{value:,.6g}" if value < 1e6 else f"{value:,.0f}") for value in kept])
+
+
+def _even(low: float, high: float) -> list[float]:
+    """At least three round numbers at even distances."""
+    rough = (high - low) / FEWEST_TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(digit * power for digit in (5, 2, 1) if digit * power <= rough * (1 + 1e-9))
+    return [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _log_axis(low: float, high: float, ticks: list[tuple[float, str]]) -> dict[str, Any]:
     return {
         "type": "log",
         "tickangle": 0,
-        "tickvals": [value for value, _ in kept],
-        "ticktext": [text for _, text in kept],
-        "range": [float(np.log10(low)) - 0.05, float(np.log10(high)) + 0.05],
+        "tickvals": [value for value, _ in ticks],
+        "ticktext": [text for _, text in ticks],
+        "range": [math.log10(low) - 0.05, math.log10(high) + 0.05],
     }
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with its title."""
     return {"title": {"text": title, "standoff": 12}, **more}
+
+
+def shortened(names: list[str], letters: int) -> list[str]:
+    """Names of about so many letters, cut in the middle; longer ones where they would be alike."""
+    end = letters // 2
+    found = [name if len(name) <= letters else f"{name[: letters - end - 1]}…{name[-end:]}" for name in names]
+    return found if len(set(found)) == len(set(names)) else shortened(names, letters + 4)
 
 
 def time_unit(span_s: float) -> tuple[float, str]:

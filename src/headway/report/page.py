@@ -9,21 +9,29 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from headway.report.figure import Figure, colour
+from headway.report.figure import COLOURS, Figure, colour
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6570; --line: #d8dee4; --good: #1a7f37; }
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6570; --line: #d8dee4; --good: #1a7f37;
+  --shadow: rgba(0,0,0,0.28); }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --paper: #12161b; --soft: #9aa4af; --line: #30363d; --good: #4ac26b; } }
+  :root { --ink: #e6edf3; --paper: #12161b; --soft: #9aa4af; --line: #30363d; --good: #4ac26b;
+  --shadow: rgba(255,255,255,0.3); } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 24px; max-width: 1320px; color: var(--ink); background: var(--paper);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 22px; margin: 0 0 4px; overflow-wrap: anywhere; } h2 { font-size: 17px; margin: 0; }
 p { margin: 0 0 6px; color: var(--soft); } ul { margin: 8px 0; padding-left: 20px; color: var(--soft); }
-.scroll { overflow-x: auto; }
+/* Shadows at the edges say that there is more: those of paper scroll along with the table and cover them at its ends. */
+.scroll { overflow-x: auto; background: linear-gradient(to right, var(--paper) 50%, transparent) 0 0 / 40px 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 50%, transparent) 100% 0 / 40px 100% no-repeat local,
+  linear-gradient(to right, var(--shadow), transparent) 0 0 / 14px 100% no-repeat scroll,
+  linear-gradient(to left, var(--shadow), transparent) 100% 0 / 14px 100% no-repeat scroll; }
 table { border-collapse: collapse; margin: 14px 0; font-size: 14px; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: 4px 0 4px 10px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; } th { color: var(--soft); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal; overflow-wrap: anywhere;
+  min-width: 9em; }
+th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: bottom; }
 td small { color: var(--soft); } .best { color: var(--good); font-weight: 600; }
 .legend { position: sticky; top: 0; z-index: 2; display: flex; flex-wrap: wrap; gap: 6px; padding: 8px 0;
   background: var(--paper); border-bottom: 1px solid var(--line); }
@@ -33,8 +41,8 @@ td small { color: var(--soft); } .best { color: var(--good); font-weight: 600; }
 .figures { display: grid; grid-template-columns: 1fr 1fr; gap: 26px 24px; margin-top: 20px; }
 .figures section { min-width: 0; align-self: end; } .figures .wide { grid-column: 1 / -1; }
 @media (max-width: 1000px) { .figures { grid-template-columns: 1fr; }
-  table { font-size: 11.5px; } th, td { padding-left: 5px; } td small { display: block; }
-  th { white-space: normal; vertical-align: bottom; } }
+  table { font-size: 11.5px; } th, td { padding-left: 5px; white-space: normal; } td small { display: block; }
+  th:first-child, td:first-child { min-width: 8em; } }
 """
 
 # Plotly draws its own text and grid: it gets the page's colours when a figure is drawn, and when the reader switches.
@@ -109,7 +117,7 @@ def _legend(names: Sequence[str]) -> str:
     styles = ("solid", "dashed", "dotted", "double")
     buttons = (
         f"<button type='button' aria-pressed='true' data-group='{place}'>"
-        f"<i style='border-color:{colour(place)};border-top-style:{styles[place // 7 % 4]}'></i>{html.escape(name)}</button>"
+        f"<i style='border-color:{colour(place)};border-top-style:{styles[place // len(COLOURS) % 4]}'></i>{html.escape(name)}</button>"
         for place, name in enumerate(names)
     )
     return f"<div class='legend'>{''.join(buttons)}</div>"

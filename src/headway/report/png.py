@@ -4,6 +4,7 @@ The page calls plotly's own export and leaves the pictures in the document as te
 """
 
 import base64
+import itertools
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ FLAGS = (
 # Points of a figure, and dots of the picture to a point: 3 x 96 dots an inch is what printers ask for.
 WIDTH, WIDE, SCALE = 620, 1240, 3
 TIME_LIMIT_S = 180
+LONGEST_NAME = 120
 
 SCRIPT = """
 const all = JSON.parse(document.getElementById('figures').textContent);
@@ -82,7 +84,7 @@ def draw(figures: Sequence[Figure], path: Path) -> list[Path]:
     if not one and path.exists() and not path.is_dir():
         raise BadInput(f"{path} is a file: give a folder, or a path that ends in .png")
     pictures = _rendered(_page(figures, one), 1 if one else len(figures))
-    paths = [path] if one else [path / f"{_file_name(figure.name)}.png" for figure in figures]
+    paths = [path] if one else [path / f"{name}.png" for name in file_names(figures)]
     for target, picture in zip(paths, pictures, strict=True):
         write_atomically(target, picture)
     return paths
@@ -129,6 +131,13 @@ def _rendered(page: str, count: int) -> list[bytes]:
     return found
 
 
-def _file_name(name: str) -> str:
-    """A policy's name may hold what a file name may not."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
+def file_names(figures: Sequence[Figure]) -> list[str]:
+    """Names of files, each once. A policy's name may hold what a file name may not, and a trace's path may be long."""
+    found: list[str] = []
+    for figure in figures:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", figure.name).strip("-")[:LONGEST_NAME]
+        again = (f"{name}-{number}" for number in itertools.count(2))
+        # Letters of either case are the same on some file systems.
+        taken = {one.lower() for one in found}
+        found.append(name if name.lower() not in taken else next(one for one in again if one.lower() not in taken))
+    return found

@@ -7,8 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.report.data import Bars, OverTime, PolicyView, Study
-from headway.report.figure import COLOURS, Figure, axis, colour, line, numbers, of_policy, time_unit
+from headway.report.figure import COLOURS, Figure, axis, colour, line, numbers, of_policy, shortened, time_unit
 
+# Letters of a policy's name below its bar.
+LONGEST_NAME = 22
+# Beyond this, three names side by side run into each other.
+LONGEST_UPRIGHT = 9
 Series = Callable[[OverTime], NDArray[np.float64]]
 
 
@@ -76,14 +80,23 @@ def preemptions(study: Study) -> Figure:
                     "hovertemplate": f"{view.policy}<br>%{{y:,.4g}} {what}<extra></extra>",
                 }
             )
-    bare = {"type": "category", "showticklabels": len(study.views) <= 3}
+    names = [view.policy for view in study.views]
+    many = len(names) > 3
+    slanted = many or max(map(len, names)) > LONGEST_UPRIGHT
+    bare = {
+        "type": "category", "tickvals": names, "ticktext": shortened(names, LONGEST_NAME),
+        "tickangle": -45 if slanted else 0,
+    }  # fmt: skip
     layout = {
         "xaxis": {**axis("preemptions", **bare), "domain": [0, 0.42]},
         "yaxis": axis("times", rangemode="tozero"),
         "xaxis2": {**axis("lost to saving and resuming", **bare), "domain": [0.58, 1]},
         "yaxis2": axis("GPU-hours", rangemode="tozero", anchor="x2"),
     }
-    return Figure("preemptions", "Preemptions and what they cost", "GPUs held while no work was done.", traces, layout)
+    note = "GPUs held while no work was done."
+    return Figure(
+        "preemptions", "Preemptions and what they cost", note, traces, layout, 420 if slanted else 340, wide=many
+    )
 
 
 def gantt(study: Study, view: PolicyView) -> Figure | None:
@@ -91,7 +104,10 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
     bars = view.bars
     if bars is None:
         return None
-    unit_s, unit = time_unit(float(bars.end_s.max() - bars.start_s.min()))
+    # One range for all policies, so that their charts can be compared.
+    drawn = [one.bars for one in study.views if one.bars is not None]
+    first_s, last_s = min(float(one.start_s.min()) for one in drawn), max(float(one.end_s.max()) for one in drawn)
+    unit_s, unit = time_unit(last_s - first_s)
     traces = [_bars_of(study, bars, tint, unit_s, unit) for tint in range(len(COLOURS))]
     first, ticks, texts = 0, [], []
     step = max(1, len(study.nodes) // 16)
@@ -102,7 +118,7 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
         first += count
     layout = {
         "barmode": "overlay",
-        "xaxis": axis(f"time ({unit})", range=[float(t) / unit_s for t in (bars.start_s.min(), bars.end_s.max())]),
+        "xaxis": axis(f"time ({unit})", range=[first_s / unit_s, last_s / unit_s]),
         "yaxis": axis(
             "node (a row is a GPU)", tickvals=ticks, ticktext=texts, range=[study.gpus - 0.5, -0.5], zeroline=False,
             showgrid=False,
@@ -116,7 +132,7 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
 
 
 def _bars_of(study: Study, bars: Bars, tint: int, unit_s: float, unit: str) -> dict[str, Any]:
-    """The bars of one colour: every seventh job."""
+    """The bars of one colour: every job whose number has the same rest."""
     rows = bars.job % len(COLOURS) == tint
     ids = study.job_id[bars.job[rows]]
     counts = bars.gpus[rows]

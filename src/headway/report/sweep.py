@@ -11,10 +11,10 @@ from typing import Any
 
 from headway.core import spec as specs
 from headway.core.errors import BadInput, unknown
-from headway.report.comparison import UNITS, duration
 from headway.report.figure import Figure, axis, colour, line, of_policy, time_ticks
 from headway.report.page import escaped, page, table
 from headway.report.seeds import Interval, interval
+from headway.report.times import UNITS, duration
 
 Row = dict[str, Any]
 # What a sweep varies, in the order in which they are offered as axes.
@@ -155,7 +155,7 @@ def _lines(found: Grid, name: str, at: Row) -> Figure | None:
             traces += _line_with_band(place, policy, _plain(name), points, scale)
     title = f"{METRICS[found.metric]} over {_plain(name)}"
     layout = {"xaxis": axis(_axis_title(name)), "yaxis": y}
-    return Figure(f"lines-{_plain(name)}", _capital(title), _where(at), traces, layout)
+    return Figure(_file_name("lines", (name,), at), _capital(title), _where(at), traces, layout)
 
 
 def _y_axis(metric: str, low: float, high: float) -> tuple[dict[str, Any], float]:
@@ -215,9 +215,11 @@ def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
         "xaxis": axis(_axis_title(one), type="category"),
         "yaxis": axis(title, type="category", autorange="reversed"),
     }
-    name = f"heat-{_plain(one)}-{_plain(other)}"
+    name = _file_name("heat", (one, other), at)
     heading = _capital(f"{METRICS[found.metric]} by {_plain(one)} and {_plain(other)}")
-    return Figure(name, heading, _where(at), traces, layout, 150 + 42 * len(ys))
+    # The title stands upright: few rows must still be as high as it is long.
+    height = max(150 + 42 * len(ys), 90 + 9 * len(title))
+    return Figure(name, heading, _where(at), traces, layout, height)
 
 
 def _shades(values: list[float], logs: bool) -> tuple[float, float]:
@@ -293,6 +295,11 @@ def _plain(name: str) -> str:
 
 def _where(at: Row) -> str:
     return ", ".join(f"{_plain(name)} {_label(value)}" for name, value in at.items()) or "Means over seeds."
+
+
+def _file_name(kind: str, drawn: tuple[str, ...], at: Row) -> str:
+    """One for each figure: what is drawn, then the values that the panel is for."""
+    return "-".join((kind, *map(_plain, drawn), *map(_label, at.values())))
 
 
 def _capital(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from headway.core.errors import BadInput, HeadwayError
 from headway.files import writing
-from headway.sim import sweep_cell
+from headway.sim import sweep_cell, sweep_inputs
 from headway.sim.sweep_cell import Cell
 
 TABLE = "results"
@@ -49,6 +49,7 @@ def run_sweep(
     """Run what is not finished, write the table, and say what failed. `progress(cells)` hears how many more are done."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file: give a folder for the results of the sweep")
+    sweep_inputs.forget()  # a notebook may run a sweep again after an edit
     done = sweep_cell.finished(cells, folder)
     left = [cell for cell in cells if cell not in done]
     if progress:
@@ -137,7 +138,9 @@ def _begin(path: list[str]) -> None:
 
 def write_table(rows: list[dict[str, Any]], folder: Path) -> None:
     """All rows as CSV, and as Parquet where pyarrow is installed."""
-    if not rows:
+    if not rows:  # then a table of before is of other inputs
+        for kind in ("csv", "parquet"):
+            (folder / f"{TABLE}.{kind}").unlink(missing_ok=True)
         return
     with writing(folder / f"{TABLE}.csv") as file:
         table = csv.DictWriter(file, list(rows[0]), lineterminator="\n")

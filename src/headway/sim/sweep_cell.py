@@ -5,7 +5,6 @@ a cell is either whole or not there; and as the name is the cell, none can be th
 """
 
 import hashlib
-import importlib.util
 import json
 import traceback
 from collections.abc import Iterable
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from headway import __version__
-from headway.core import spec as specs
 from headway.core.errors import HeadwayError
 from headway.files import write_atomically
+from headway.sim import sweep_inputs
 
 FOLDER = "cells"
 # Traces that a worker keeps in memory: cells come in the order of traces.
@@ -55,31 +54,9 @@ class Cell:
 
 def key(cell: Cell) -> str:
     """The name of a cell's result: changes with the cell, with the files it names, and with Headway."""
-    files = [_digest(path) for path in (_file_of(cell.trace), cell.cluster, cell.fabric or "")]
-    content = [__version__, asdict(cell), *files, _source(cell.policy)]
+    files = sweep_inputs.digests(cell.trace, cell.policy, cell.cluster, cell.fabric or "", cell.placement)
+    content = [__version__, asdict(cell), files]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
-
-
-def _file_of(trace: str) -> str:
-    return trace if Path(trace).is_file() else trace.partition("?")[0]
-
-
-@lru_cache
-def _digest(path: str) -> str | None:
-    """A hash of a file's content; None where it is no file but a name."""
-    file = Path(path)
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
-
-
-@lru_cache
-def _source(policy: str) -> str | None:
-    """A hash of the module of a policy from outside, so that an edited policy runs again."""
-    module, colon, _ = specs.split(policy)[0].partition(":")
-    try:
-        found = importlib.util.find_spec(module) if colon else None
-    except (ImportError, ValueError):
-        return None
-    return _digest(found.origin) if found is not None and found.origin else None
 
 
 def check(cells: Iterable[Cell]) -> None:
@@ -152,7 +129,8 @@ def attempt(cell: Cell, folder: Path) -> str | None:
     try:
         finish(cell, folder)
     except HeadwayError as error:
-        return str(error)
+        # The engine's advice names the option of `simulate`; a sweep has a key.
+        return str(error).replace("--skip-impossible", "skip_impossible: yes")
     except Exception as error:  # a policy from outside may do anything: the other cells are not its fault
         at = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
@@ -166,11 +144,19 @@ def result_path(cell: Cell, folder: Path) -> Path:
 
 def finished(cells: Iterable[Cell], folder: Path) -> set[Cell]:
     """The cells that need not run again."""
-    there = {path.name for path in (folder / FOLDER).glob("*.json")}
-    return {cell for cell in cells if f"{key(cell)}.json" in there}
+    return {cell for cell in cells if _row(result_path(cell, folder)) is not None}
 
 
 def rows(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
     """The rows of the finished cells, in the order of the grid."""
-    paths = (result_path(cell, folder) for cell in cells)
-    return [json.loads(path.read_text("utf-8")) for path in paths if path.is_file()]
+    found = (_row(result_path(cell, folder)) for cell in cells)
+    return [row for row in found if row is not None]
+
+
+def _row(path: Path) -> dict[str, Any] | None:
+    """The row in a file; None where it is not there, or was damaged after it was written."""
+    try:
+        row = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return row if isinstance(row, dict) else None

@@ -115,6 +115,9 @@ def _explained(path: Path, error: ValidationError) -> BadInput:
         )
     if first["type"] == "missing":
         return BadInput(f"{path}: {where} is missing: a sweep needs traces, clusters and policies")
+    if first["type"] == "too_short":
+        such = ", such as seeds: 3 or seeds: [0, 1, 2]" if where == "seeds" else ""
+        return BadInput(f"{path}: {where}: at least one is needed{such}")
     return BadInput(f"{path}: {where}: {first['msg'].lower()}, got {first['input']!r}")
 
 
