@@ -316,14 +316,14 @@ def test_a_policy_that_raises_stops_the_manager_and_loses_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "raising.py").write_text(
-        "class Raising:\n    def key(self, job, now, options):\n        return {}[int(job['gpus'])], 0\n"
+        "class Raising:\n    def key(self, job, now, options):\n        return {0: 0, 1: 0}[int(job['gpus'])], 0\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     manager = opened(data, "raising:Raising")
-    job = manager.submit(JobSpec(run="true"), ME)[0]
+    job = manager.submit(JobSpec(run="true", resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
     failure = manager.wait_for_failure()
     manager.stop()
-    assert "KeyError: 1" in failure
+    assert "KeyError: 2" in failure
     assert "raising.py, line 3" in failure
     after = opened(data)
     assert ended(after, job) == "COMPLETED"

@@ -161,7 +161,7 @@ def test_name_says_what_it_is() -> None:
         ("synthetic:philly?gap=fast", "not a time"),
         ("synthetic:philly?cluster=4x4", "load="),
         ("synthetic:philly?load=0.5&cluster=0x4", "zero nodes"),
-        ("synthetic:philly?jobs=1&load=0.5", "same time"),
+        ("synthetic:philly?jobs=1&load=0.5", "one job is left"),
     ],
 )
 def test_bad_options_are_named(spec: str, words: str) -> None:
