@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from headway.cli.main import main
 from headway.placement import TABLE as PLACEMENTS
 from headway.policies import ORACLES
 from headway.policies import TABLE as POLICIES
@@ -28,20 +27,6 @@ def compiled():
     from headway.sim.api import simulate
 
     simulate("synthetic:tiresias-480?jobs=5", "15x4")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run one command; its exit code, standard output and standard error. A traceback fails the test by itself."""
-
-    def _run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["headway", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        shown = capsys.readouterr()
-        return ended.value.code or 0, shown.out, shown.err
-
-    return _run
 
 
 @pytest.fixture

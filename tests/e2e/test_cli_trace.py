@@ -8,24 +8,9 @@ import sys
 
 import pytest
 
-from headway.cli.main import main
 from headway.sim.traces import load
 
 GOOD = "job_id,submit_s,gpus,duration_s\n" + "".join(f"j{i},{i * 60},{1 + i % 4},{100 + i}\n" for i in range(50))
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run one command; its exit code, standard output and standard error. A traceback fails the test by itself."""
-
-    def _run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["headway", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        shown = capsys.readouterr()
-        return ended.value.code or 0, shown.out, shown.err
-
-    return _run
 
 
 @pytest.fixture
