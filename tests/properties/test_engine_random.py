@@ -37,10 +37,12 @@ POLICIES = st.one_of(
         st.sampled_from([7, 60, 1000]),
     ),
     st.builds(
-        "{}?threshold={}&queues={}&promote={}".format,
+        "{}?{}&promote={}".format,
         st.sampled_from(["tiresias-l", "tiresias-g"]),
-        st.sampled_from([1, 100, 3200]),
-        st.integers(1, 4),
+        st.one_of(
+            st.just("queues=1"),
+            st.builds("threshold={}&queues={}".format, st.sampled_from([1, 100, 3200]), st.integers(2, 4)),
+        ),
         st.sampled_from(["inf", "8", "1", "0.5"]),
     ),
 )
