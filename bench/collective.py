@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from bench.line_chart import line_chart
 
-from headway.collectives.drawn import random_size_bytes, random_topology
-from headway.collectives.presets import PAPER, PRESETS
 from headway.collectives.schedulers import Outcome, schedule
-from headway.collectives.topology import Dimension, Kind, Topology
-from headway.files import write_atomically
+from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.presets import PAPER, PRESETS
+from headway.collectives.topology.random import random_size_bytes, random_topology
+from headway.io.files import write_atomically
 
 GB = 10**9
 # CPU seconds of ASTRA-sim 1.0 for one 1024-NPU all-reduce with 64 chunks, the lower and upper end of what was measured.

@@ -8,12 +8,12 @@ import time
 
 import numpy as np
 
-from headway.network.allocate import allocate, empty
-from headway.network.fabric import Fabric
-from headway.network.presets import PRESETS
-from headway.network.routing import LINKS_PER_FLOW, RULES, route_step, wiring_of
-from headway.network.sharing import worst_loads
-from headway.network.traffic import parse_pattern, step_rows, steps_of
+from headway.network.certificates.allocate import allocate, empty
+from headway.network.fabric.model import Fabric
+from headway.network.fabric.presets import PRESETS
+from headway.network.sharing.routing import LINKS_PER_FLOW, RULES, route_step, wiring_of
+from headway.network.sharing.slowdown import worst_loads
+from headway.network.sharing.traffic import parse_pattern, step_rows, steps_of
 
 NONE = np.empty(0, np.int64)
 

@@ -22,8 +22,8 @@ import numpy as np
 from numba import njit
 
 from headway.sim.api import simulate
-from headway.sim.traces.load import load
-from headway.sim.workload import Workload
+from headway.workloads.load import load
+from headway.workloads.workload import Workload
 
 ROOT = Path(__file__).parents[1]
 TRACES = Path(os.environ.get("HEADWAY_TRACES", ROOT.parent / "shared" / "traces"))

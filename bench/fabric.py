@@ -14,11 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from headway.network.circuits import BLOCKED, find_circuits
-from headway.network.colouring import remove_job
-from headway.network.milp import solve_equal
-from headway.network.padded import find_padded
-from headway.network.slices import NODE_BUDGET, PLACED, UNDECIDED, UNPROVEN, equal_shape, find_slice, free_per_leaf
+from headway.network.slices.circuits import BLOCKED, find_circuits
+from headway.network.slices.colouring import remove_job
+from headway.network.slices.padded import find_padded
+from headway.network.slices.solver import solve_equal
+from headway.network.slices.vclos import (
+    NODE_BUDGET,
+    PLACED,
+    UNDECIDED,
+    UNPROVEN,
+    equal_shape,
+    find_slice,
+    free_per_leaf,
+)
 
 # Two mixes: Helios-like (vClos's evaluation: mostly small, powers of two), and one where every job spans leaves and
 # few sizes are powers of two, which tangles the links most.

@@ -13,16 +13,42 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench.shared_traces import first_jobs
 
 import headway
-from bench.shared_traces import first_jobs
 from headway.core.events import NAMES
 
-POLICIES = "fifo best-effort sjf srtf srsf las 2d-las tiresias-l gittins tiresias-g gandiva optimus".split()
-PLACEMENTS = "consolidated spread random profile".split()
+POLICIES = [
+    "fifo",
+    "best-effort",
+    "sjf",
+    "srtf",
+    "srsf",
+    "las",
+    "2d-las",
+    "tiresias-l",
+    "gittins",
+    "tiresias-g",
+    "gandiva",
+    "optimus",
+]
+PLACEMENTS = ["consolidated", "spread", "random", "profile"]
 TRACES = ("philly_82k", "helios_venus_125k", "pai2020_60k", "muri_philly_4traces")
 COSTS = {"free": {}, "model": {"preemption_cost": "model", "slowdown": "model"}}
-KINDS = ("Ended", "Stopped", "Started", "Crossed", "Submitted", "Held", "Released", "Stop", "Resize", "Reserve", "Start", "Pack")
+KINDS = (
+    "Ended",
+    "Stopped",
+    "Started",
+    "Crossed",
+    "Submitted",
+    "Held",
+    "Released",
+    "Stop",
+    "Resize",
+    "Reserve",
+    "Start",
+    "Pack",
+)
 FIELDS = ("time", "job", "level", "attempt", "gpus")
 NETWORKS = {
     "ecmp": {"network": "ecmp", "fabric": "vclos-512"},
@@ -67,8 +93,13 @@ def runs() -> Iterator[tuple[str, Any]]:
                 yield (
                     f"synthetic:vclos-large {policy} {name}",
                     lambda p=policy, g=given: headway.simulate(
-                        "synthetic:vclos-large?jobs=200&cluster=64x8&load=0.9", "64x8", p, keep_journal=True,
-                        preemption_cost="30s", skip_impossible=True, **g,
+                        "synthetic:vclos-large?jobs=200&cluster=64x8&load=0.9",
+                        "64x8",
+                        p,
+                        keep_journal=True,
+                        preemption_cost="30s",
+                        skip_impossible=True,
+                        **g,
                     ),
                 )
 
@@ -84,7 +115,7 @@ def main() -> None:
         began = time.process_time()
         try:
             found[name] = hashed(run())
-        except headway.core.errors.HeadwayError as error:
+        except headway.errors.HeadwayError as error:
             found[name] = {"error": str(error)}
         spent = time.process_time() - began
         same = not before or found[name] == before[name]

@@ -7,10 +7,10 @@ import time
 
 import numpy as np
 
-from headway.network.presets import PRESETS
-from headway.network.routing import ECMP, wiring_of
-from headway.network.sharing import join, leave, new_shares
-from headway.network.traffic import parse_pattern, step_rows, steps_of
+from headway.network.fabric.presets import PRESETS
+from headway.network.sharing.routing import ECMP, wiring_of
+from headway.network.sharing.slowdown import join, leave, new_shares
+from headway.network.sharing.traffic import parse_pattern, step_rows, steps_of
 
 # As in bench/fabric.py: Helios-like sizes; half of the jobs halving-doubling, the rest ring or all-to-all (vClos).
 SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]

@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from headway.sim.sweep import cores, run_sweep
-from headway.sim.sweep_cell import Cell
+from headway.sim.sweep.cell import Cell
+from headway.sim.sweep.run import cores, run_sweep
 
 JOBS = 4000
 ROUNDS = 5

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headway.files import write_atomically
+from headway.io.files import write_atomically
 from headway.report.seeds import interval, value_at
 from headway.sim.api import simulate, with_seed
-from headway.sim.shaping import offered_load
-from headway.sim.traces.load import load
+from headway.workloads.load import load
+from headway.workloads.shaping import offered_load
 
 ROOT = Path(__file__).parents[1]
 TRACES = Path(os.environ.get("HEADWAY_TRACES", ROOT.parent / "shared" / "traces"))
@@ -260,7 +260,7 @@ def muri() -> list[str]:
 
 def described(study: Study) -> str:
     """Jobs, GPUs and load of a study."""
-    from headway.sim.clusters import cluster
+    from headway.cluster.named import cluster
 
     jobs, gpus = load(str(TRACES / study.trace)), cluster(study.cluster).total
     return f"{len(jobs):,} jobs, {gpus:,} GPUs, offered load {offered_load(jobs, gpus):.2f}"

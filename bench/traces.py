@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headway.sim.synthetic import synthetic
-from headway.sim.traces import load
-from headway.sim.traces.write import write_csv
+from headway.workloads import load
+from headway.workloads.synthetic import synthetic
+from headway.workloads.write import write_csv
 
 ROOT = Path(__file__).parents[1]
 TRACES = Path(os.environ.get("HEADWAY_TRACES", ROOT.parent / "shared" / "traces"))

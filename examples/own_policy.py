@@ -7,7 +7,7 @@ On the command line:   headway compare TRACE --cluster 15x4 --policies fifo,own_
 import math
 
 import headway
-from headway.core.jobs import PENDING
+from headway.core.tables.jobs import PENDING
 
 
 class SmallFirst:

@@ -6,11 +6,11 @@ Run: python examples/plan_collective.py [plan.json]
 import sys
 
 from headway.collectives.advice import advise
-from headway.collectives.cost import Collective
 from headway.collectives.plan import plan_to_json
 from headway.collectives.schedulers import schedule
-from headway.collectives.topology_text import topology_from
-from headway.files import write_atomically
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.topology.text import topology_from
+from headway.io.files import write_atomically
 
 SIZE_BYTES = 100_000_000
 

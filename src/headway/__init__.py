@@ -7,8 +7,8 @@ _EXPORTS = {
     "simulate": "headway.sim.api",
     "compare": "headway.sim.api",
     "Result": "headway.sim.api",
-    "Comparison": "headway.sim.results",
-    "Client": "headway.live.client",
+    "Comparison": "headway.sim.results.results",
+    "Client": "headway.client.client",
 }
 __all__ = ["Client", "Comparison", "Result", "__version__", "compare", "simulate"]
 

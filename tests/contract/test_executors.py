@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Executor, Launch, Report
-from headway.live.executors.process import ProcessExecutor
-from headway.live.executors.progress import parse_progress
-from headway.live.executors.render import render
-from headway.live.spec import job_spec
+from headway.live.executors.process.executor import ProcessExecutor
+from headway.live.executors.process.progress import parse_progress
+from headway.live.executors.process.render import render
+from headway.live.jobfile.spec import job_spec
 
 EXECUTORS: dict[str, Callable[[Path], Executor]] = {"process": lambda data: ProcessExecutor(data, poll_s=0.1)}
 pytestmark = pytest.mark.xdist_group("live")

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.core.events import START, STOP
-from headway.core.jobs import COMPLETED
-from headway.core.journal import ROWS
-from headway.core.state import FREE, RUN, STOPPING_JOBS, WAIT
+from headway.core.tables.jobs import COMPLETED
+from headway.core.tables.journal import ROWS
+from headway.core.tables.state import FREE, RUN, STOPPING_JOBS, WAIT
 from headway.placement import TABLE as PLACEMENTS
-from headway.placement.load import find_placement
+from headway.placement.registry import find_placement
 from headway.policies import ORACLES
 from headway.policies import TABLE as POLICIES
-from headway.policies.load import find_policy
-from headway.sim.clusters import cluster
+from headway.policies.registry import find_policy
 from headway.sim.run import Run, Setting, prepare, simulate_run
-from headway.sim.traces.load import load
 from headway.sim.world_python import SimulatedWorld
+from headway.workloads.load import load
 
 PLACED = [name for name in PLACEMENTS if "vclos" not in name] + ["consolidated?strict=no"]
 SETTINGS = {
@@ -90,7 +90,7 @@ def test_deciding_again_changes_nothing_and_the_ledger_is_whole_at_the_end(polic
 
 
 def _book(engine):
-    from headway.core.journal import journal
+    from headway.core.tables.journal import journal
 
     return journal(engine.state, 1 << 16, False)
 
@@ -105,7 +105,7 @@ def test_only_declared_oracles_know_the_work_left(policy):
     engine, world = prepare(jobs, where, find_policy(policy), find_placement("consolidated"), Setting())
     engine.state.jobs["left"] = np.random.default_rng(0).uniform(-1e6, 1e6, len(jobs))
     from headway.core.engine import drive
-    from headway.core.journal import journal
+    from headway.core.tables.journal import journal
 
     book = journal(engine.state, 1 << 20, True)
     drive(engine, SimulatedWorld(engine, world, book))

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.errors import BadInput
-from headway.core.jobs import COMPLETED
-from headway.core.journal import ROWS, SEATS, journal
-from headway.network.fabric import Fabric, Ocs
-from headway.network.verify import verify
-from headway.placement.load import find_placement
+from headway.core.tables.jobs import COMPLETED
+from headway.core.tables.journal import ROWS, SEATS, journal
+from headway.errors import BadInput
+from headway.network.certificates.verify import verify
+from headway.network.fabric.model import Fabric, Ocs
+from headway.placement.registry import find_placement
 from headway.policies import TABLE as POLICIES
-from headway.policies.load import find_policy
-from headway.sim.certify import certificate_of, running
-from headway.sim.clusters import cluster
-from headway.sim.fabrics import Network
-from headway.sim.rewiring import MOVED
+from headway.policies.registry import find_policy
+from headway.sim.models.network import Network
+from headway.sim.models.rewiring import MOVED
+from headway.sim.results.certify import certificate_of, running
 from headway.sim.run import Setting, prepare, simulate_run
-from headway.sim.workload import workload
 from headway.sim.world_python import SimulatedWorld
+from headway.workloads.workload import workload
 
 PLACEMENTS = ("vclos", "vclos-padded", "ocs-vclos")
 LEAVES, UPLINKS = 6, 8

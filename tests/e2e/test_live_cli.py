@@ -62,7 +62,7 @@ class Shell:
         return json.loads(done.stdout)
 
     def until(self, job: int, *states: str) -> dict[str, Any]:
-        from headway.live.client import Client
+        from headway.client.client import Client
 
         end = time.monotonic() + 30
         with Client(data=self.data) as client:
@@ -270,7 +270,7 @@ def test_nobody_answers(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_the_owners_token_is_not_sent_elsewhere(shell: Shell) -> None:
-    from headway.live.client import find_manager
+    from headway.client.client import find_manager
 
     url = (shell.data / "url").read_text().strip()
     assert find_manager(url, data=shell.data)[1].startswith("hw-")

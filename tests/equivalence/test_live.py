@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.core.events import ENDED, NAMES, START, STOP
+from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
-from headway.live.spec import job_spec
-from headway.placement.load import find_placement
-from headway.policies.load import find_policy
-from headway.sim.clusters import cluster
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
 from headway.sim.run import Setting, simulate_run
-from headway.sim.workload import Workload, workload
+from headway.workloads.workload import Workload, workload
 
 pytestmark = pytest.mark.xdist_group("live")
 CLUSTER, POLICY = "2x2", "tiresias-l?threshold=3"

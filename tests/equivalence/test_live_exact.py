@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.core.events import ENDED, NAMES, START, STOP
 from headway.live import executors
-from headway.live.book import Book
 from headway.live.executors import Launch, Report
-from headway.live.journal import Journal
-from headway.live.rules import Backoff
-from headway.live.spec import job_spec
+from headway.live.jobfile.spec import job_spec
+from headway.live.outcome import Backoff
+from headway.live.state import Book
+from headway.live.store.journal import Journal
 from headway.live.world import LiveWorld
-from headway.placement.load import find_placement
-from headway.policies.load import find_policy
-from headway.sim.clusters import cluster
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
 from headway.sim.run import Setting, simulate_run
-from headway.sim.traces.load import load
-from headway.sim.workload import Workload
+from headway.workloads.load import load
+from headway.workloads.workload import Workload
 
 POLICIES = ("fifo", "best-effort", "tiresias-l?threshold=1000&promote=2", "2d-las", "tiresias-g")
 

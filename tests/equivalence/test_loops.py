@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.journal import ROWS, SEATS, journal
+from headway.core.tables.journal import ROWS, SEATS, journal
 from headway.placement import TABLE as PLACEMENTS
-from headway.placement.load import find_placement
+from headway.placement.registry import find_placement
 from headway.policies import TABLE as POLICIES
-from headway.policies.load import find_policy
-from headway.sim.clusters import cluster
+from headway.policies.registry import find_policy
 from headway.sim.run import Setting, prepare, simulate_run
-from headway.sim.traces.load import load
 from headway.sim.world_python import SimulatedWorld
+from headway.workloads.load import load
 
 COSTLY = Setting(preemption_cost=None, slowdown=True, min_runtime=120.0, seed=3)
 

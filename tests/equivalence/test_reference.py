@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.sim.api import simulate
-from headway.sim.workload import Workload, workload
+from headway.workloads.workload import Workload, workload
 
 
 @dataclass

@@ -7,12 +7,12 @@ import signal
 import time
 from pathlib import Path
 
+from headway.cluster.named import cluster
 from headway.live.executors import Launch
-from headway.live.executors.process import ProcessExecutor
+from headway.live.executors.process.executor import ProcessExecutor
+from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
-from headway.live.rules import Backoff
-from headway.live.spec import job_spec
-from headway.sim.clusters import cluster
+from headway.live.outcome import Backoff
 
 # Says so if another process of the same rank holds the lock: two attempts at once, which must never be.
 SCRIPT = """

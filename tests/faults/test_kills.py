@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("live")
 def _serve(given: tuple[Any, ...]) -> BaseProcess:
     """Start a manager in a process of its own, forked from a server that has everything imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headway.live.manager", "headway.sim.clusters", "headway.policies.tiresias_l"])
+    context.set_forkserver_preload(["headway.live.manager", "headway.cluster.named", "headway.policies.tiresias_l"])
     process = context.Process(target=runpy.run_path, args=(str(SERVED), {"GIVEN": given}), daemon=True)
     process.start()
     return process
@@ -145,7 +145,7 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
 
 def _check_journal(manager: Any, data: Path) -> None:
     """No job starts while it runs, and the state at the end equals the replayed journal."""
-    from headway.live.journal import Journal
+    from headway.live.store.journal import Journal
 
     journal = Journal(data)
     busy: set[int] = set()

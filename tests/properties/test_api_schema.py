@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings  # noqa: E402
 from hypothesis.errors import Unsatisfiable  # noqa: E402
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance  # noqa: E402
 
-from headway.core.cluster import Cluster  # noqa: E402
-from headway.live.api import make_api  # noqa: E402
-from headway.live.auth import Tokens  # noqa: E402
+from headway.cluster.nodes import Cluster  # noqa: E402
+from headway.live.http.api import make_api  # noqa: E402
+from headway.live.http.tokens import Tokens  # noqa: E402
 from headway.live.manager import Manager  # noqa: E402
 
 # Not promised: that all a schema allows is accepted (it cannot say that a job has a command or a line for the shell, and no more GPUs
@@ -39,7 +39,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         tokens = Tokens(data, "root")
         api = make_api(manager, tokens, ["testserver", "localhost", "127.0.0.1"], rate_per_s=1e9, strangers_per_s=1e9)
         bearer = {"Authorization": f"Bearer {(data / 'token').read_text().strip()}"}
-        from headway.live.spec import JobSpec
+        from headway.live.jobfile.spec import JobSpec
 
         for _ in range(3):
             manager.submit(JobSpec(command=("true",)), "root")

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.collectives.cost import Collective
-from headway.collectives.drawn import random_size_bytes, random_topology
 from headway.collectives.limit import balanced_loads, best_split_gbps, bytes_per_s, limit, limit_by_lp, order_loads
 from headway.collectives.plan import phases
 from headway.collectives.schedulers import schedule
 from headway.collectives.shares import optimal_mix
-from headway.collectives.simulate import play
-from headway.collectives.topology import Dimension, Kind, Topology
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.play import play
+from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.random import random_size_bytes, random_topology
 
 AR = Collective.ALL_REDUCE
 

@@ -3,29 +3,22 @@
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.jobs import COMPLETED, RUNNING
-from headway.core.journal import ROWS, journal
-from headway.network.fabric import Fabric
-from headway.network.presets import PRESETS
-from headway.network.routing import RULES, wiring_of
-from headway.network.sharing import join, new_shares
-from headway.placement.load import find_placement
-from headway.policies.load import find_policy
-from headway.sim.clusters import cluster
-from headway.sim.communication import (
-    ALL_TO_ALL,
-    HALVING_DOUBLING,
-    MOST_STEPS,
-    RING,
-    draw,
-    write_steps,
-)
-from headway.sim.contention import MEMBER, TOTAL, _whole, ranks_of
-from headway.sim.fabrics import Network
+from headway.core.tables.jobs import COMPLETED, RUNNING
+from headway.core.tables.journal import ROWS, journal
+from headway.network.fabric.model import Fabric
+from headway.network.fabric.presets import PRESETS
+from headway.network.sharing.routing import RULES, wiring_of
+from headway.network.sharing.slowdown import join, new_shares
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
+from headway.sim.models.communication import ALL_TO_ALL, HALVING_DOUBLING, MOST_STEPS, RING, draw, write_steps
+from headway.sim.models.contention import MEMBER, TOTAL, _whole, ranks_of
+from headway.sim.models.network import Network
 from headway.sim.run import Setting, prepare, simulate_run
-from headway.sim.workload import workload
 from headway.sim.world_python import SimulatedWorld
+from headway.workloads.workload import workload
 
 FABRIC = Fabric("small", "leaf-spine", tuple(server // 2 for server in range(12)), 4, 8)
 POLICY = "tiresias-l?threshold=900"

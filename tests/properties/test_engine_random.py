@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from headway.core.cluster import Cluster, of_groups
+from headway.cluster.nodes import Cluster, of_groups
 from headway.core.events import ENDED, RESIZE, STARTED, STOP, SUBMITTED
-from headway.core.jobs import COMPLETED
-from headway.placement.load import find_placement
-from headway.policies.load import find_policy
-from headway.sim.profiles import PROFILES
+from headway.core.tables.jobs import COMPLETED
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
+from headway.sim.models.profiles import PROFILES
 from headway.sim.run import Run, Setting, simulate_run
-from headway.sim.workload import Workload, workload
+from headway.workloads.workload import Workload, workload
 
 LONG = bool(os.environ.get("HEADWAY_LONG"))
 DRAW = (Phase.explicit, Phase.reuse, Phase.generate)

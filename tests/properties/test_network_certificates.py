@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import headway.network
-from headway.network.allocate import allocate, empty, occupied_by
-from headway.network.fabric_file import fabric_from, load_fabric
-from headway.network.fallback import solve_slice
-from headway.network.slices import NODE_BUDGET, PLACED, UNDECIDED, find_slice
-from headway.network.traffic import parse_pattern, why_undefined
-from headway.network.verify import verify
+from headway.network.certificates.allocate import allocate, empty, occupied_by
+from headway.network.certificates.verify import verify
+from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.sharing.traffic import parse_pattern, why_undefined
+from headway.network.slices.fallback import solve_slice
+from headway.network.slices.vclos import NODE_BUDGET, PLACED, UNDECIDED, find_slice
 
 PODS = {
     "kind": "three-tier", "pods": 3, "leaves_per_pod": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8,
@@ -107,7 +107,7 @@ def test_running_past_the_budget_asks_the_milp(monkeypatch):
         free = state.free_per_server()
         undecided += find_slice(free, fabric.server_leaf, state.masks, gpus, 0, 1, nodes, counts, links)[0] == UNDECIDED
         with monkeypatch.context() as patch:
-            patch.setattr("headway.network.allocate.NODE_BUDGET", 1)
+            patch.setattr("headway.network.certificates.allocate.NODE_BUDGET", 1)
             answer = allocate(state, gpus, "vclos").certificate
         assert (answer is None) == (whole is None)
         if answer and whole:
@@ -120,8 +120,8 @@ def test_running_past_the_budget_asks_the_milp(monkeypatch):
 
 def test_the_verifier_shares_nothing_with_the_allocator():
     folder = Path(headway.network.__file__).parent
-    allowed = {"headway.core.errors", "headway.network.verify_flows"}
-    for name in ("verify.py", "verify_flows.py"):
+    allowed = {"headway.errors", "headway.network.certificates.flows"}
+    for name in ("certificates/verify.py", "certificates/flows.py"):
         for node in ast.walk(ast.parse((folder / name).read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("headway"):
                 assert node.module in allowed

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from headway.network.circuits import BLOCKED, CLASSES, DIRECT, NO_ROOM, ONE_LEAF, find_circuits
-from headway.network.colouring import add_edge, connect, remove_job
+from headway.network.slices.circuits import BLOCKED, CLASSES, DIRECT, NO_ROOM, ONE_LEAF, find_circuits
+from headway.network.slices.colouring import add_edge, connect, remove_job
 
 
 class OcsLedger:

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from headway.network.circuits import NO_ROOM, ONE_SPINE, plan_ports
+from headway.network.slices.circuits import NO_ROOM, ONE_SPINE, plan_ports
 
 
 def plan(free, fibres, ports, gpus):

@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from headway.network.allocate import allocate, empty
-from headway.network.certificate import digest_of
-from headway.network.fabric_file import fabric_from
-from headway.network.verify import verify
+from headway.network.certificates.allocate import allocate, empty
+from headway.network.certificates.certificate import digest_of
+from headway.network.certificates.verify import verify
+from headway.network.fabric.file import fabric_from
 
 FABRICS = {
     "vclos": {"leaves": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8},

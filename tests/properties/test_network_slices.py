@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from headway.network.milp import solve_equal, solve_padded
-from headway.network.padded import fewest_leaves, find_padded
-from headway.network.slices import NO_ROOM, PLACED, UNDECIDED, equal_shape, find_slice
+from headway.network.slices.padded import fewest_leaves, find_padded
+from headway.network.slices.solver import solve_equal, solve_padded
+from headway.network.slices.vclos import NO_ROOM, PLACED, UNDECIDED, equal_shape, find_slice
 
 BUDGET = 100_000
 

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from headway.core.errors import BadInput
-from headway.sim.traces import load
-from headway.sim.workload import Workload
+from headway.errors import BadInput
+from headway.workloads import load
+from headway.workloads.workload import Workload
 
 PHILLY = [
     {

@@ -8,7 +8,7 @@ import pytest
 from headway.core.events import NAMES
 from headway.core.history import index_of
 from headway.sim.api import simulate
-from headway.sim.workload import workload
+from headway.workloads.workload import workload
 
 # J1: 2 GPUs for 2, J2: 1 GPU for 8, J3: 2 GPUs for 6; all arrive at 0.
 JOBS = workload("slides", [0, 0, 0], [2, 1, 2], [2, 8, 6], job_id=["J1", "J2", "J3"])

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.live.auth import Caller, Scope, Tokens, job_secret, job_token, make_token, revoke_token, stored_tokens
+from headway.errors import BadInput
+from headway.live.http.tokens import (
+    Caller,
+    Scope,
+    Tokens,
+    job_secret,
+    job_token,
+    make_token,
+    revoke_token,
+    stored_tokens,
+)
 
 
 def test_the_owner_token_is_a_private_file_and_stays(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headway.live.auth import Tokens
-from headway.live.gate import BURST_S, STRANGERS_PER_S, Gate
+from headway.live.http.guard import BURST_S, STRANGERS_PER_S, Gate
+from headway.live.http.tokens import Tokens
 
 HOST = "127.0.0.1:8642"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.live.sbatch import memory_gb, read_script, time_limit_s
-from headway.live.spec import job_spec
+from headway.errors import BadInput
+from headway.live.jobfile.sbatch import memory_gb, read_script, time_limit_s
+from headway.live.jobfile.spec import job_spec
 
 
 def script(folder: Path, lines: str, shebang: str = "#!/bin/bash") -> Path:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headway.core.cluster import Cluster, of_groups
-from headway.core.errors import BadInput
-from headway.sim.clusters import PRESETS, cluster
+from headway.cluster.named import PRESETS, cluster
+from headway.cluster.nodes import Cluster, of_groups
+from headway.errors import BadInput
 
 
 def test_shorthand_names_nodes_in_order() -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from headway.collectives.cost import Collective
-from headway.collectives.graph import Request, run_together
-from headway.collectives.iteration import Settings, iterate, map_dimensions
-from headway.collectives.presets import PRESETS
 from headway.collectives.schedulers import schedule
-from headway.collectives.workloads import WORKLOADS, workload
-from headway.core.errors import BadInput
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.graph import Request, run_together
+from headway.collectives.topology.presets import PRESETS
+from headway.collectives.training.iteration import Settings, iterate, map_dimensions
+from headway.collectives.training.workloads import WORKLOADS, workload
+from headway.errors import BadInput
 
 NETWORK = PRESETS["2D-SW_SW"]
 AR = Collective.ALL_REDUCE

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from headway.collectives.cost import Collective
 from headway.collectives.plan import plan_from_json, plan_to_json
 from headway.collectives.schedulers import schedule
-from headway.collectives.simulate import impaired, play, utilisation_over_time
-from headway.collectives.topology_text import topology_from
-from headway.core.errors import BadInput
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.play import impaired, play, utilisation_over_time
+from headway.collectives.topology.text import topology_from
+from headway.errors import BadInput
 
 NETWORK = topology_from("switch:4:80Gbps:100ns,ring:2:40Gbps:50ns")
 KINDS = list(Collective)

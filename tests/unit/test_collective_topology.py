@@ -2,11 +2,11 @@
 
 import pytest
 
-from headway.collectives.cost import Collective, phase_latency_ps, split_bytes, steps
-from headway.collectives.presets import PAPER, PRESETS, preset
-from headway.collectives.topology import Dimension, Kind, Topology
-from headway.collectives.topology_text import topology_from, topology_from_yaml
-from headway.core.errors import BadInput
+from headway.collectives.simulate.cost import Collective, phase_latency_ps, split_bytes, steps
+from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.presets import PAPER, PRESETS, preset
+from headway.collectives.topology.text import topology_from, topology_from_yaml
+from headway.errors import BadInput
 
 AR, A2A = Collective.ALL_REDUCE, Collective.ALL_TO_ALL
 

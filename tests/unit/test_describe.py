@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from headway.sim.clusters import cluster
-from headway.sim.describe import demand, describe
-from headway.sim.workload import workload
+from headway.cluster.named import cluster
+from headway.workloads.describe import demand, describe
+from headway.workloads.workload import workload
 
 FOUR = workload("four", [0, 10, 10, 40], [1, 2, 8, 200], [30, 60, 60, 3600], user=["a", "a", "b", ""])
 

@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.files import writable, write_atomically, writing
+from headway.errors import BadInput
+from headway.io.files import writable, write_atomically, writing
 
 
 def mode_of(path) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headway.core.history import FEWEST_SAMPLES, add_sample, gittins, gittins_within, index_of, refresh, stale
-from headway.core.options import FITTED, NEW, history
+from headway.core.tables.options import FITTED, NEW, history
 
 
 def brute_force(samples: np.ndarray, a: float, *, plotted: bool) -> float:

@@ -4,9 +4,9 @@ import numpy as np
 from numba import njit
 from numba.core.event import install_recorder
 
-from headway.core.jit import jit
+from headway.core.compiler.jit import jit
 from headway.core.order import rank
-from headway.core.state import new_state
+from headway.core.tables.state import new_state
 
 
 def test_constants_and_narrow_integers_share_one_compile():

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.errors import BadInput
+from headway.cluster.named import cluster
+from headway.errors import BadInput
 from headway.live.errors import NotFound, WrongState
+from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
+from headway.live.outcome import Backoff
 from headway.live.records import JobView
-from headway.live.rules import Backoff
-from headway.live.spec import job_spec
-from headway.sim.clusters import cluster
 
 ME = getpass.getuser()
 QUICK = "tiresias-l?threshold=0.4"

@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headway.core.state import CLASSES, FREE, RUN, STOPPING_JOBS, WAIT
-from headway.live import recovery
-from headway.live.book import Book
+from headway.cluster.named import cluster
+from headway.core.tables.state import CLASSES, FREE, RUN, STOPPING_JOBS, WAIT
 from headway.live.clock import resume_clock
 from headway.live.errors import AlreadyServed, JournalFailed, WrongState
-from headway.live.journal import Journal
+from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
-from headway.live.spec import JobSpec
-from headway.placement.load import find_placement
-from headway.policies.load import find_policy
-from headway.sim.clusters import cluster
+from headway.live.state import Book
+from headway.live.store import recovery
+from headway.live.store.journal import Journal
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
 
 ME = getpass.getuser()
 SCRATCH = {"kept", "want"}  # columns that mean nothing between decisions

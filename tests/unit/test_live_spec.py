@@ -2,11 +2,11 @@
 
 import pytest
 
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 from headway.live.executors import Report
+from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
+from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HELD, HOLD, PREEMPT, RETRY_BACKOFF, TIME_UP, Job, Progress
-from headway.live.rules import Backoff, outcome
-from headway.live.spec import JobSpec, array_tasks, job_spec
 
 
 def test_the_job_file_of_the_interface() -> None:

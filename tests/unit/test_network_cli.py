@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 
 
 def run(*words):

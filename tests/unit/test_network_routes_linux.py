@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from headway.network.allocate import allocate, empty
-from headway.network.fabric_file import fabric_from
-from headway.network.routes import leaf_net, lower_address, nic_address, render, rules_of, upper_address
+from headway.network.certificates.allocate import allocate, empty
+from headway.network.certificates.routes import leaf_net, lower_address, nic_address, render, rules_of, upper_address
+from headway.network.fabric.file import fabric_from
 
 LANES = {"leaves": 3, "servers_per_leaf": 1, "gpus_per_server": 4, "spines": 2, "parallel_links": 2}
 

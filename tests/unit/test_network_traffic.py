@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from headway.core.errors import BadInput
-from headway.network.fabric_file import fabric_from, load_fabric
-from headway.network.fairness import max_min
-from headway.network.routing import BALANCED, ECMP, IDEAL, ISOLATED, SOURCE, rule_code, wiring_of
-from headway.network.sharing import ONE_FLOW, join, leave, new_shares, worst_loads
-from headway.network.traffic import (
+from headway.errors import BadInput
+from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.sharing.fairness import max_min
+from headway.network.sharing.routing import BALANCED, ECMP, IDEAL, ISOLATED, SOURCE, rule_code, wiring_of
+from headway.network.sharing.slowdown import ONE_FLOW, join, leave, new_shares, worst_loads
+from headway.network.sharing.traffic import (
     clean_patterns,
     destinations,
     parse_pattern,
@@ -98,7 +98,7 @@ def test_ecmp_avoids_collisions_as_often_as_n_factorial_over_n_to_the_n(flows, p
     rows = np.array([[0, flows, 2 * flows]])  # every GPU of a leaf sends to the other leaf
     wiring, scratch = wiring_of(fabric), np.zeros(fabric.directed_links, np.int64)
     trials, clean = 20_000, 0
-    from headway.network.routing import LINKS_PER_FLOW, route_step
+    from headway.network.sharing.routing import LINKS_PER_FLOW, route_step
 
     senders, links = np.empty(ring.size, np.int64), np.empty((ring.size, LINKS_PER_FLOW), np.int64)
     for seed in range(trials):

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.network.allocate import allocate, empty, occupied_by
-from headway.network.certificate import Certificate, certificate_from, digest_of
-from headway.network.fabric_file import fabric_from, load_fabric
-from headway.network.traffic import parse_pattern
-from headway.network.verify import verify
+from headway.errors import BadInput
+from headway.network.certificates.allocate import allocate, empty, occupied_by
+from headway.network.certificates.certificate import Certificate, certificate_from, digest_of
+from headway.network.certificates.verify import verify
+from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.sharing.traffic import parse_pattern
 
 PODS = {
     "kind": "three-tier", "pods": 4, "leaves_per_pod": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8,

@@ -6,20 +6,20 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.core.engine import allot_function
 from headway.core.events import STOPPED
-from headway.core.jobs import COMPLETED, FUTURE, PENDING, RUNNING, STARTING, STOPPING
-from headway.core.state import new_state
-from headway.placement.load import find_placement
+from headway.core.tables.jobs import COMPLETED, FUTURE, PENDING, RUNNING, STARTING, STOPPING
+from headway.core.tables.state import new_state
+from headway.placement.registry import find_placement
 from headway.policies import optimus
-from headway.policies.load import find_policy
 from headway.policies.optimus import FIRST_GUESS_S, INTERVAL_S, Allotment, predict_left
-from headway.sim import profiles
+from headway.policies.registry import find_policy
 from headway.sim.api import simulate
-from headway.sim.clusters import cluster
-from headway.sim.losses import LossCurves
+from headway.sim.models import profiles
+from headway.sim.models.loss_curves import LossCurves
 from headway.sim.run import simulate_run
-from headway.sim.traces.load import load
+from headway.workloads.load import load
 
 NODES = np.full(4, 4)  # 16 GPUs
 SIZES = np.arange(17, dtype=np.int32)

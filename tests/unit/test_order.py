@@ -15,7 +15,7 @@ from headway.core.order import (
     next_waiting,
     rank,
 )
-from headway.core.state import CLASSES, RUN, WAIT, new_state
+from headway.core.tables.state import CLASSES, RUN, WAIT, new_state
 
 JOBS, CLASS_COUNT = 200, 6
 

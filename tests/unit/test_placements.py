@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headway.core.actions import SEATS, actions, clear
-from headway.core.options import options
-from headway.core.state import new_state
-from headway.placement.load import find_placement
+from headway.core.tables.actions import SEATS, actions, clear
+from headway.core.tables.options import options
+from headway.core.tables.state import new_state
+from headway.placement.registry import find_placement
 
 SKEWED, EVEN, UNKNOWN = 0.74, 0.05, float("nan")
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 from headway.placement import TABLE as PLACEMENTS
-from headway.placement.load import find_placement
+from headway.placement.registry import find_placement
 from headway.policies import TABLE as POLICIES
-from headway.policies.load import find_policy
-from headway.policies.own import from_object
+from headway.policies.outside import from_object
+from headway.policies.registry import find_policy
 
 
 def refused(make, *given) -> str:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import headway
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 from headway.report import png
 from headway.report.comparison import figures, report
 from headway.report.figure import POINTS, cdf, colour, ratio_ticks, shortened, time_ticks
 from headway.report.seeds import interval
-from headway.sim.workload import workload
+from headway.workloads.workload import workload
 
 
 @pytest.fixture(scope="module")
@@ -169,14 +169,14 @@ def test_a_full_disk_leaves_the_old_report_whole(compared, tmp_path, monkeypatch
 
 def test_without_a_browser_pictures_are_refused_with_the_way_out(compared, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(headway.core.errors.HeadwayError, match="needs Chromium or Chrome"):
+    with pytest.raises(headway.errors.HeadwayError, match="needs Chromium or Chrome"):
         compared.png(tmp_path / "pictures")
 
 
 def test_pictures_of_every_figure(compared, tmp_path):
     try:
         png.browser()
-    except headway.core.errors.HeadwayError as error:
+    except headway.errors.HeadwayError as error:
         pytest.skip(f"SKIPPED: {error}")
     paths = compared.png(tmp_path / "pictures")
     assert len(paths) == len(figures(compared.study()))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 from headway.sim.api import simulate
-from headway.sim.timeline import Timeline, finish_time_fairness, holds, mean_in_bins, slow_down
-from headway.sim.workload import workload
+from headway.sim.results.timeline import Timeline, finish_time_fairness, holds, mean_in_bins, slow_down
+from headway.workloads.workload import workload
 
 TRACE = "synthetic:tiresias-480?jobs=80"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headway
-from headway.core.errors import BadInput, HeadwayError
+from headway.errors import BadInput, HeadwayError
 
 TRACE = "synthetic:tiresias-480?jobs=40"
 

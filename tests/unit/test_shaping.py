@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.core.errors import BadInput
-from headway.sim import shaping
-from headway.sim.clusters import cluster
-from headway.sim.synthetic import synthetic
-from headway.sim.traces import load
-from headway.sim.traces.write import write_csv
-from headway.sim.workload import COLUMNS, workload
+from headway.cluster.named import cluster
+from headway.errors import BadInput
+from headway.workloads import load, shaping
+from headway.workloads.synthetic import synthetic
+from headway.workloads.workload import COLUMNS, workload
+from headway.workloads.write import write_csv
 
 TEN = workload("ten", np.arange(10) * 10.0, np.ones(10), np.full(10, 5.0))
 

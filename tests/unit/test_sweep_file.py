@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.sim import sweep_inputs
-from headway.sim.sweep_cell import Cell, check, finished, key, rows
-from headway.sim.sweep_file import cells, policy_specs, read_sweep
+from headway.errors import BadInput
+from headway.sim.sweep import inputs as sweep_inputs
+from headway.sim.sweep.cell import Cell, check, finished, key, rows
+from headway.sim.sweep.file import cells, policy_specs, read_sweep
 
 LEAST = "traces: synthetic:tiresias-480\nclusters: 15x4\npolicies: [fifo, srtf]\n"
 

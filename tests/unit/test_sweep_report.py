@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 from headway.report.png import file_names
 from headway.report.sweep import figures, grid, sweep_report
 

@@ -4,9 +4,10 @@ import sys
 
 import pytest
 
-from headway.core.errors import BadInput, HeadwayError
-from headway.sim import sweep, sweep_slurm
-from headway.sim.sweep_cell import Cell, rows
+from headway.errors import BadInput, HeadwayError
+from headway.sim.sweep import run as sweep
+from headway.sim.sweep import slurm as sweep_slurm
+from headway.sim.sweep.cell import Cell, rows
 
 submitit = pytest.importorskip("submitit")
 

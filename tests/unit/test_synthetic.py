@@ -7,12 +7,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headway.core.errors import BadInput
-from headway.sim import fitted
-from headway.sim.clusters import cluster
-from headway.sim.shaping import offered_load
-from headway.sim.synthetic import MAKERS, synthetic
-from headway.sim.traces import load
+from headway.cluster.named import cluster
+from headway.errors import BadInput
+from headway.workloads import load
+from headway.workloads import published as fitted
+from headway.workloads.shaping import offered_load
+from headway.workloads.synthetic import MAKERS, synthetic
 
 
 def bins(jobs) -> Counter:

@@ -6,8 +6,8 @@ import json
 import pytest
 import zstandard
 
-from headway.core.errors import BadInput
-from headway.sim.traces import load
+from headway.errors import BadInput
+from headway.workloads import load
 
 HEADER = "job_id,submit_s,gpus,duration_s\n"
 GOOD = HEADER + "a,0,1,10\nb,5,2,20\n"

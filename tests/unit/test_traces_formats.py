@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from headway.core.errors import BadInput
-from headway.sim.traces import load
+from headway.errors import BadInput
+from headway.workloads import load
 
 
 def written(tmp_path, name: str, text: str) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.sim.traces import load
+from headway.errors import BadInput
+from headway.workloads import load
 
 # A good row of each format with marks for GPUs and a time, the names of both columns, and the line of the row.
 FORMATS = {

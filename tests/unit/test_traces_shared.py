@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from headway.sim.describe import describe
-from headway.sim.traces import load
+from headway.workloads import load
+from headway.workloads.describe import describe
 
 # Name in stats.csv -> what to load.
 FILES = {

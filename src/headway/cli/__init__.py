@@ -1,1 +1,1 @@
-"""The command line, one file a group of commands."""
+"""The command line, one file per group of commands. Heavy imports live inside the commands. Imports everything."""

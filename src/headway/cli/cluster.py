@@ -14,10 +14,10 @@ from headway.cli.manager_options import (
     exit_code,
     print_json,
 )
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 
 if TYPE_CHECKING:
-    from headway.live.client import Client
+    from headway.client.client import Client
     from headway.live.records import JobView
 
 STATES = ("PENDING", "HELD", "STARTING", "RUNNING", "STOPPING", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
@@ -60,7 +60,7 @@ def queue(
 
         print_json([asdict(job) for job in client.jobs(user=user, state=states or None, name=name)])
         return
-    from headway.cli.live_tables import queue_view, watch_view
+    from headway.cli.tables.live import queue_view, watch_view
 
     chosen = states or (list(STATES) if everything else None)
 
@@ -76,7 +76,7 @@ def queue(
 
 
 def _states(given: list[str] | None) -> list[str]:
-    from headway.core.errors import unknown
+    from headway.errors import unknown
 
     states = [each.upper() for each in given or ()]
     for each in states:
@@ -106,7 +106,7 @@ def show(
     else:
         from rich.console import Console
 
-        from headway.cli.job_words import job_table
+        from headway.cli.tables.job_words import job_table
 
         Console(highlight=False).print(job_table(found))
     if use_exit_code:
@@ -126,7 +126,7 @@ def explain(
         return
     from rich.console import Console
 
-    from headway.cli.job_words import explanation
+    from headway.cli.tables.job_words import explanation
 
     Console(highlight=False).print(explanation(answer))
 
@@ -179,7 +179,7 @@ def nodes(
     client = connect(server, data)
     if verb is not None:
         if verb not in {"drain", "resume"}:
-            from headway.core.errors import unknown
+            from headway.errors import unknown
 
             raise unknown("verb", verb, ("drain", "resume"))
         if node is None:
@@ -191,7 +191,7 @@ def nodes(
         return
     from rich.console import Console
 
-    from headway.cli.job_tables import nodes_table
+    from headway.cli.tables.jobs import nodes_table
 
     Console(highlight=False).print(nodes_table(found))
 
@@ -213,7 +213,7 @@ def top(
         return
     from rich.console import Console
 
-    from headway.cli.live_tables import top_view, watch_view
+    from headway.cli.tables.live import top_view, watch_view
 
     console = Console(highlight=False)
     if once or not console.is_terminal:

@@ -64,7 +64,7 @@ def _each(
     """Do it to every job; what was refused is said at the end, with the first refusal's exit code."""
     from dataclasses import asdict
 
-    from headway.live.transport import ApiError
+    from headway.client.transport import ApiError
 
     client = connect(server, data)
     done, code = [], 0

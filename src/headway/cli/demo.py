@@ -24,8 +24,8 @@ def demo(
 
     from rich.console import Console
 
-    from headway.cli.demo_run import Demo, summary
     from headway.cli.replay import run_replay
+    from headway.demo.run import Demo, summary
 
     console = Console(highlight=False, stderr=as_json)
     show = Demo(console)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 
 if TYPE_CHECKING:
-    from headway.network.certificate import Certificate
+    from headway.network.certificates.certificate import Certificate
 
 fabric = typer.Typer(
     no_args_is_help=True,
@@ -33,8 +33,8 @@ def register(app: typer.Typer) -> None:
 
 def _read(paths: list[Path]) -> list["Certificate"]:
     """Certificates that the verifier accepts together; otherwise a refusal with its reason."""
-    from headway.network.certificate import certificate_from, read_json
-    from headway.network.verify import verify
+    from headway.network.certificates.certificate import certificate_from, read_json
+    from headway.network.certificates.verify import verify
 
     contents = [(str(path), read_json(path)) for path in paths]
     for verdict in verify(contents):
@@ -56,11 +56,11 @@ def show(
     """
     from rich.console import Console
 
-    from headway.cli.fabric_tables import show_fabric
-    from headway.files import write_atomically
-    from headway.network.allocate import occupied_by
-    from headway.network.certificate import describe
-    from headway.network.fabric_file import load_fabric
+    from headway.cli.tables.fabrics import show_fabric
+    from headway.io.files import write_atomically
+    from headway.network.certificates.allocate import occupied_by
+    from headway.network.certificates.certificate import describe
+    from headway.network.fabric.file import load_fabric
 
     loaded = load_fabric(name)
     certificates = _read(after or [])
@@ -109,18 +109,18 @@ def allocate(
     """
     from rich.console import Console
 
-    from headway.cli.fabric_tables import show_certificate
-    from headway.files import write_atomically
-    from headway.network.fabric_file import load_fabric
-    from headway.network.traffic import parse_pattern
+    from headway.cli.tables.fabrics import show_certificate
+    from headway.io.files import write_atomically
+    from headway.network.fabric.file import load_fabric
+    from headway.network.sharing.traffic import parse_pattern
 
     loaded = load_fabric(name)
     wanted = None if pattern == "auto" else parse_pattern(pattern)
     method = placement if placement != "auto" else "ocs-vclos" if loaded.ocs else "vclos"
     certificates = _read(after or [])
-    from headway.core.jit import compiled_before
-    from headway.network.allocate import allocate as find
-    from headway.network.allocate import occupied_by
+    from headway.core.compiler.jit import compiled_before
+    from headway.network.certificates.allocate import allocate as find
+    from headway.network.certificates.allocate import occupied_by
 
     if not compiled_before():
         print("compiling the search, once, some seconds ...", file=sys.stderr)
@@ -156,9 +156,9 @@ def verify(
     """
     from rich.console import Console
 
-    from headway.cli.fabric_tables import show_verdicts
-    from headway.network.certificate import read_json
-    from headway.network.verify import verify as check
+    from headway.cli.tables.fabrics import show_verdicts
+    from headway.network.certificates.certificate import read_json
+    from headway.network.certificates.verify import verify as check
 
     verdicts = check([(str(path), read_json(path)) for path in certificates])
     if as_json:
@@ -202,8 +202,8 @@ def routes(
 
     Example: headway fabric routes job1.json --format frr
     """
-    from headway.files import write_atomically
-    from headway.network.routes import render
+    from headway.io.files import write_atomically
+    from headway.network.certificates.routes import render
 
     text = render(_read([certificate])[0], "json" if as_json else form)
     if out:

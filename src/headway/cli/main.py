@@ -6,8 +6,9 @@ import sys
 
 import typer
 
-from headway.cli import cluster, collective, control, demo, fabric, replay, serve, simulate, submit, trace
-from headway.core.errors import HeadwayError
+from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, trace
+from headway.cli.collective import commands as collective
+from headway.errors import HeadwayError
 
 app = typer.Typer(
     no_args_is_help=True,

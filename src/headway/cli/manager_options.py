@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from headway.live.client import Client
+    from headway.client.client import Client
     from headway.live.records import JobView
 
 # As in interface.md; 1 is bad input and 2 usage.
@@ -32,7 +32,7 @@ JobsArgument = Annotated[list[int], typer.Argument(metavar="JOB...", min=1, help
 
 def connect(server: str | None, data: Path | None) -> "Client":
     """The manager's client. Heavy imports wait until here."""
-    from headway.live.client import Client
+    from headway.client.client import Client
 
     return Client(server, data=data)
 

@@ -50,7 +50,7 @@ def following(what: str, *, quiet: bool, runs: int = 1) -> Iterator[Progress]:
 
 def kernels_ready(progress: Progress) -> None:
     """Load the engine; on the first run, say why it takes a while."""
-    from headway.core.jit import compiled_before
+    from headway.core.compiler.jit import compiled_before
 
     if not compiled_before() and sys.stderr.isatty():
         print("headway: compiling the engine for this machine, once (about a minute)", file=sys.stderr, flush=True)

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, ServerOption, connect, print_json
-from headway.core.units import counted
+from headway.io.units import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from headway.live.client import Client
-    from headway.live.replay import Replay
+    from headway.client.client import Client
+    from headway.live.ask.replay import Replay
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +39,7 @@ def replay(
     """
     from dataclasses import asdict
 
-    from headway.core.units import seconds
+    from headway.io.units import seconds
 
     names = [name for given in policy for name in given.split(",") if name]
     found = run_replay(connect(server, data), names, None if last is None else seconds(last, "--last"), placement)
@@ -58,8 +58,8 @@ def run_replay(client: "Client", policies: list[str], last_s: float | None, plac
     """Fetch the workload and simulate it; the manager's own policy comes first, to show how far the simulator can be trusted."""
     from rich.console import Console
 
-    from headway.core.cluster import Cluster
-    from headway.live.replay import ran_jobs, replay
+    from headway.cluster.nodes import Cluster
+    from headway.live.ask.replay import ran_jobs, replay
 
     content: dict[str, Any] = client.workload(last_s)
     where = content["cluster"]
@@ -79,7 +79,7 @@ def replay_table(found: "Replay") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from headway.cli.job_tables import short, span
+    from headway.cli.tables.jobs import short, span
 
     users = sorted(found.measured.users)
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")

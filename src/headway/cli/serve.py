@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.core.errors import BadInput, HeadwayError
+from headway.errors import BadInput, HeadwayError
 
 if TYPE_CHECKING:
-    from headway.core.cluster import Cluster
+    from headway.cluster.nodes import Cluster
     from headway.live.manager import Manager
     from headway.live.records import Job
 
@@ -56,7 +56,7 @@ def serve(
 
     Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
     """
-    from headway.live.client import data_folder
+    from headway.client.client import data_folder
 
     folder = data_folder(data)
     listening = _listen(host, port)
@@ -106,7 +106,7 @@ def _manager(folder: Path, cluster: str | None, policy: str, placement: str, url
 
     console = Console(stderr=True)
     with console.status("starting (the first start on a machine compiles for about a minute)"):
-        from headway.live.auth import job_secret, job_token
+        from headway.live.http.tokens import job_secret, job_token
         from headway.live.manager import Manager
 
         where, secret = _cluster(cluster), job_secret(folder)
@@ -121,8 +121,8 @@ def _manager(folder: Path, cluster: str | None, policy: str, placement: str, url
 
 def _cluster(spec: str | None) -> "Cluster":
     """What this machine offers: as declared, or its GPUs, or a slot a core."""
-    from headway.core.cluster import Cluster
-    from headway.sim.clusters import cluster
+    from headway.cluster.named import cluster
+    from headway.cluster.nodes import Cluster
 
     if spec is not None:
         return cluster(spec)
@@ -135,7 +135,7 @@ def _cluster(spec: str | None) -> "Cluster":
 
 def _gpus() -> int:
     """GPUs of this machine."""
-    from headway.live.gpus import count
+    from headway.live.executors.process.gpus import count
 
     return count()
 
@@ -147,9 +147,9 @@ def _serve(
 
     import uvicorn
 
-    from headway.files import write_atomically
-    from headway.live.api import make_api
-    from headway.live.auth import TOKEN_FILE, URL_FILE, Tokens
+    from headway.io.files import write_atomically
+    from headway.live.http.api import make_api
+    from headway.live.http.tokens import TOKEN_FILE, URL_FILE, Tokens
 
     tokens = Tokens(folder, getpass.getuser())
     api: Any = make_api(manager, tokens, hosts, rate_per_s=rate)
@@ -204,9 +204,9 @@ def make(
 
     Example: headway token make ada-laptop --user ada --scope submit
     """
-    from headway.core.errors import unknown
-    from headway.live.auth import Scope, make_token
-    from headway.live.client import data_folder
+    from headway.client.client import data_folder
+    from headway.errors import unknown
+    from headway.live.http.tokens import Scope, make_token
 
     if scope not in {"read", "submit", "operate"}:
         raise unknown("scope", scope, ("read", "submit", "operate"))
@@ -223,8 +223,8 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     Example: headway token list
     """
-    from headway.live.auth import stored_tokens
-    from headway.live.client import data_folder
+    from headway.client.client import data_folder
+    from headway.live.http.tokens import stored_tokens
 
     kept = stored_tokens(data_folder(data))
     if as_json:
@@ -240,8 +240,8 @@ def revoke(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fa
 
     Example: headway token revoke ada-laptop
     """
-    from headway.live.auth import revoke_token
-    from headway.live.client import data_folder
+    from headway.client.client import data_folder
+    from headway.live.http.tokens import revoke_token
 
     revoke_token(data_folder(data), name)
     if as_json:

@@ -12,7 +12,7 @@ from headway.cli.progress import following, kernels_ready
 from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
 
 if TYPE_CHECKING:
-    from headway.sim.results import Comparison, Result
+    from headway.sim.results.results import Comparison, Result
 
 TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic:NAME?jobs=480&seed=1.")]
 ClusterOption = Annotated[
@@ -86,13 +86,13 @@ def simulate(
     reach_own_modules()
     _check_names(trace, cluster, [policy], placement)
     if out is not None:
-        from headway.sim.output import check_folder
+        from headway.sim.results.output import check_folder
 
         check_folder(out)
     with following(f"simulating {policy}", quiet=as_json) as progress:
         kernels_ready(progress)
         from headway.sim.api import simulate as run
-        from headway.sim.shape import read_shape
+        from headway.workloads.shape import read_shape
 
         result = run(
             trace,
@@ -118,7 +118,7 @@ def simulate(
     if as_json:
         print(json.dumps(result.summary, indent=2))
         return
-    from headway.cli.tables import show_runs
+    from headway.cli.tables.runs import show_runs
 
     show_runs([result])
     if out is not None:
@@ -129,8 +129,8 @@ def note_unknown_models(result: "Result", preemption_cost: str, slowdown: str) -
     """Say on stderr for how many jobs `model` knows nothing."""
     if "model" not in (preemption_cost, slowdown):
         return
-    from headway.core.units import counted
-    from headway.sim.profiles import UNKNOWN_COST_S, rows_of
+    from headway.io.units import counted
+    from headway.sim.models.profiles import UNKNOWN_COST_S, rows_of
 
     cost = [f"a preemption costs {UNKNOWN_COST_S:g} s"] if preemption_cost == "model" else []
     speed = ["spreading does not slow them"] if slowdown == "model" else []
@@ -142,7 +142,7 @@ def note_unknown_models(result: "Result", preemption_cost: str, slowdown: str) -
 
 
 def _write(result: "Result", out: Path) -> None:
-    from headway.sim.output import write_result
+    from headway.sim.results.output import write_result
 
     write_result(result, out)
 
@@ -189,7 +189,7 @@ def compare(
     with following("comparing", quiet=as_json, runs=len(names) * (seeds or 1)) as progress:
         kernels_ready(progress)
         from headway.sim.api import compare as run
-        from headway.sim.shape import read_shape
+        from headway.workloads.shape import read_shape
 
         results = run(
             trace,
@@ -216,7 +216,7 @@ def compare(
     if as_json:
         print(json.dumps(_listed(results), indent=2))
         return
-    from headway.cli.tables import show_comparison
+    from headway.cli.tables.runs import show_comparison
 
     show_comparison(results)
     for path in (report, png):
@@ -226,8 +226,8 @@ def compare(
 
 def _check_targets(report: Path | None, png: Path | None) -> None:
     """Say what cannot be written before the runs, not after them."""
-    from headway.core.errors import BadInput
-    from headway.files import writable
+    from headway.errors import BadInput
+    from headway.io.files import writable
 
     if report is not None and report.is_dir():
         raise BadInput(f"--report {report} is a folder: give the path of a file to write, such as {report}/report.html")
@@ -263,10 +263,10 @@ def reach_own_modules() -> None:
 
 def _check_names(trace: str, cluster: str, policies: list[str], placement: str) -> None:
     """Find mistakes before the engine is compiled: nobody waits a minute to be told of a typing error."""
-    from headway.core.spec import check_named
+    from headway.cluster.named import cluster as cluster_named
+    from headway.io.specs import check_named
     from headway.placement import TABLE as PLACEMENTS
     from headway.policies import TABLE as POLICIES
-    from headway.sim.clusters import cluster as cluster_named
 
     for policy in policies:
         if ":" not in policy.partition("?")[0]:  # not one of the user's own
@@ -274,14 +274,14 @@ def _check_names(trace: str, cluster: str, policies: list[str], placement: str) 
     check_named("placement", placement, PLACEMENTS)
     cluster_named(cluster)
     if not trace.startswith("synthetic:") and not Path(trace.partition("?")[0]).exists():
-        from headway.sim.traces.load import load
+        from headway.workloads.load import load
 
         load(trace)  # says what is wrong with the name
 
 
 def split_policies(names: str) -> list[str]:
     """`fifo,srtf` as a list; `all` is every built-in policy."""
-    from headway.core.errors import BadInput
+    from headway.errors import BadInput
     from headway.policies import TABLE
 
     found = list(TABLE) if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
@@ -313,7 +313,7 @@ def policies(as_json: JsonOption = False) -> None:
         listed = [row | {"oracle": row["name"] in ORACLES} for row in rows(POLICIES)]
         print(json.dumps({"policies": listed, "placements": rows(PLACEMENTS)}, indent=2))
         return
-    from headway.cli.tables import show_choices
+    from headway.cli.tables.runs import show_choices
 
     show_choices("policy", POLICIES)
     show_choices("placement", PLACEMENTS)

@@ -18,10 +18,10 @@ from headway.cli.manager_options import (
     note,
     print_json,
 )
-from headway.core.errors import BadInput
+from headway.errors import BadInput
 
 if TYPE_CHECKING:
-    from headway.live.client import Client
+    from headway.client.client import Client
     from headway.live.records import JobView
 
 COMMAND_WORDS = "headway.command"
@@ -140,7 +140,7 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
     text = file.read_bytes()[:4096]
     if file.suffix.lower() not in SCRIPTS and not text.startswith(b"#!"):
         raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
-    from headway.live.sbatch import read_script
+    from headway.live.jobfile.sbatch import read_script
 
     script = read_script(file, tuple(words))
     for line in script.notes:
@@ -159,7 +159,7 @@ def _from_yaml(file: Path) -> dict[str, Any]:
         raise BadInput(f"{file}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict) or not all(isinstance(field, str) for field in content):
         raise BadInput(f"{file}: a job file is a mapping, such as run: python train.py")
-    from headway.live.spec import job_spec
+    from headway.live.jobfile.spec import job_spec
 
     job_spec(content, str(file))
     content.setdefault("name", file.stem)
@@ -186,7 +186,7 @@ def _tell_dry_run(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    from headway.cli.job_words import dry_run_lines
+    from headway.cli.tables.job_words import dry_run_lines
 
     for line in dry_run_lines(answer):
         typer.echo(line)
@@ -196,7 +196,7 @@ def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bo
     """Wait for all of them; the exit code of the worst."""
     import time
 
-    from headway.core.units import seconds
+    from headway.io.units import seconds
 
     until = None if timeout is None else time.monotonic() + seconds(timeout, "--timeout")
     if not as_json:

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from headway.cli.progress import following, kernels_ready
-from headway.core.errors import BadInput, HeadwayError, unknown
-from headway.core.units import counted
+from headway.errors import BadInput, HeadwayError, unknown
+from headway.io.units import counted
 
 
 class RunByDefault(TyperGroup):
@@ -62,9 +62,9 @@ def run(
     Example: headway sweep loads.yaml
     """
     from headway.cli.simulate import reach_own_modules
-    from headway.core.jit import compiled_before
-    from headway.sim.sweep_file import cells as cells_of
-    from headway.sim.sweep_file import read_sweep
+    from headway.core.compiler.jit import compiled_before
+    from headway.sim.sweep.file import cells as cells_of
+    from headway.sim.sweep.file import read_sweep
 
     reach_own_modules()
     if on not in ("local", "slurm"):
@@ -74,8 +74,8 @@ def run(
         cells = cells_of(content)
     folder = out or file.with_suffix(".sweep")
     with following(f"{len(cells):,} cells", quiet=as_json, runs=len(cells)) as progress:
-        from headway.sim.sweep import run_sweep, warm
-        from headway.sim.sweep_cell import check
+        from headway.sim.sweep.cell import check
+        from headway.sim.sweep.run import run_sweep, warm
 
         if on == "local" and compiled_before():
             warm()  # while we load the engine ourselves, to check names and traces
@@ -140,7 +140,7 @@ def report(
 
     Example: headway sweep report loads.yaml --metric jct_p95_s
     """
-    from headway.files import write_atomically
+    from headway.io.files import write_atomically
     from headway.report.sweep import figures, grid, sweep_report
 
     results = _results(file)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
-from headway.core.errors import BadInput
-from headway.core.units import counted
+from headway.errors import BadInput
+from headway.io.units import counted
 
 if TYPE_CHECKING:
-    from headway.sim.workload import Workload
+    from headway.workloads.workload import Workload
 
 trace = typer.Typer(no_args_is_help=True, help="Look at, make up and convert workloads.")
 
@@ -43,8 +43,8 @@ def info(
 
     Example: headway trace info synthetic:tiresias-480 --cluster 15x4
     """
-    from headway.sim.clusters import cluster as cluster_named
-    from headway.sim.describe import describe
+    from headway.cluster.named import cluster as cluster_named
+    from headway.workloads.describe import describe
 
     where = cluster_named(cluster) if cluster is not None else None
     with _reading(name):
@@ -60,7 +60,7 @@ def info(
         }
         _print_json({**description.numbers, **histograms, "warnings": list(description.warnings)})
         return
-    from headway.cli.trace_tables import show
+    from headway.cli.tables.traces import show
 
     show(description)
 
@@ -77,7 +77,7 @@ def generate(
 
     Example: headway trace generate "synthetic:philly?jobs=10000&seed=1" --out philly.csv.gz
     """
-    from headway.sim.synthetic import synthetic
+    from headway.workloads.synthetic import synthetic
 
     with _reading(name):
         jobs = synthetic(name)
@@ -102,8 +102,8 @@ def convert(
 
     Example: headway trace convert cluster_log.csv --from 7d --to 14d --load 0.9 --cluster 64x8 --out week.csv.gz
     """
-    from headway.sim.clusters import cluster as cluster_named
-    from headway.sim.shape import read_shape
+    from headway.cluster.named import cluster as cluster_named
+    from headway.workloads.shape import read_shape
 
     if (load is None) != (cluster is None):
         raise BadInput("--load is a load on a cluster: give --load and --cluster together")
@@ -115,13 +115,13 @@ def convert(
 
 
 def _load(name: str, *, strict: bool) -> "Workload":
-    from headway.sim.traces.load import load
+    from headway.workloads.load import load
 
     return load(name, strict=strict)
 
 
 def _write(jobs: "Workload", out: Path, *, as_json: bool) -> None:
-    from headway.sim.traces.write import write_csv
+    from headway.workloads.write import write_csv
 
     write_csv(jobs, out)
     if as_json:
@@ -133,9 +133,9 @@ def _write(jobs: "Workload", out: Path, *, as_json: bool) -> None:
 
 
 def _plot(jobs: "Workload", cluster_gpus: int | None, path: Path) -> None:
-    from headway.files import write_atomically
+    from headway.io.files import write_atomically
     from headway.report.trace import page
-    from headway.sim.describe import demand
+    from headway.workloads.describe import demand
 
     times_s, wanted = demand(jobs)
     write_atomically(path, page(jobs.name, jobs.submit_s, jobs.gpus, jobs.duration_s, times_s, wanted, cluster_gpus))

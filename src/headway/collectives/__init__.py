@@ -1,1 +1,1 @@
-"""How: collective schedules on networks of several dimensions."""
+"""How collectives use a network of several dimensions: plans, schedulers and the exact limit. Imports `network` and below."""

@@ -7,10 +7,10 @@ directly.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headway.collectives.cost import Collective
 from headway.collectives.limit import Limit, balancing_gbps, best_split_gbps, limit
-from headway.collectives.topology import Topology
-from headway.core.errors import BadInput
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.topology.model import Topology
+from headway.errors import BadInput
 
 # Blocks within a millionth of the most loaded one count as loaded alike: bandwidths are not known better.
 SAME_LOAD = 1e-6

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.cost import PS_PER_S, Collective, split_bytes
 from headway.collectives.draft import Draft, draft_by_queues, drafts_mirrored
 from headway.collectives.limit import limit
-from headway.collectives.operations import INTRA
 from headway.collectives.published import baseline, themis
 from headway.collectives.shares import Mix, optimal_mix
-from headway.collectives.topology import Topology
+from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
+from headway.collectives.simulate.operations import INTRA
+from headway.collectives.topology.model import Topology
 
 Ints = NDArray[np.int64]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.cost import Collective
-from headway.collectives.operations import Operations, operations, queue_keys, slots
 from headway.collectives.plan import Plan, plan_from_arrays
-from headway.collectives.simulate import Timeline, lists_of, run_lists, run_queues, timeline
-from headway.collectives.topology import Topology
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.operations import Operations, operations, queue_keys, slots
+from headway.collectives.simulate.play import Timeline, lists_of, run_lists, run_queues, timeline
+from headway.collectives.topology.model import Topology
 
 Ints = NDArray[np.int64]
 

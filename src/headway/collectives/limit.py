@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.cost import Collective
-from headway.collectives.topology import Topology
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.topology.model import Topology
 
 Floats = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headway.collectives.cost import MOST_BYTES, Collective
-from headway.core.errors import BadInput
+from headway.collectives.simulate.cost import MOST_BYTES, Collective
+from headway.errors import BadInput
 
 Ints = NDArray[np.int64]
 Step = tuple[int, str]

@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives import kernels
-from headway.collectives.cost import Collective, latencies_ps, ps_per_byte, split_bytes
 from headway.collectives.draft import Draft, draft_by_queues
-from headway.collectives.topology import Topology
+from headway.collectives.simulate import kernels
+from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, split_bytes
+from headway.collectives.topology.model import Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from headway.collectives.best import best
-from headway.collectives.cost import Collective
 from headway.collectives.limit import Limit, limit
 from headway.collectives.plan import Plan
 from headway.collectives.published import baseline, themis
-from headway.collectives.simulate import Timeline
-from headway.collectives.topology import Topology
-from headway.core.errors import BadInput, unknown
+from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.play import Timeline
+from headway.collectives.topology.model import Topology
+from headway.errors import BadInput, unknown
 
 SCHEDULERS = ("baseline", "themis", "best")
 # Themis cuts a collective into 64 chunks by default (section 5).

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.limit import TOLERANCE, Block, blocks, bytes_per_s, first_bytes, order_loads, sets
-from headway.collectives.topology import Topology
+from headway.collectives.topology.model import Topology
 
 Floats = NDArray[np.float64]
 Mix = tuple[tuple[tuple[int, ...], float], ...]

@@ -1,1 +1,4 @@
-"""The pure engine: facts in, actions out."""
+"""The pure engine: facts in, actions out. Kernels over tables, called by both worlds.
+
+Imports `errors` only: no clock, no chance, no files.
+"""

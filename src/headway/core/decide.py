@@ -10,16 +10,11 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from headway.core.actions import ACTIONS_TYPE, ROWS, SEATS, Actions, add_seat, clear, close_row, copy_places, forget
+from headway.core.compiler.jit import jit
 from headway.core.events import PACK, RESERVE, RESIZE, START, STOP
 from headway.core.history import refresh, stale
-from headway.core.jit import jit
-from headway.core.jobs import RUNNING
 from headway.core.ledger import nodes_held
-from headway.core.options import KEY_TYPE, OPTIONS_TYPE, Options
-from headway.core.order import as_list, before, first_waiting, insert, next_waiting, rank
-from headway.core.record import set_key
-from headway.core.rooms import (
+from headway.core.offers import (
     NOW,
     SOON,
     TARGET,
@@ -31,7 +26,33 @@ from headway.core.rooms import (
     open_rooms,
     withdraw,
 )
-from headway.core.state import CLASSES, EVICTED, OPEN, PLACE_TYPE, RUN, SPARE, STATE_TYPE, STOPPING_JOBS, WAIT, State
+from headway.core.order import as_list, before, first_waiting, insert, next_waiting, rank
+from headway.core.record import set_key
+from headway.core.tables.actions import (
+    ACTIONS_TYPE,
+    ROWS,
+    SEATS,
+    Actions,
+    add_seat,
+    clear,
+    close_row,
+    copy_places,
+    forget,
+)
+from headway.core.tables.jobs import RUNNING
+from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, Options
+from headway.core.tables.state import (
+    CLASSES,
+    EVICTED,
+    OPEN,
+    PLACE_TYPE,
+    RUN,
+    SPARE,
+    STATE_TYPE,
+    STOPPING_JOBS,
+    WAIT,
+    State,
+)
 from headway.core.timers import next_timer
 
 

@@ -8,15 +8,15 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from headway.core.actions import ROWS, actions
-from headway.core.compiled import by_address
+from headway.core.compiler.address import by_address
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, wake_at
-from headway.core.errors import BadInput
 from headway.core.events import NAMES, RESIZE
-from headway.core.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
 from headway.core.record import record
-from headway.core.state import PLACE_SIGNATURE, State, room_for_actions
+from headway.core.tables.actions import ROWS, actions
+from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options
+from headway.core.tables.state import PLACE_SIGNATURE, State, room_for_actions
+from headway.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ The slides plot another curve: (N - i + 1) in place of (N - i), and the whole ti
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.jit import jit
-from headway.core.options import FITTED, GROWS, NEW, History, history
+from headway.core.compiler.jit import jit
+from headway.core.tables.options import FITTED, GROWS, NEW, History, history
 
 FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-gittins.md)
 REFIT_PART = 100  # the curve is drawn again when the samples have grown by a hundredth

@@ -6,8 +6,8 @@ word has a bit for each spine, set while the link between them is free. Isolatio
 
 from typing import Any
 
-from headway.core.jit import jit
-from headway.core.state import FREE, SPARE_LINK, STOPPING_JOBS, State
+from headway.core.compiler.jit import jit
+from headway.core.tables.state import FREE, SPARE_LINK, STOPPING_JOBS, State
 
 
 @jit

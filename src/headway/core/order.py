@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.core.jit import jit
-from headway.core.state import CLASSES, RUN, WAIT, State
+from headway.core.compiler.jit import jit
+from headway.core.tables.state import CLASSES, RUN, WAIT, State
 
 
 @jit

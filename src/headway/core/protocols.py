@@ -18,10 +18,10 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from headway.core.jit import jit
-from headway.core.levels import never
-from headway.core.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options, history, options
-from headway.core.state import PLACE_SIGNATURE
+from headway.core.compiler.jit import jit
+from headway.core.queues import never
+from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options, history, options
+from headway.core.tables.state import PLACE_SIGNATURE
 
 
 @dataclass(frozen=True, slots=True)

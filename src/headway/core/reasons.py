@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.actions import ROWS
 from headway.core.events import (
     NOT_WAITING,
     WAIT_FRAGMENTATION,
@@ -14,8 +13,9 @@ from headway.core.events import (
     WAIT_PREEMPTED,
     WAIT_STOPPING,
 )
-from headway.core.jobs import PENDING, STOPPING
-from headway.core.state import STOPPING_JOBS, State
+from headway.core.tables.actions import ROWS
+from headway.core.tables.jobs import PENDING, STOPPING
+from headway.core.tables.state import STOPPING_JOBS, State
 
 
 def why_waiting(state: State) -> NDArray[np.int8]:

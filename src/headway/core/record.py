@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from headway.core.actions import ACTIONS_TYPE, ROWS, Actions, clear, close_row, copy_places
+from headway.core.compiler.jit import jit
 from headway.core.events import (
     CROSSED,
     ENDED,
@@ -21,13 +21,13 @@ from headway.core.events import (
     SUBMITTED,
 )
 from headway.core.history import add_sample
-from headway.core.jit import jit
-from headway.core.jobs import COMPLETED, ON_HOLD, PENDING, RUNNING, STARTING, STOPPING, settle
 from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_links, join_gpus, take_gpus, take_links
-from headway.core.levels import cross, crossing
-from headway.core.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.order import add_running, add_waiting, drop_running, drop_waiting
-from headway.core.state import STATE_TYPE, State
+from headway.core.queues import cross, crossing
+from headway.core.tables.actions import ACTIONS_TYPE, ROWS, Actions, clear, close_row, copy_places
+from headway.core.tables.jobs import COMPLETED, ON_HOLD, PENDING, RUNNING, STARTING, STOPPING, settle
+from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
+from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import set_timer
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.core.jit import jit
-from headway.core.state import TIMERS, State
+from headway.core.compiler.jit import jit
+from headway.core.tables.state import TIMERS, State
 
 
 @jit

@@ -4,14 +4,14 @@ from time import perf_counter
 
 import numpy as np
 
-from headway.core.cluster import Cluster
+from headway.cluster.nodes import Cluster
+from headway.core.compiler.mistakes import told
 from headway.core.engine import Action, Decision, Engine, Event
-from headway.core.errors import BadInput
-from headway.core.jobs import job_table
-from headway.core.mistakes import told
-from headway.core.options import GROWS, history
 from headway.core.protocols import Placement, Policy
-from headway.core.state import TIMER, State, new_state, room_for_actions
+from headway.core.tables.jobs import job_table
+from headway.core.tables.options import GROWS, history
+from headway.core.tables.state import TIMER, State, new_state, room_for_actions
+from headway.errors import BadInput
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 

@@ -1,6 +1,6 @@
 """What the live manager refuses, each in one line that says what would be right."""
 
-from headway.core.errors import HeadwayError
+from headway.errors import HeadwayError
 
 
 class NotFound(HeadwayError):

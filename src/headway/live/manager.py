@@ -10,27 +10,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headway.core.cluster import Cluster
+from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
-from headway.core.errors import BadInput
-from headway.core.jobs import RUNNING, STARTING, STOPPING
-from headway.live import recovery, views
-from headway.live.book import DRAINED, OPENED, RESUMED, Book
+from headway.core.tables.jobs import RUNNING, STARTING, STOPPING
+from headway.errors import BadInput
+from headway.live.ask import views
+from headway.live.ask.explain import Explanation, explain
+from headway.live.ask.forecast import DryRun, Forecast
+from headway.live.ask.views import NodeView, PastJob
 from headway.live.clock import resume_clock
 from headway.live.errors import NotFound, WrongState
 from headway.live.executors import Executor
-from headway.live.executors.process import ProcessExecutor, account
-from headway.live.explain import Explanation, explain
-from headway.live.forecast import DryRun, Forecast
-from headway.live.journal import Journal, JournalRow
+from headway.live.executors.process.executor import ProcessExecutor, account
+from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.outcome import Backoff
 from headway.live.records import CANCEL, HELD, HOLD, REQUEUE, Job, JobView, Progress
-from headway.live.rules import Backoff
-from headway.live.spec import JobSpec, array_tasks
-from headway.live.submissions import insert
-from headway.live.views import NodeView, PastJob
+from headway.live.state import DRAINED, OPENED, RESUMED, Book
+from headway.live.store import recovery
+from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.submissions import insert
 from headway.live.world import LiveWorld, Request
-from headway.placement.load import find_placement
-from headway.policies.load import find_policy
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
 
 MOST_KEY = 200  # characters of a client's key
 MOST_EVENTS = 10_000  # rows in one answer

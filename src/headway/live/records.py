@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the command line reads views only, and starts in half the time without pydantic
-    from headway.live.spec import JobSpec
+    from headway.live.jobfile.spec import JobSpec
 
 # Gates: why a job is not offered to the engine, a bit each, in the order in which `explain` names them.
 HELD, DEPENDENCY, ARRAY_LIMIT, RETRY_BACKOFF, IMPOSSIBLE = 1, 2, 4, 8, 16

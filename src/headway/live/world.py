@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from headway.core.engine import Action, Event, drive
-from headway.core.errors import HeadwayError
 from headway.core.events import CROSSED, PACK, RESIZE, START, STOP
-from headway.core.jobs import STOPPING
+from headway.core.tables.jobs import STOPPING
 from headway.core.timers import due
-from headway.live.book import Book
-from headway.live.course import Course
+from headway.errors import HeadwayError
 from headway.live.errors import JournalFailed
 from headway.live.executors import Executor, Launch
-from headway.live.journal import Journal
+from headway.live.lifecycle import Course
+from headway.live.outcome import Backoff
 from headway.live.records import Job
-from headway.live.rules import Backoff
+from headway.live.state import Book
+from headway.live.store.journal import Journal
 
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
 JOURNAL_RETRY_S = 0.5

@@ -1,1 +1,1 @@
-"""The fabric: links, routing, sharing, slices and certificates."""
+"""The network: fabrics, slices, shared links and certificates, one room each. Imports `cluster` and below."""

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from headway.core.actions import Actions, add_link, add_seat
-from headway.core.jit import jit
-from headway.core.options import Options
+from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
-from headway.core.state import PLACE_SIGNATURE
-from headway.network.bits import popcount
-from headway.network.circuits import NO_ROOM, ONE_SPINE, plan_ports
-from headway.network.slices import free_per_leaf, leaf_starts, take_in_leaf, total, within_one_leaf
+from headway.core.tables.actions import Actions, add_link, add_seat
+from headway.core.tables.options import Options
+from headway.core.tables.state import PLACE_SIGNATURE
+from headway.network.slices.bits import popcount
+from headway.network.slices.circuits import NO_ROOM, ONE_SPINE, plan_ports
+from headway.network.slices.vclos import free_per_leaf, leaf_starts, take_in_leaf, total, within_one_leaf
 from headway.placement.vclos import ANY_BLOCK, offered
 
 MOST_WIDTH = 64  # bits of a row

@@ -8,12 +8,12 @@ largest tensor / model size, and any cut between 14.6 % and 61 % separates its t
 from collections.abc import Mapping
 from typing import Any
 
-from headway.core import spec as specs
-from headway.core.actions import Actions, add_seat
-from headway.core.jit import jit
-from headway.core.options import Options
+from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
-from headway.core.state import PLACE_SIGNATURE
+from headway.core.tables.actions import Actions, add_seat
+from headway.core.tables.options import Options
+from headway.core.tables.state import PLACE_SIGNATURE
+from headway.io import specs as specs
 from headway.placement.consolidated import fewest_on_offer, tightest
 from headway.placement.spread import on_offer
 

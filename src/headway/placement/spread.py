@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from headway.core.actions import Actions, add_seat
-from headway.core.jit import jit
-from headway.core.options import Options
+from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
-from headway.core.state import PLACE_SIGNATURE
+from headway.core.tables.actions import Actions, add_seat
+from headway.core.tables.options import Options
+from headway.core.tables.state import PLACE_SIGNATURE
 
 
 @jit

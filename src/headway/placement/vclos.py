@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numba import njit, objmode
 
-from headway.core.actions import UNDECIDED, Actions, add_link, add_seat
-from headway.core.jit import jit
-from headway.core.options import Options
+from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
-from headway.core.state import PLACE_SIGNATURE
-from headway.network import slices
-from headway.network.padded import find_padded
-from headway.network.slices import NODE_BUDGET, find_slice
+from headway.core.tables.actions import UNDECIDED, Actions, add_link, add_seat
+from headway.core.tables.options import Options
+from headway.core.tables.state import PLACE_SIGNATURE
+from headway.network.slices import vclos as slices
+from headway.network.slices.padded import find_padded
+from headway.network.slices.vclos import NODE_BUDGET, find_slice
 
 ANY_BLOCK = 0  # no pattern asks for blocks of ranks
 
@@ -56,7 +56,7 @@ def _with_fallback(name: str) -> Any:
     find = find_padded if name == "vclos-padded" else find_slice
 
     def solve(free: Any, leaf_of: Any, masks: Any, gpus: Any, widest: Any, chosen: Any, counts: Any, links: Any) -> int:
-        from headway.network.fallback import solve_slice  # SciPy takes a while to import, and is rarely needed
+        from headway.network.slices.fallback import solve_slice  # SciPy takes a while to import, and is rarely needed
 
         _, _, servers, each, taken = solve_slice(name, free, leaf_of, masks, gpus, ANY_BLOCK, widest)
         chosen[: servers.size], counts[: servers.size], links[:] = servers, each, taken

@@ -11,9 +11,9 @@ SAMPLES = "the jobs that ended"
 TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "fifo": ("fifo", "first come, first served; a job that does not fit holds up those behind it", {}),
     "best-effort": ("best_effort", "first come, first served; a job that does not fit is passed over", {}),
-    "sjf": ("sjf", "shortest job first, without preemption (oracle)", {}),
-    "srtf": ("srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM}),
-    "srsf": ("srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM}),
+    "sjf": ("oracles.sjf", "shortest job first, without preemption (oracle)", {}),
+    "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM}),
+    "srsf": ("oracles.srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM}),
     "las": ("las", "least attained service: the job that ran the shortest so far", {"quantum": "60 s"}),
     "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s"}),
     "tiresias-l": (

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from headway.core.options import Options
 from headway.core.protocols import Policy
+from headway.core.tables.options import Options
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:

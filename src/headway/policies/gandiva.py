@@ -6,9 +6,9 @@ parted after a turn and its models are not tried again. A job scattered over nod
 
 from typing import Any
 
-from headway.core.jobs import PENDING
-from headway.core.options import Options
 from headway.core.protocols import Policy
+from headway.core.tables.jobs import PENDING
+from headway.core.tables.options import Options
 
 TURN_S = 60.0  # Gandiva's time slice, section 3.1
 

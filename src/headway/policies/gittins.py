@@ -6,9 +6,9 @@ The index as printed in the paper; `index=plotted` is the curve its slides draw 
 from typing import Any
 
 from headway.core.history import gittins
-from headway.core.jobs import served
-from headway.core.options import Options
 from headway.core.protocols import Policy
+from headway.core.tables.jobs import served
+from headway.core.tables.options import Options
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:

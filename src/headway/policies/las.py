@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from headway.core.jobs import ran
-from headway.core.options import Options
 from headway.core.protocols import Policy
+from headway.core.tables.jobs import ran
+from headway.core.tables.options import Options
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.jit import jit
-from headway.core.jobs import COMPLETED, FUTURE, RUNNING
-from headway.core.options import Options
+from headway.core.compiler.jit import jit
 from headway.core.protocols import Policy
-from headway.core.state import TIMER, State
+from headway.core.tables.jobs import COMPLETED, FUTURE, RUNNING
+from headway.core.tables.options import Options
+from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 
 INTERVAL_S: Final = 600.0  # Optimus schedules every ten minutes, section 5.1

@@ -7,10 +7,10 @@ is first come, first served by first start.
 from typing import Any
 
 from headway.core.history import gittins_within
-from headway.core.jobs import served
-from headway.core.levels import crossing
-from headway.core.options import Options
 from headway.core.protocols import Policy
+from headway.core.queues import crossing
+from headway.core.tables.jobs import served
+from headway.core.tables.options import Options
 from headway.policies.tiresias_l import THRESHOLD_GPU_S
 
 

@@ -1,1 +1,1 @@
-"""Plots and the HTML report."""
+"""Pages and plots, drawn from plain data. Imports `errors` and `io`; knows no simulator."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.collectives.schedulers import Outcome
-from headway.collectives.simulate import utilisation_over_time
+from headway.collectives.simulate.play import utilisation_over_time
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart; one colour an idea on the whole page.
 PHASES = {"rs": ("reduce-scatter", "#0072B2"), "ag": ("all-gather", "#E69F00"), "a2a": ("all-to-all", "#009E73")}

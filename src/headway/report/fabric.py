@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.network.certificate import Certificate
-from headway.network.fabric import Fabric
+from headway.network.certificates.certificate import Certificate
+from headway.network.fabric.model import Fabric
 
 MOST_DRAWN = 32  # switches of one kind; more lines cannot be told apart, the map below shows all
 FREE_COLOUR = "#d9dee3"

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.core.errors import BadInput, HeadwayError
-from headway.files import write_atomically
+from headway.errors import BadInput, HeadwayError
+from headway.io.files import write_atomically
 from headway.report.figure import Figure
 from headway.report.page import as_json, plotly_js
 

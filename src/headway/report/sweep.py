@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.core import spec as specs
-from headway.core.errors import BadInput, unknown
+from headway.errors import BadInput, unknown
+from headway.io import specs as specs
 from headway.report.figure import Figure, axis, colour, line, of_policy, time_ticks
 from headway.report.page import escaped, page, table
 from headway.report.seeds import Interval, interval

@@ -7,22 +7,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headway.core import spec as specs
-from headway.core import units
-from headway.core.cluster import Cluster
-from headway.core.errors import BadInput, unknown
-from headway.network.fabric import Fabric
-from headway.placement.load import find_placement
-from headway.policies.load import find_policy
-from headway.sim import metrics
-from headway.sim.clusters import cluster as find_cluster
-from headway.sim.fabrics import NETWORKS, find_network, only_isolable
-from headway.sim.results import Comparison, Result
+from headway.cluster.named import cluster as find_cluster
+from headway.cluster.nodes import Cluster
+from headway.errors import BadInput, unknown
+from headway.io import specs as specs
+from headway.io import units
+from headway.network.fabric.model import Fabric
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
+from headway.sim.models.network import NETWORKS, find_network, only_isolable
+from headway.sim.results import metrics
+from headway.sim.results.results import Comparison, Result
 from headway.sim.run import Setting, impossible, simulate_run
-from headway.sim.shape import Shape
-from headway.sim.synthetic import PREFIX
-from headway.sim.traces.load import load
-from headway.sim.workload import Workload
+from headway.workloads.load import load
+from headway.workloads.shape import Shape
+from headway.workloads.synthetic import PREFIX
+from headway.workloads.workload import Workload
 
 __all__ = ["Comparison", "Result", "Watcher", "compare", "simulate"]
 

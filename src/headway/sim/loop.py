@@ -8,15 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
-from headway.core.actions import ACTIONS_TYPE, ROWS, Actions
+from headway.core.compiler.jit import jit
 from headway.core.decide import ALLOT_TYPE, decide, wake_at
 from headway.core.events import CROSSED, RESIZE, STARTED, STOP, SUBMITTED
-from headway.core.jit import jit
-from headway.core.journal import JOURNAL_TYPE, Journal, has_room, note
 from headway.core.ledger import gpu_count
-from headway.core.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.record import record
-from headway.core.state import FREE, PLACE_TYPE, STATE_TYPE, State
+from headway.core.tables.actions import ACTIONS_TYPE, ROWS, Actions
+from headway.core.tables.journal import JOURNAL_TYPE, Journal, has_room, note
+from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
+from headway.core.tables.state import FREE, PLACE_TYPE, STATE_TYPE, State
 from headway.core.timers import due
 from headway.sim.world import DONE, NEXT, ROUNDS, WORLD_TYPE, World, learn, next_fact, next_time, perform
 

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.actions import UNDECIDED
-from headway.core.cluster import Cluster
+from headway.cluster.nodes import Cluster
+from headway.core.compiler.mistakes import told
 from headway.core.engine import Engine
-from headway.core.errors import BadInput, HeadwayError
-from headway.core.journal import ENTRY, ROWS, SEATS, journal
-from headway.core.mistakes import told
 from headway.core.protocols import Placement, Policy
-from headway.core.state import State, new_state
-from headway.sim import communication, profiles
-from headway.sim.contention import Links, new_links
-from headway.sim.fabrics import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
+from headway.core.tables.actions import UNDECIDED
+from headway.core.tables.journal import ENTRY, ROWS, SEATS, journal
+from headway.core.tables.state import State, new_state
+from headway.errors import BadInput, HeadwayError
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled
-from headway.sim.losses import LossCurves
-from headway.sim.rewiring import MOVED, new_circuits
-from headway.sim.workload import Workload
+from headway.sim.models import communication, profiles
+from headway.sim.models.contention import Links, new_links
+from headway.sim.models.loss_curves import LossCurves
+from headway.sim.models.network import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
+from headway.sim.models.rewiring import MOVED, new_circuits
 from headway.sim.world import DONE, ROUNDS, World, new_world
+from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 16
 

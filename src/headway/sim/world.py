@@ -9,15 +9,15 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
+from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
-from headway.core.jit import jit
-from headway.core.jobs import RUNNING, STOPPING
 from headway.core.ledger import nodes_held
 from headway.core.record import set_rate
-from headway.core.state import TIMER, State
+from headway.core.tables.jobs import RUNNING, STOPPING
+from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
-from headway.sim.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
-from headway.sim.rewiring import LEAVES, SWITCHING_S, Circuits, new_circuits, set_up, take_down
+from headway.sim.models.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
+from headway.sim.models.rewiring import LEAVES, SWITCHING_S, Circuits, new_circuits, set_up, take_down
 
 TRUTH: Final = np.dtype(
     [

@@ -6,7 +6,7 @@ import numpy as np
 
 from headway.core.engine import Action, Engine, Event
 from headway.core.events import STARTED
-from headway.core.journal import Journal, note
+from headway.core.tables.journal import Journal, note
 from headway.sim.loop import any_fact
 from headway.sim.world import DONE, World, learn, next_time, perform
 

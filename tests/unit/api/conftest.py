@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from headway.live.api import make_api
-from headway.live.auth import Scope, Tokens, job_secret, job_token, make_token
+from headway.cluster.named import cluster
+from headway.live.http.api import make_api
+from headway.live.http.tokens import Scope, Tokens, job_secret, job_token, make_token
 from headway.live.manager import Manager
-from headway.sim.clusters import cluster
 
 HOST = "127.0.0.1:8642"
 # Users that every Linux machine has: run by root, a manager refuses others.

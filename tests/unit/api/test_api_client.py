@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.errors import BadInput
-from headway.live.api import make_api
-from headway.live.auth import Tokens
-from headway.live.client import Client, find_manager
+from headway.client.client import Client, find_manager
+from headway.client.transport import ApiError, Transport, Unreachable
+from headway.cluster.named import cluster
+from headway.errors import BadInput
+from headway.live.http.api import make_api
+from headway.live.http.streams import MOST_STREAMS
+from headway.live.http.tokens import Tokens
 from headway.live.manager import Manager
-from headway.live.streams import MOST_STREAMS
-from headway.live.transport import ApiError, Transport, Unreachable
-from headway.sim.clusters import cluster
 
 
 @pytest.fixture(scope="module")

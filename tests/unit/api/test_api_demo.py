@@ -10,7 +10,7 @@ import numpy as np
 
 from headway.demo.jobs import JOBS
 from headway.demo.train import HIDDEN, INPUTS, loss_and_gradient
-from headway.live.spec import job_spec
+from headway.live.jobfile.spec import job_spec
 
 TRAIN = [sys.executable, "-m", "headway.demo.train"]
 

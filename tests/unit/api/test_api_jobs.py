@@ -164,8 +164,8 @@ def _events(live: Any, path: str, stop: Any, headers: dict[str, str] | None = No
     """Rows up to the first that `stop` accepts, read off the generator behind the route: a test client reads streams to their end."""
     import asyncio
 
-    from headway.live.auth import Caller, Scope
-    from headway.live.streams import server_sent
+    from headway.live.http.streams import server_sent
+    from headway.live.http.tokens import Caller, Scope
 
     after = int((headers or {}).get("Last-Event-ID", 0))
 

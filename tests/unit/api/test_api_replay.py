@@ -2,9 +2,9 @@
 
 import pytest
 
-from headway.core.cluster import of_groups
-from headway.core.errors import BadInput
-from headway.live.replay import Ran, ran_jobs, replay
+from headway.cluster.nodes import of_groups
+from headway.errors import BadInput
+from headway.live.ask.replay import Ran, ran_jobs, replay
 
 ONE_GPU = of_groups("1x1", ((1, 1),))
 

@@ -242,7 +242,7 @@ def test_web_pages_reach_nothing_even_with_a_token(idle: Any, headers: dict[str,
 def test_users_that_do_not_exist_run_nothing_as_root(idle: Any) -> None:
     if os.geteuid() != 0:
         pytest.skip("SKIPPED: only a manager run by root looks users up")
-    from headway.live.auth import Scope, make_token
+    from headway.live.http.tokens import Scope, make_token
 
     idle.tokens["ghost"] = make_token(idle.data, "ghost", "no-such-user", Scope.SUBMIT)
     answer = idle.ask("POST", "/v1/jobs", "ghost", json={"command": ["true"]})

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Progress
-from headway.live.spec import JobSpec
 
 STARTED, ENDED, PROGRESSED = "started", "ended", "progressed"
 

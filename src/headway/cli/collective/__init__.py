@@ -1,0 +1,1 @@
+"""`headway collective` and its subcommands."""

@@ -1,0 +1,59 @@
+"""What the commands of `headway collective` share: their options, and how they are read."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from headway.collectives.simulate.cost import Collective
+    from headway.collectives.topology.model import Topology
+
+TOPOLOGY_HELP = "A preset (2D-SW_SW, ...), a YAML file, or switch:16:1200Gbps:700ns,ring:8:800Gbps:0ns."
+SizeOption = Annotated[str, typer.Option("--size", help="Bytes per NPU, with a unit: 1GB, 100MiB.")]
+KindOption = Annotated[
+    str, typer.Option("--collective", help="all-reduce, reduce-scatter, all-gather or all-to-all.", metavar="KIND")
+]
+ChunksOption = Annotated[
+    str, typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: best uses up to 256.")
+]
+InFlightOption = Annotated[int, typer.Option("--in-flight", help="Chunks in flight on a dimension.")]
+BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
+ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+
+
+def network_from(text: str, bandwidth_bound: bool) -> "Topology":
+    """The network that `--topology` names, perhaps without its latencies."""
+    from headway.collectives.topology.text import topology_from
+
+    network = topology_from(text)
+    return network.without_latency() if bandwidth_bound else network
+
+
+def kind_from(text: str) -> "Collective":
+    """The collective of that name, or an error that names the closest."""
+    from headway.collectives.simulate.cost import Collective
+    from headway.errors import unknown
+
+    known = [kind.value for kind in Collective]
+    if text.lower() not in known:
+        raise unknown("collective", text, known)
+    return Collective(text.lower())
+
+
+def with_progress(networks: "list[Topology]", as_json: bool) -> "Iterable[Topology]":
+    """A bar on the terminal while there is something to wait for (the first run also compiles for some seconds)."""
+    from rich.console import Console
+    from rich.progress import track
+
+    hidden = as_json or not sys.stderr.isatty()
+    return track(networks, "simulating", console=Console(stderr=True), transient=True, disable=hidden)
+
+
+def print_json(value: Any) -> None:
+    """JSON for programs, and nothing else on stdout."""
+    print(json.dumps(value, indent=2))

@@ -1,0 +1,130 @@
+"""What `headway fabric` prints: the fabric as a drawing in text, a slice, and what the verifier found."""
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from headway.network.certificates.allocate import Occupancy
+    from headway.network.certificates.certificate import Certificate
+    from headway.network.certificates.verify import Verdict
+    from headway.network.fabric.model import Fabric
+
+MOST_BOXES = 4  # switches drawn in one row of text before the rest is counted
+MOST_LEAVES = 24  # rows of the occupancy map
+
+
+def _boxes(names: list[str], total: int, gap: str = " ") -> str:
+    """`[leaf0]  [leaf1]  ...  [leaf15]`."""
+    if total > len(names):
+        return gap.join([f"[{name}]" for name in names[:-1]] + ["...", f"[{names[-1]}]"])
+    return gap.join(f"[{name}]" for name in names)
+
+
+def _some(total: int) -> list[int]:
+    """The first few and the last."""
+    return list(range(total)) if total <= MOST_BOXES else [*range(MOST_BOXES - 1), total - 1]
+
+
+def show_fabric(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
+    """Draw a fabric from the cores down to the GPUs, then its free uplinks leaf by leaf."""
+    console.print(f"[bold]{fabric.name}[/bold]: {fabric.kind}, {fabric.gpus:,} GPUs in {fabric.servers:,} servers")
+    rows: list[tuple[str, str, str]] = []
+    if fabric.cores_per_group:
+        groups = _some(fabric.uplinks)
+        rows.append(
+            ("cores", _boxes([f"core{g}.*" for g in groups], fabric.uplinks), f"{fabric.cores_per_group} a group")
+        )
+    spines = _some(fabric.spines)
+    ports = fabric.ocs.switches * fabric.ocs.spine_fibres if fabric.ocs else 0
+    upper = "aggregation" if fabric.kind == "three-tier" else "spines"
+    label = "agg*." if fabric.kind == "three-tier" else "spine"
+    note = (
+        f"{fabric.spines}" + (f", {ports} ports" if ports else "") + (" a pod" if fabric.kind == "three-tier" else "")
+    )
+    rows.append((upper, _boxes([f"{label}{one}" for one in spines], fabric.spines), note))
+    if fabric.ocs:
+        switches = _some(fabric.ocs.switches)
+        fibres = f"{fabric.ocs.switches}, {fabric.ocs.spine_fibres} fibres to each spine, 1 to each leaf"
+        rows.append(("optical", _boxes([f"ocs{one}" for one in switches], fabric.ocs.switches), fibres))
+    leaves = _some(fabric.leaves)
+    lanes = f", {fabric.parallel_links} to each spine" if fabric.parallel_links > 1 else ""
+    note = f"{fabric.leaves}, {fabric.uplinks} uplinks each{lanes} at {fabric.link_gbps:g} Gbit/s"
+    rows.append(("leaves", _boxes([fabric.leaf_name(one) for one in leaves], fabric.leaves), note))
+    servers = _some(fabric.servers)
+    note = f"{fabric.gpus_per_server} GPUs each, {fabric.server_gbps:g} Gbit/s inside"
+    rows.append(("servers", _boxes([f"s{one}" for one in servers], fabric.servers), note))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for index, (name, boxes, note) in enumerate(rows):
+        table.add_row(Text(name, style="bold"), Text(boxes, style="cyan"), Text(note, style="dim"))
+        if index + 1 < len(rows):
+            table.add_row("", Text("  |  \\ /  |  \\ /  |", style="dim"), "")
+    console.print(table)
+    console.print(
+        f"NICs on a full leaf {fabric.gpus_per_leaf}, uplinks {fabric.uplinks}: oversubscription "
+        f"{fabric.oversubscription:g} : 1; {fabric.cables:,} cables between switches"
+    )
+    _show_free(console, fabric, state)
+
+
+def _show_free(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
+    """One row a leaf: free GPUs and a mark for every uplink (`.` free, `#` held)."""
+    free = state.free_per_server()
+    per_group = [int(free[fabric.server_leaf == group].sum()) for group in range(fabric.groups)]
+    table = Table(title="Uplinks ( . free, # held )", title_justify="left")
+    table.add_column("segment" if fabric.kind == "rail" else "leaf")
+    table.add_column("free GPUs", justify="right")
+    table.add_column("uplinks 0 to " + str(fabric.uplinks - 1), no_wrap=True, overflow="crop")
+    for group in range(min(fabric.groups, MOST_LEAVES)):
+        if fabric.ocs:
+            marks = "".join("." if end < 0 else "#" for end in state.partner[group])
+        else:
+            marks = "".join("." if int(state.masks[group]) >> v & 1 else "#" for v in range(fabric.uplinks))
+        table.add_row(str(group), str(per_group[group]), marks)
+    if fabric.groups > MOST_LEAVES:
+        table.add_row("...", str(sum(per_group[MOST_LEAVES:])), f"{fabric.groups - MOST_LEAVES} more")
+    console.print(table)
+
+
+def show_certificate(console: Console, certificate: "Certificate", moved: int) -> None:
+    """A slice in a few lines."""
+    fabric = certificate.fabric
+    servers = {gpu // fabric.gpus_per_server for gpu in certificate.rank_order}
+    leaves = {int(fabric.leaf_of_gpu[gpu]) for gpu in certificate.rank_order}
+    table = Table(title=f"{len(certificate.rank_order)} GPUs on {fabric.name}", title_justify="left", show_header=False)
+    table.add_row("servers, leaves", f"{len(servers)}, {len(leaves)}")
+    rule = certificate.routing["rule"]
+    modulus = certificate.routing.get("modulus")
+    table.add_row("routing", f"{rule}, modulus {modulus}" if modulus else rule)
+    table.add_row("cables held", str(len(certificate.links)))
+    if fabric.ocs:
+        table.add_row("circuits", f"{len(certificate.circuits)} set up, {moved} of other jobs moved")
+    table.add_row("pattern", certificate.patterns[0])
+    table.add_row("also clean for", ", ".join(certificate.patterns[1:]))
+    table.add_row("first ranks on GPUs", ", ".join(map(str, certificate.rank_order[:16])))
+    console.print(table)
+
+
+def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
+    """One row a certificate, then the patterns that are not clean and the reasons for rejection."""
+    table = Table()
+    for name in ("certificate", "GPUs", "isolation", "clean for", "not clean (worst link), or why rejected"):
+        table.add_column(name, justify="right" if name == "GPUs" else "left", overflow="fold")
+    colours = {"full": "green", "partial": "yellow", "rejected": "red"}
+    for one in verdicts:
+        clean = ", ".join(found.pattern for found in one.findings if found.clean)
+        rest = "; ".join(
+            f"{found.pattern}: {found.worst.link} carries {found.worst.flows}, at most 1/{found.worst.flows} each"
+            for found in one.findings
+            if not found.clean
+        )
+        if one.reasons:
+            rest = "; ".join(one.reasons[:3]) + (f"; {len(one.reasons) - 3} more" if len(one.reasons) > 3 else "")
+        state = Text(one.isolation, style=colours[one.isolation])
+        table.add_row(one.where, str(one.ranks or "?"), state, clean, rest)
+    console.print(table)

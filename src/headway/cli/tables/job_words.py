@@ -1,0 +1,106 @@
+"""One job in words: what `show`, `explain` and `submit --dry-run` print."""
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from headway.cli.tables.jobs import REASONS, STYLES, bar, moment, nodes_text, progress, short, span, times
+from headway.io.units import counted
+
+if TYPE_CHECKING:
+    from headway.live.records import JobView
+
+
+def job_table(job: "JobView") -> Table:
+    """Everything about one job, a line a fact; what is not known is left out."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    code = "" if job.exit_code is None else f" (exit code {job.exit_code})"
+    rows: dict[str, str | Text] = {
+        "job": f"{job.job_id}" + (f", {job.array_index} of array {job.array_id}" if job.array_id else ""),
+        "name": short(job.name, 200),
+        "user": short(job.user, 60),
+        "queue": short(job.queue, 200),
+        "state": Text(f"{job.state}{code}", style=STYLES.get(job.state, "")),
+        "reason": f"{job.reason}: {REASONS.get(job.reason, '')}" if job.reason else "",
+        "message": short(job.message, 500),
+        "command": short(job.command, 500),
+        "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),
+        "attempt": f"{job.attempt}" + (f", preempted {times(job.preemptions)}" if job.preemptions else ""),
+        "service": f"{span(job.service_gpu_s)} of GPU time, queue level {job.level}",
+        "progress": progress(job),
+        "submitted": moment(job.submitted_at),
+        "started": moment(job.started_at),
+        "ended": moment(job.ended_at),
+    }
+    if job.ended_at is not None:
+        rows["done after"] = span(job.ended_at - job.submitted_at)
+    for name, value in rows.items():
+        if value:
+            table.add_row(name, value if isinstance(value, Text) else Text(value))
+    return table
+
+
+def explanation(answer: dict[str, Any]) -> RenderableType:
+    """Reason, numbers, jobs ahead, what would change it, and the receipt of the wait."""
+    reason = answer["reason"]
+    title = Text(f"job {answer['job_id']} is {answer['state']}", style="bold")
+    if reason:
+        title.append(f": {reason}", style=STYLES.get(answer["state"], ""))
+    parts: list[RenderableType] = [title]
+    if answer["message"]:
+        parts.append(Text(f"  {short(answer['message'], 500)}"))
+    numbers = answer["numbers"]
+    if reason and numbers:
+        parts.append(Text(f"  {_numbers(numbers)}", style="dim"))
+    if answer["ahead"]:
+        count = int(numbers.get("jobs_ahead", len(answer["ahead"])))
+        more = count - len(answer["ahead"])
+        named = ", ".join(map(str, answer["ahead"])) + (f" and {more:,} more" if more > 0 else "")
+        parts += [Text("\nahead of it", style="bold"), Text(f"  {counted(count, 'job')}: {named}")]
+    if answer["would_change"]:
+        parts.append(Text("\nwhat would change it", style="bold"))
+        parts += [Text(f"  - {short(line, 200)}") for line in answer["would_change"]]
+    parts += _receipt(answer["wait_us"], answer["receipt_us"])
+    return Group(*parts)
+
+
+def _numbers(numbers: dict[str, Any]) -> str:
+    """The numbers behind the reason, in one line."""
+    words = [
+        f"asks for {numbers['gpus_asked']:g} of {numbers['gpus_total']:g} GPUs",
+        f"{numbers['gpus_free']:g} free",
+        f"at most {numbers['most_free_on_a_node']:g} on one node",
+        f"queue level {numbers['queue_level']:g}",
+        f"{span(numbers['service_gpu_s'])} of GPU time so far",
+    ]
+    if numbers.get("preemptions"):
+        words.append(f"preempted {times(int(numbers['preemptions']))}")
+    return ", ".join(words)
+
+
+def _receipt(wait_us: int, receipt_us: dict[str, int]) -> list[RenderableType]:
+    """Where the wait went: every cause with its share, and the sum."""
+    if not wait_us:
+        return []
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for justify in ("left", "right", "left", "left"):
+        table.add_column(justify=justify, no_wrap=True)
+    for reason, spent_us in sorted(receipt_us.items(), key=lambda item: -item[1]):
+        share = Text(bar(spent_us / wait_us, 20), style="yellow")
+        table.add_row(f"  {reason}", f"{spent_us / 1e6:,.3f} s", share, Text(REASONS.get(reason, ""), style="dim"))
+    table.add_row("  waited", f"{wait_us / 1e6:,.3f} s", "", Text("the sum, exactly", style="dim"))
+    return [Text("\nwhere its wait went", style="bold"), table]
+
+
+def dry_run_lines(answer: dict[str, Any]) -> list[str]:
+    """Where and when a job would start."""
+    lines = [f"{counted(answer['gpus'], 'GPU')}: {short(answer['message'], 500)}"]
+    if answer.get("preempts"):
+        lines.append(
+            f"it would take GPUs from jobs {', '.join(map(str, answer['preempts']))}, which save their state and go on later"
+        )
+    return [*lines, "nothing was submitted"]

@@ -1,0 +1,95 @@
+"""Tables that keep themselves up to date: `queue --watch` and `top`."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from headway.cli.tables.jobs import ACTIVE, ENDED, header, in_order, jobs_table, now_s
+from headway.errors import HeadwayError
+
+if TYPE_CHECKING:
+    from headway.client.client import Client
+
+ENDED_SHOWN = 5
+# Header lines and blanks around the table of `top`.
+AROUND = 9
+
+
+def queue_view(
+    client: "Client", *, user: str | None, states: Sequence[str] | None, name: str | None, limit: int
+) -> RenderableType:
+    """The queue as it is now: jobs with GPUs first, then those that wait."""
+    status, nodes = client.status(), client.nodes()
+    if states is None:
+        running = client.jobs(user=user, state=ACTIVE[:3], name=name, limit=limit)
+        waiting = client.jobs(user=user, state=ACTIVE[3:], name=name, limit=max(0, limit - len(running)) or 1)
+        shown = [*running, *waiting][:limit]
+        all_of_them = sum(int(status["counts"].get(state, 0)) for state in ACTIVE)
+    else:
+        shown = client.jobs(user=user, state=states, name=name, limit=limit)
+        all_of_them = sum(int(status["counts"].get(state, 0)) for state in states)
+    parts: list[RenderableType] = [header(status, nodes)]
+    if shown:
+        parts.append(jobs_table(in_order(shown), now_s()))
+    else:
+        parts.append(
+            Text("no jobs" if states else "nothing runs and nothing waits (--all shows ended jobs)", style="dim")
+        )
+    if not user and not name and all_of_them > len(shown):
+        parts.append(Text(f"and {all_of_them - len(shown):,} more (--limit shows more)", style="dim"))
+    return Group(*parts)
+
+
+def top_view(client: "Client", height: int) -> RenderableType:
+    """The whole cluster: nodes as rows of slots, waiting jobs by level and by reason, and the jobs."""
+    status, nodes = client.status(), client.nodes()
+    room = max(5, height - AROUND - min(len(nodes), 8))
+    running = client.jobs(state=ACTIVE[:3], limit=room)
+    waiting = client.jobs(state=ACTIVE[3:], limit=max(3, room - len(running)))
+    levels = Counter(job.level for job in [*running, *waiting])
+    reasons = Counter(job.reason for job in waiting if job.reason)
+    parts: list[RenderableType] = [header(status, nodes), Text("")]
+    parts += [_slots(node) for node in nodes[:8]]
+    if len(nodes) > 8:
+        parts.append(Text(f"and {len(nodes) - 8:,} more nodes", style="dim"))
+    by_level = ", ".join(f"{count} at level {level}" for level, count in sorted(levels.items()))
+    why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    parts += [Text(""), Text(f"queues: {by_level or 'empty'}" + (f"; waiting for: {why}" if why else ""), style="dim")]
+    jobs = [*in_order(running), *in_order(waiting)]
+    parts.append(jobs_table(jobs[:room], now_s()) if jobs else Text("nothing runs and nothing waits", style="dim"))
+    hidden = sum(int(status["counts"].get(state, 0)) for state in ACTIVE) - min(len(jobs), room)
+    if hidden > 0:
+        parts.append(Text(f"and {hidden:,} more", style="dim"))
+    return Group(*parts)
+
+
+def _slots(node: dict[str, Any]) -> Text:
+    """One node: a filled square a GPU in use."""
+    free, gpus = int(node["free"]), int(node["gpus"])
+    squares = "■" * min(64, gpus - free) + "□" * min(64, free)
+    line = Text(f"{node['name']:<12}", style="bold").append(squares, style="green")
+    state = "" if node["state"] == "open" else f"  {node['state']}"
+    return line.append(state, style="yellow").append(f"  {gpus - free}/{gpus}", style="dim")
+
+
+def watch_view(view: Callable[[], RenderableType], every_s: float, *, whole_screen: bool = False) -> None:
+    """Show it again and again until Ctrl-C; a manager that does not answer is said so, and asked again."""
+    console = Console(highlight=False)
+    try:
+        with Live(view(), console=console, screen=whole_screen, auto_refresh=False) as live:
+            while True:
+                time.sleep(every_s)
+                try:
+                    live.update(view(), refresh=True)
+                except HeadwayError as error:
+                    live.update(Text(str(error), style="red"), refresh=True)
+    except KeyboardInterrupt:
+        return
+
+
+__all__ = ["ENDED", "queue_view", "top_view", "watch_view"]

@@ -1,0 +1,118 @@
+"""Tables of runs, policies and placements for a terminal."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from headway.io.units import counted
+from headway.report.times import UNITS, duration
+
+if TYPE_CHECKING:
+    from headway.sim.results.results import Comparison, Result
+
+LONGEST_HEADING = 6
+LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
+
+
+def show_runs(results: "Sequence[Result]") -> None:
+    """Runs side by side; with several, the average JCT of each against the first."""
+    first = results[0].summary
+    many = len(results) > 1
+    table = _table(first, against=many)
+    for result in results:
+        table.add_row(*_row(result.summary, first if many else None))
+    _print(table, results)
+
+
+def show_comparison(results: "Comparison") -> None:
+    """Policies side by side; with several seeds, means over them with 95 % confidence intervals."""
+    if results.seeds == 1:
+        show_runs(results)
+        return
+    table = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=_title(results[0].summary, results.seeds), **LEFT
+    )
+    first = results[0].summary["policy"]
+    against = f"vs {first if len(first) <= LONGEST_HEADING else 'first'}"
+    for name in ("policy", "mean JCT", f"{against}: mean", "median", "p95"):
+        table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=name != "policy")
+    for result, over in zip(results, results.over_seeds(), strict=True):
+        jct = over["jct_s"]
+        ratios = (_times(jct[part]["ratio"]) for part in ("mean", "median", "p95"))
+        table.add_row(result.summary["policy"], _within(jct["mean"]), *ratios)
+    table.caption = "± is the 95 % confidence interval over seeds, ratios taken seed by seed"
+    table.caption_justify = "left"
+    _print(table, results)
+
+
+def _within(found: dict[str, float]) -> str:
+    """A time with half of its interval, in one unit."""
+    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if found["mean"] < limit)
+    half = (found["high"] - found["low"]) / 2
+    digits = 0 if unit == "s" else 1
+    return f"{found['mean'] / scale:.{digits}f} ± {half / scale:.{digits}f} {unit}"
+
+
+def _times(found: dict[str, float] | None) -> str:
+    return f"{found['mean']:.2f}x ± {(found['high'] - found['low']) / 2:.2f}" if found is not None else "-"
+
+
+def _title(summary: dict[str, Any], seeds: int) -> str:
+    from headway.sim.api import without_seed
+
+    trace = without_seed(summary["trace"]) if seeds > 1 else summary["trace"]
+    over = f", {seeds} seeds" if seeds > 1 else ""
+    return f"{trace}: {counted(summary['jobs'], 'job')} on {summary['cluster']}, {summary['placement']} placement{over}"
+
+
+def _table(first: dict[str, Any], *, against: bool) -> Table:
+    """An empty table that fits 80 columns with the names of the built-in policies."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0), title=_title(first, 1), **LEFT)
+    table.add_column("policy", overflow="fold", min_width=11)
+    for name in ("mean JCT", "median", "p95", "wait", "makespan", "GPUs", "stops"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if against:
+        name = first["policy"]
+        table.add_column(f"vs {name if len(name) <= LONGEST_HEADING else 'first'}", justify="right", no_wrap=True)
+    return table
+
+
+def _print(table: Table, results: "Sequence[Result]") -> None:
+    Console().print(table)
+    if results[0].skipped:
+        sys.stdout.flush()
+        print(results[0].skipped, file=sys.stderr)
+    if results[0].left_out:
+        left_out = counted(results[0].left_out, "job")
+        print(f"left out: {left_out} that can never run here (too large, or no slice of their size)")
+
+
+def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
+    jct = summary["jct_s"]
+    row = [
+        summary["policy"],
+        duration(jct["mean"]),
+        duration(jct["median"]),
+        duration(jct["p95"]),
+        duration(summary["queue_s"]["mean"]),
+        duration(summary["makespan_s"]),
+        f"{100 * summary['gpu_utilisation']:.0f}%",
+        f"{summary['preemptions']:,}",
+    ]
+    if first is not None:
+        row.append(f"{jct['mean'] / first['jct_s']['mean']:.2f}x")
+    return row
+
+
+def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -> None:
+    """Names, what they do, and their options with the defaults."""
+    listed = Table(box=SIMPLE_HEAD)
+    for column in (kind, "what it does", "options: default"):
+        listed.add_column(column, no_wrap=column == kind)
+    for name, (_, what, options) in table.items():
+        listed.add_row(name, what, "\n".join(f"{option}: {default}" for option, default in options.items()))
+    Console().print(listed)

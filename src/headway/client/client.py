@@ -1,0 +1,215 @@
+"""The manager from Python: `headway.Client(url, token)`.
+
+Without arguments it finds the manager as the command line does: `HEADWAY_API` and `HEADWAY_TOKEN`, otherwise what `headway serve` left in
+the data folder. A submission carries a key, so that one whose answer was lost is sent again and still runs once.
+"""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from headway.client.transport import ApiError, Transport, Unreachable
+from headway.errors import BadInput
+from headway.live.http.tokens import TOKEN_FILE, URL_FILE
+from headway.live.records import JobView
+
+DEFAULT_URL = "http://127.0.0.1:8642"
+ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
+POLL_S = 0.2
+PAGE = 1000
+
+
+def data_folder(given: Path | None = None) -> Path:
+    """Where the manager keeps its state: given, `HEADWAY_DATA`, or the user's own folder for data."""
+    if given is not None:
+        return given
+    if "HEADWAY_DATA" in os.environ:
+        return Path(os.environ["HEADWAY_DATA"])
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "headway"
+
+
+def find_manager(url: str | None = None, token: str | None = None, data: Path | None = None) -> tuple[str, str]:
+    """The address and the token to use. The owner's token goes only to the address that its manager wrote beside it."""
+    folder = data_folder(data)
+    written = _read(folder / URL_FILE)
+    url = url or (os.environ.get("HEADWAY_API") if data is None else None) or written or DEFAULT_URL
+    token = token or (os.environ.get("HEADWAY_TOKEN") if data is None else None)
+    if not token and url.rstrip("/") == (written or DEFAULT_URL).rstrip("/"):
+        token = _read(folder / TOKEN_FILE)
+    return url, token or ""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+class Client:
+    """A manager, for scripts and notebooks. Threads may share one."""
+
+    def __init__(self, url: str | None = None, token: str | None = None, *, data: Path | None = None) -> None:
+        self.url, found = find_manager(url, token, data)
+        self.transport = Transport(self.url, found)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.transport.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def submit(
+        self, command: Sequence[str] | str, *, gpus: int | None = None, key: str | None = None, **fields: Any
+    ) -> int:
+        """Submit a command (a list of words, or a line for the shell) with the fields of a job file; its number.
+
+        `client.submit(["python", "train.py"], gpus=4, name="resnet", queue="team-a")`
+        """
+        numbers = self.submit_all(command, gpus=gpus, key=key, **fields)
+        if len(numbers) != 1:
+            raise BadInput(f"an array gives {len(numbers)} jobs: use submit_all for their numbers")
+        return numbers[0]
+
+    def submit_all(
+        self, command: Sequence[str] | str, *, gpus: int | None = None, key: str | None = None, **fields: Any
+    ) -> list[int]:
+        """Submit, and give the numbers of all jobs of the array."""
+        what = {"run": command} if isinstance(command, str) else {"command": list(command)}
+        if gpus is not None:
+            fields["resources"] = {**fields.get("resources", {}), "accelerators": gpus}
+        return self.submit_spec({**what, **fields}, key)
+
+    def submit_spec(self, spec: Mapping[str, Any], key: str | None = None) -> list[int]:
+        """Submit the content of a job file."""
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        answer = self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
+        return [int(number) for number in answer["job_ids"]]
+
+    def dry_run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Where and roughly when a job would start, without submitting it."""
+        answer: dict[str, Any] = self.transport.call("POST", "/v1/dry-run", body=dict(spec), repeat=True)
+        return answer
+
+    def job(self, job_id: int) -> JobView:
+        """One job; ApiError with status 404 when there is none that you may see."""
+        return view(self.transport.call("GET", f"/v1/jobs/{int(job_id)}"))
+
+    def jobs(
+        self,
+        *,
+        user: str | None = None,
+        state: str | Iterable[str] | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> list[JobView]:
+        """All jobs that you may see, by number, filtered; at most `limit`."""
+        states = [state] if isinstance(state, str) else list(state or ())
+        query = {"user": user, "state": states or None, "name": name}
+        found: list[JobView] = []
+        after = 0
+        while limit is None or len(found) < limit:
+            size = PAGE if limit is None else min(PAGE, limit - len(found))
+            page = self.transport.call("GET", "/v1/jobs", query={**query, "after_id": after, "limit": size})
+            found += [view(row) for row in page["jobs"]]
+            if page["next_after_id"] is None:
+                break
+            after = int(page["next_after_id"])
+        return found
+
+    def cancel(self, job_id: int) -> None:
+        """Stop a job and take it out of the queue."""
+        self.act(job_id, "cancel")
+
+    def act(self, job_id: int, verb: str) -> JobView:
+        """cancel, hold, release or requeue a job; the job afterwards."""
+        return view(self.transport.call("POST", f"/v1/jobs/{int(job_id)}/{verb}"))
+
+    def explain(self, job_id: int) -> dict[str, Any]:
+        """Why the job waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
+        answer: dict[str, Any] = self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
+        return answer
+
+    def logs(
+        self, job_id: int, *, follow: bool = False, rank: int | None = None, attempt: int | None = None
+    ) -> Iterator[str]:
+        """The lines that the job wrote; with `follow` as they come, until the job ends."""
+        query = {"follow": str(follow).lower(), "rank": rank, "attempt": attempt}
+        rest = b""
+        with self.transport.stream(f"/v1/jobs/{int(job_id)}/logs", query) as parts:
+            for part in parts:
+                *lines, rest = (rest + part).split(b"\n")
+                yield from (line.decode("utf-8", "replace") for line in lines)
+        if rest:
+            yield rest.decode("utf-8", "replace")
+
+    def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """What happens to your jobs, as it happens, from the event after number `after`; it does not end by itself."""
+        rest = b""
+        with self.transport.stream("/v1/events", {"after": after}) as parts:
+            for part in parts:
+                *lines, rest = (rest + part).split(b"\n")
+                yield from (json.loads(line[len(b"data: ") :]) for line in lines if line.startswith(b"data: "))
+
+    def wait(self, job_id: int, timeout_s: float | None = None) -> JobView:
+        """Wait until the job has ended and give it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        silent_since: float | None = None
+        while True:
+            now = time.monotonic()
+            try:
+                job = self.job(job_id)
+                silent_since = None
+                if job.state in ENDED:
+                    return job
+            except Unreachable:
+                silent_since = silent_since or now
+                if now - silent_since > RESTART_S:
+                    raise
+            if until is not None and now >= until:
+                raise TimeoutError(f"job {job_id} has not ended after {timeout_s:g} s")
+            time.sleep(POLL_S if until is None else max(0.0, min(POLL_S, until - now)))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes, with what is free on each."""
+        answer: list[dict[str, Any]] = self.transport.call("GET", "/v1/nodes")["nodes"]
+        return answer
+
+    def set_node(self, node: str, verb: str) -> None:
+        """drain a node (it takes no new job) or resume it."""
+        from urllib.parse import quote
+
+        self.transport.call("POST", f"/v1/nodes/{quote(node, safe='')}/{verb}")
+
+    def status(self) -> dict[str, Any]:
+        """The manager's policy, cluster, and how many jobs are in each state."""
+        answer: dict[str, Any] = self.transport.call("GET", "/v1/status")
+        return answer
+
+    def workload(self, last_s: float | None = None) -> dict[str, Any]:
+        """What ran in the last seconds (or ever), for a replay."""
+        answer: dict[str, Any] = self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
+        return answer
+
+
+# How long wait() sits out a manager that does not answer.
+RESTART_S = 60.0
+
+
+def view(row: Mapping[str, Any]) -> JobView:
+    """A job from its JSON; fields that this client does not know are left out, so that a newer manager can be asked."""
+    from dataclasses import fields
+
+    known = {field.name for field in fields(JobView)}
+    return JobView(**{name: value for name, value in row.items() if name in known})
+
+
+__all__ = ["ApiError", "Client", "Unreachable"]

@@ -1,0 +1,165 @@
+"""One HTTP connection to a manager, kept open, with time-outs and bounded retries. Standard library only: commands start quickly."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from headway.errors import BadInput, HeadwayError
+
+TIMEOUT_S = 30.0
+# An older connection may be closed by the manager just as the next request is sent.
+IDLE_S = 2.0
+# Waits between the tries of a request whose answer was lost: about 3 s in all.
+RETRY_AFTER_S = (0.1, 0.4, 1.0, 1.5)
+Headers = Mapping[str, str]
+
+
+class ApiError(HeadwayError):
+    """The manager refused: its own words, with the HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        if status == 404:
+            self.exit_code = 102
+
+
+class Unreachable(HeadwayError):
+    """No manager answers at the address."""
+
+
+class Transport:
+    """Requests to one manager. Threads may share it: each has its own connection."""
+
+    def __init__(self, url: str, token: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise BadInput(f"{url!r} is not the address of a manager: write http://127.0.0.1:8642")
+        try:
+            self._port = parts.port
+        except ValueError:
+            raise BadInput(f"{url!r}: the port must be a number up to 65535") from None
+        if not token.isascii() or any(c.isspace() for c in token):
+            raise BadInput("the token is not one: it is ASCII without spaces, as `serve` or `token make` gave it")
+        self.url, self._host, self._secure = url.rstrip("/"), parts.hostname, parts.scheme == "https"
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._local = threading.local()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Headers | None = None,
+        repeat: bool = False,
+    ) -> Any:
+        """Send a request and read its JSON. `repeat` says that sending it twice is harmless."""
+        content = None if body is None else json.dumps(body).encode()
+        sent = {**self._headers, **({"Content-Type": "application/json"} if content else {}), **(headers or {})}
+        waits = list(RETRY_AFTER_S) if repeat or method == "GET" else []
+        while True:
+            try:
+                connection = self._connection()
+                connection.request(method, self._path(path, query), content, sent)
+                response = connection.getresponse()
+                raw = response.read()
+            except (OSError, http.client.HTTPException) as error:
+                self._drop()
+                if not waits or isinstance(error, ConnectionRefusedError):
+                    raise self._unreachable(error) from None
+                time.sleep(waits.pop(0))
+                continue
+            if response.status == 429 and waits:
+                time.sleep(waits.pop(0))
+                continue
+            return _content(response.status, raw)
+
+    @contextmanager
+    def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[Iterator[bytes]]:
+        """Read an answer as it comes, on a connection of its own that has no time-out."""
+        connection: http.client.HTTPConnection | None = None
+        try:
+            connection = self._open(timeout_s=None)
+            connection.request("GET", self._path(path, query), headers=dict(self._headers))
+            response = connection.getresponse()
+            if response.status != 200:
+                _content(response.status, response.read())
+            yield iter(lambda: response.read1(65_536), b"")
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from None
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        self._drop()
+
+    def _path(self, path: str, query: Mapping[str, Any] | None) -> str:
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        return f"{self._prefix}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+    def _open(self, timeout_s: float | None) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=TIMEOUT_S)
+        connection.connect()
+        if connection.sock is not None:
+            # A small request must not wait for the answer to the packet before it.
+            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.sock.settimeout(timeout_s)
+        return connection
+
+    def _connection(self) -> http.client.HTTPConnection:
+        now = time.monotonic()
+        if now - getattr(self._local, "used_at", now) > IDLE_S:
+            self._drop()
+        self._local.used_at = now
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._open(TIMEOUT_S)
+        return connection
+
+    def _drop(self) -> None:
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        if isinstance(error, ConnectionRefusedError):
+            return Unreachable(
+                f"no manager answers at {self.url}: start one with `headway serve`, or give --server URL"
+            )
+        return Unreachable(f"the manager at {self.url} did not answer: {error or type(error).__name__}")
+
+
+def _content(status: int, raw: bytes) -> Any:
+    """The JSON of an answer, or the manager's error."""
+    try:
+        content = json.loads(raw) if raw else None
+    except ValueError:
+        content = raw.decode("utf-8", "replace") if status < 400 else None
+    if status < 400:
+        return content
+    message = content.get("detail") if isinstance(content, dict) else None
+    raise ApiError(status, _one_line(message) or f"the server answered with status {status}: is it a Headway manager?")
+
+
+def _one_line(detail: Any) -> str:
+    """The manager's words; a list of wrong fields becomes one line."""
+    if isinstance(detail, list):
+        parts = []
+        for each in detail:
+            where = ".".join(str(part) for part in each.get("loc", ()) if part != "body")
+            parts.append(f"{where}: {each.get('msg', '')}" if where else str(each.get("msg", "")))
+        return "; ".join(parts)
+    return str(detail or "")

@@ -1,0 +1,1 @@
+"""What a plan takes: the cost of a phase, operations on dimensions, and the compiled loops that play them."""

@@ -1,0 +1,149 @@
+"""Several collectives, and computation, on one network: operations that wait for each other, run by the same kernel.
+
+A collective's chunks are chains, as before. What is new: a collective may start after other operations, others may wait
+for it, it may be issued later and have a priority (higher first; within one, the discipline of the dimension decides).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.collectives.best import share_out
+from headway.collectives.published import fresh_tracker, themis_orders
+from headway.collectives.shares import optimal_mix
+from headway.collectives.simulate import kernels
+from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
+from headway.collectives.simulate.operations import RANKS, operations, queue_keys
+from headway.collectives.topology.model import Topology
+from headway.errors import BadInput, unknown
+
+Ints = NDArray[np.int64]
+
+METHODS = ("baseline", "themis-fifo", "themis-scf", "limit-fifo", "limit-scf")
+MOST_PRIORITIES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A collective that is wanted: what, how much, when it is issued, and how urgent it is."""
+
+    collective: Collective
+    size_bytes: int
+    issue_s: float = 0.0
+    priority: int = 0
+
+
+@dataclass(slots=True)
+class Graph:
+    """Builds up operations; `method` orders the chunks of every collective, with one load tracker for all of them.
+
+    Themis resets its tracker when the network is idle; collectives of one graph count as issued together.
+    """
+
+    topology: Topology
+    method: str
+    chunks: int
+    in_flight: int = 1
+    _columns: list[list[Ints]] = field(default_factory=lambda: [[] for _ in range(6)])
+    _before: list[Ints] = field(default_factory=list)
+    _after: list[Ints] = field(default_factory=list)
+    _count: int = 0
+    _tracker_ps: NDArray[np.float64] | None = None
+
+    def compute(self, seconds: float, after: Sequence[int]) -> int:
+        """An operation on the processor, in the sequence in which they are added; returns its number."""
+        here, zero = self._count, np.zeros(1, np.int64)
+        span = np.array([round(seconds * PS_PER_S)], np.int64)
+        self._add(np.array([len(self.topology.dimensions)]), span, zero, zero, zero, zero)
+        self._edges(after, np.array([here]))
+        return here
+
+    def collective(self, request: Request, after: Sequence[int]) -> Ints:
+        """All chunks of a collective, starting after all of `after`; returns the last operation of each chunk."""
+        if not 0 <= request.priority < MOST_PRIORITIES:
+            raise BadInput(f"priority {request.priority}: it must be between 0 and {MOST_PRIORITIES - 1}, higher first")
+        parts, rs = self._orders(request)
+        ops = operations(self.topology, request.collective, parts, rs, np.ascontiguousarray(rs[:, ::-1]))
+        _, _, intra = self.method.partition("-")
+        rank, bid = queue_keys(intra or "fifo", ops)
+        if self.method == "baseline" and request.collective is Collective.ALL_REDUCE:
+            rank = bid = np.where(ops.to_come == ops.phases // 2 - 1, -1, 0)
+        level = (MOST_PRIORITIES - request.priority) * RANKS
+        here = self._count
+        issue = np.full(len(ops.dim), round(request.issue_s * PS_PER_S), np.int64)
+        self._add(ops.dim, ops.occupy_ps, ops.latency_ps, level + rank, level + bid, issue)
+        self._before.append(here + np.flatnonzero(ops.to_come > 0))
+        self._after.append(here + np.flatnonzero(ops.to_come > 0) + 1)
+        self._edges(after, here + np.arange(0, len(ops.dim), ops.phases))
+        return here + np.flatnonzero(ops.to_come == 0)
+
+    def run(self) -> Ints:
+        """When each operation ends, in ps."""
+        before, after = np.concatenate([*self._before, []]).astype(int), np.concatenate([*self._after, []]).astype(int)
+        by_source = np.argsort(before, kind="stable")
+        counts = np.bincount(before, minlength=self._count)
+        dim, occupy, latency, rank, bid, issue = (np.concatenate(column) for column in self._columns)
+        slots = np.append(np.full(len(self.topology.dimensions), self.in_flight), 1)
+        _, finish, sequence = kernels.run_queues(
+            dim,
+            occupy,
+            latency,
+            rank,
+            bid,
+            np.bincount(after, minlength=self._count),
+            np.concatenate([[0], np.cumsum(counts)]),
+            after[by_source],
+            issue,
+            np.argsort(issue, kind="stable"),
+            slots,
+        )
+        assert len(sequence) == self._count, "operations wait for each other in a circle"
+        result: Ints = finish
+        return result
+
+    def _orders(self, request: Request) -> tuple[Ints, Ints]:
+        chunks = min(self.chunks, request.size_bytes)
+        parts = split_bytes(request.size_bytes, chunks)
+        dims = len(self.topology.dimensions)
+        kind, _, _ = self.method.partition("-")
+        if kind == "baseline" or request.collective is Collective.ALL_TO_ALL:
+            return parts, np.tile(np.arange(dims), (chunks, 1))
+        if kind == "limit":
+            return share_out(optimal_mix(self.topology), request.size_bytes, chunks, 1.0)
+        if kind != "themis":
+            raise unknown("method", self.method, METHODS)
+        if self._tracker_ps is None:
+            self._tracker_ps = fresh_tracker(self.topology, request.collective)
+        return parts, themis_orders(self.topology, request.collective, parts, self._tracker_ps)
+
+    def _add(self, *columns: Ints) -> None:
+        for whole, part in zip(self._columns, columns, strict=True):
+            whole.append(part)
+        self._count += len(columns[0])
+
+    def _edges(self, sources: Sequence[int], targets: Ints) -> None:
+        for source in sources:
+            self._before.append(np.full(len(targets), source))
+            self._after.append(targets)
+
+
+def fewer_chunks(chunks: int) -> list[int]:
+    """What `best` tries for every collective besides the number asked for: fewer chunks wait less for latency."""
+    return sorted({chunks, *(few for few in (4, 16) if few < chunks)})
+
+
+def run_together(
+    topology: Topology, requests: Sequence[Request], method: str, chunks: int = 64, in_flight: int = 1
+) -> list[float]:
+    """When each of several collectives in flight ends, in s. `best` takes the method and number of chunks
+    that end all of them first."""
+    if method == "best":
+        ways = [(name, count) for name in METHODS for count in fewer_chunks(chunks)]
+        runs = [run_together(topology, requests, name, count, in_flight) for name, count in ways]
+        return min(runs, key=lambda ends: (max(ends), sum(ends)))
+    graph = Graph(topology, method, chunks, in_flight)
+    lasts = [graph.collective(request, ()) for request in requests]
+    finish = graph.run()
+    return [int(finish[last].max()) / PS_PER_S for last in lasts]

@@ -1,0 +1,142 @@
+"""From chunks with orders to operations on dimensions: the arrays that the kernels run.
+
+Operation `chunk * phases + i` is phase i of a chunk. A reduce-scatter on dimension k starts with `s` bytes and leaves
+ceil(s / P_k); an all-gather undoes it, so its phases carry the same data in the opposite order; an all-to-all keeps s.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte
+from headway.collectives.topology.model import Topology
+from headway.errors import BadInput, unknown
+
+Ints = NDArray[np.int64]
+
+# Larger than any number of bytes that we rank by (2^52 is four petabytes), small enough that 2^10 priorities fit.
+RANKS = 1 << 52
+# Time is counted in 64-bit picoseconds: 2^62 of them are 53 days.
+LONGEST_PS = float(1 << 62)
+MOST_IN_FLIGHT = 1024
+INTRA = ("fifo", "scf", "scf-public")
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Phases of chunks, flattened. `larger_bytes` is the data at a phase's larger end, `group` the size of its
+    dimension."""
+
+    collective: Collective
+    phases: int
+    dim: Ints
+    group: Ints
+    larger_bytes: Ints
+    sent_bytes: Ints
+    occupy_ps: Ints
+    latency_ps: Ints
+    to_come: Ints
+    needs: Ints
+    next_at: Ints
+    next_op: Ints
+
+
+def phase_dims(collective: Collective, rs: Ints, ag: Ints) -> Ints:
+    """The dimensions that each chunk visits, in time (chunks x phases)."""
+    if collective is Collective.ALL_REDUCE:
+        return np.concatenate([rs, ag], axis=1)
+    return ag if collective is Collective.ALL_GATHER else rs
+
+
+def shrinking_bytes(chunk_bytes: Ints, orders: Ints, sizes: Ints) -> Ints:
+    """The data at the start of each phase of a reduce-scatter (chunks x dimensions)."""
+    data = np.empty(orders.shape, np.int64)
+    left = chunk_bytes
+    for place in range(orders.shape[1]):
+        data[:, place] = left
+        left = -(-left // sizes[orders[:, place]])
+    return data
+
+
+def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs: Ints, ag: Ints) -> Operations:
+    """All operations of one collective, each chunk a chain."""
+    sizes = np.array(topology.sizes, np.int64)
+    dims = phase_dims(collective, rs, ag)
+    data = []
+    if collective is Collective.ALL_TO_ALL:
+        data.append(np.repeat(chunk_bytes[:, None], rs.shape[1], axis=1))
+    if collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER):
+        data.append(shrinking_bytes(chunk_bytes, rs, sizes))
+    if collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER):
+        data.append(shrinking_bytes(chunk_bytes, ag[:, ::-1], sizes)[:, ::-1])
+    larger = np.concatenate(data, axis=1).ravel()
+    chunks, phases = dims.shape
+    dim = np.ascontiguousarray(dims).ravel()
+    groups = sizes[dim]
+    sent = (groups - 1) * -(-larger // groups)
+    occupy = np.rint(sent * ps_per_byte(topology)[dim])
+    latency = latencies_ps(topology, collective)[dim]
+    if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:
+        raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")
+    return Operations(
+        collective,
+        phases,
+        dim,
+        groups,
+        larger,
+        sent,
+        occupy.astype(np.int64),
+        latency,
+        *_chains(chunks, phases),
+    )
+
+
+@lru_cache(maxsize=256)
+def _chains(chunks: int, phases: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Phases to come, predecessors, and successors of every operation: each chunk is a chain."""
+    place = np.tile(np.arange(phases), chunks)
+    follows = place < phases - 1
+    begins = np.concatenate([[0], np.cumsum(follows)]).astype(np.int64)
+    return phases - 1 - place, (place > 0).astype(np.int64), begins, np.arange(1, len(place) + 1)[follows]
+
+
+def _rounded_down(ops: Operations) -> Ints:
+    """The data at each phase's larger end when shards are rounded down and an all-gather grows what is left."""
+    if ops.collective is not Collective.ALL_REDUCE:
+        return ops.larger_bytes
+    data, half = ops.larger_bytes.reshape(-1, ops.phases).copy(), ops.phases // 2
+    groups = ops.group.reshape(data.shape)
+    for place in range(1, half):
+        data[:, place] = data[:, place - 1] // groups[:, place - 1]
+    left = data[:, half - 1] // groups[:, half - 1]
+    for place in range(half, 2 * half):
+        left = left * groups[:, place]
+        data[:, place] = left
+    return data.ravel()
+
+
+def queue_keys(intra: str, ops: Operations) -> tuple[Ints, Ints]:
+    """Rank and bid of every operation under a discipline inside a dimension (section 4.4).
+
+    fifo: as they come. scf: smallest data first, then as they come. scf-public: as in the public implementation, where
+    a chunk also overtakes its equals, and one in its second-to-last phase goes to the tail; its sizes are rounded down
+    as they shrink and grow again, so that of two equal phases the all-gather counts as smaller.
+    """
+    if intra == "fifo":
+        zero = np.zeros_like(ops.dim)
+        return zero, zero
+    if intra == "scf":
+        return ops.larger_bytes, ops.larger_bytes
+    if intra == "scf-public":
+        data = _rounded_down(ops)
+        return data, np.where(ops.to_come == 1, RANKS - 1, data - 1)
+    raise unknown("intra-dimension discipline", intra, INTRA)
+
+
+def slots(topology: Topology, in_flight: int) -> Ints:
+    """How many operations each dimension may have in flight."""
+    if not 1 <= in_flight <= MOST_IN_FLIGHT:
+        raise BadInput(f"{in_flight} chunks in flight: a dimension carries at least 1 and at most {MOST_IN_FLIGHT}")
+    return np.full(len(topology.dimensions), in_flight, np.int64)

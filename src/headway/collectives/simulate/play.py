@@ -1,0 +1,144 @@
+"""Playing a plan: every dimension works through its list, and one NPU stands for all (Themis, section 5).
+
+`play` replays a plan on a topology, perhaps not the one it was made for: a degraded dimension has less bandwidth, and a
+straggler slows every group that it is in. In the symmetric model the slowest member sets the pace of its group, and
+every chunk meets it, so a straggler slows all dimensions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.collectives.plan import Plan
+from headway.collectives.simulate import kernels
+from headway.collectives.simulate.cost import PS_PER_S
+from headway.collectives.simulate.operations import Operations, operations, slots
+from headway.collectives.topology.model import Topology
+from headway.errors import BadInput
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """When every phase of every chunk ran (chunks x phases), and for how long it held its link."""
+
+    dims: Ints
+    start_ps: Ints
+    finish_ps: Ints
+    occupy_ps: Ints
+    latency_ps: Ints
+    sent_bytes: Ints
+
+    @property
+    def time_s(self) -> float:
+        """The end of the last phase."""
+        return int(self.finish_ps.max()) / PS_PER_S
+
+    def busy_s(self, dim: int) -> float:
+        """How long the links of a dimension were sending."""
+        return int(self.occupy_ps[self.dims == dim].sum()) / PS_PER_S
+
+    def bytes_on(self, dim: int) -> int:
+        """What one NPU sent on a dimension."""
+        return int(self.sent_bytes[self.dims == dim].sum())
+
+
+def timeline(ops: Operations, start_ps: Ints, finish_ps: Ints) -> Timeline:
+    """A run in the shape of chunks x phases."""
+    columns = (ops.dim, start_ps, finish_ps, ops.occupy_ps, ops.latency_ps, ops.sent_bytes)
+    return Timeline(*(column.reshape(-1, ops.phases) for column in columns))
+
+
+def play(plan: Plan, topology: Topology, in_flight: int = 1) -> Timeline:
+    """Replay a plan in the simulator; its time is exactly what the scheduler reported for the same topology."""
+    if len(plan.lists) != len(topology.dimensions):
+        raise BadInput(
+            f"the plan is for {len(plan.lists)} dimensions and topology {topology.name!r} has "
+            f"{len(topology.dimensions)}: use the topology that the plan was made for"
+        )
+    chunk_bytes, rs, ag = plan.orders()
+    ops = operations(topology, plan.collective, chunk_bytes, rs, ag)
+    start, finish = run_lists(ops, *plan.listed(), slots(topology, in_flight))
+    return timeline(ops, start, finish)
+
+
+def run_lists(ops: Operations, listed: Ints, begins: Ints, slots: Ints) -> tuple[Ints, Ints]:
+    """Start and finish of every operation under fixed lists."""
+    start, finish, ran = kernels.run_lists(
+        listed,
+        begins,
+        ops.occupy_ps,
+        ops.latency_ps,
+        ops.needs,
+        ops.next_at,
+        ops.next_op,
+        np.zeros_like(ops.dim),
+        slots,
+    )
+    if ran < len(ops.dim):
+        raise BadInput(f"the plan's lists contradict its orders: {len(ops.dim) - ran} operations could never start")
+    return start, finish
+
+
+def run_queues(ops: Operations, rank: Ints, bid: Ints, slots: Ints) -> tuple[Ints, Ints, Ints]:
+    """Start, finish and order of the starts when queues decide; everything is released at time 0."""
+    start, finish, sequence = kernels.run_queues(
+        ops.dim,
+        ops.occupy_ps,
+        ops.latency_ps,
+        rank,
+        bid,
+        ops.needs,
+        ops.next_at,
+        ops.next_op,
+        np.zeros_like(ops.dim),
+        np.arange(len(ops.dim)),
+        slots,
+    )
+    return start, finish, sequence
+
+
+def lists_of(ops: Operations, sequence: Ints, dims: int) -> tuple[Ints, Ints]:
+    """One list per dimension from the order of the starts, flat, and where each begins."""
+    by_dim = np.argsort(ops.dim[sequence], kind="stable")
+    counts = np.bincount(ops.dim, minlength=dims)
+    return sequence[by_dim], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def impaired(topology: Topology, degraded: Mapping[int, float], straggler: float = 1.0) -> Topology:
+    """The network as it is today: some dimensions at a fraction of their bandwidth, one NPU slower by a factor."""
+    for dim, fraction in degraded.items():
+        if not 0 <= dim < len(topology.dimensions):
+            raise BadInput(
+                f"there is no dimension {dim + 1} to degrade: {topology.name!r} has {len(topology.dimensions)}"
+            )
+        if not 0 < fraction <= 1:
+            raise BadInput(f"a degraded bandwidth of {fraction:g} of the whole: it must be above 0 and at most 1")
+    if straggler < 1:
+        raise BadInput(f"a straggler slower by {straggler:g}: the factor must be 1 or more")
+    changed = tuple(
+        replace(
+            dimension,
+            link_gbps=dimension.link_gbps * degraded.get(number, 1.0) / straggler,
+            latency_ns=dimension.latency_ns * straggler,
+        )
+        for number, dimension in enumerate(topology.dimensions)
+    )
+    return replace(topology, dimensions=changed)
+
+
+def utilisation_over_time(line: Timeline, topology: Topology, bins: int) -> NDArray[np.float64]:
+    """The share of each dimension's bandwidth in use, in equal slices of time (dimensions x bins)."""
+    end = max(1, int(line.finish_ps.max()))
+    edges = np.linspace(0, end, bins + 1)
+    used = np.zeros((len(topology.dimensions), bins))
+    # A link is held just before the latency of the phase; before that, a phase may wait behind others in flight.
+    stops = line.finish_ps - line.latency_ps
+    for dim in range(len(topology.dimensions)):
+        mine = line.dims == dim
+        for low, high in zip((stops - line.occupy_ps)[mine], stops[mine], strict=True):
+            used[dim] += np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0, None)
+    return used / (end / bins)

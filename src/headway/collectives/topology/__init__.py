@@ -1,0 +1,1 @@
+"""Networks of several dimensions, as people write them. Imports `io` and `errors`."""

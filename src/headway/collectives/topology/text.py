@@ -1,0 +1,95 @@
+"""Topologies as people write them: a preset's name, a YAML file, or `switch:16:1200Gbps:700ns,ring:8:800Gbps:0ns`.
+
+The YAML file:
+
+    name: my-cluster
+    dimensions:
+      - {kind: switch, size: 8, bandwidth: 3600Gbps, latency: 500ns}
+      - {kind: switch, size: 16, bandwidth: 400Gbps, latency: 1.7us}
+"""
+
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.presets import preset
+from headway.errors import BadInput, unknown
+from headway.io.units import gbps, nanoseconds
+
+SHORTHAND = "kind:size:bandwidth:latency, such as switch:16:1200Gbps:700ns"
+
+
+class _DimensionRow(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    kind: str
+    size: int = Field(strict=True)
+    bandwidth: str
+    latency: str | int = "0ns"
+
+
+class _TopologyFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str | None = None
+    dimensions: list[_DimensionRow]
+
+
+def topology_from(text: str) -> Topology:
+    """The topology that `--topology` names: a file if it looks like one, shorthand if it has colons, else a preset."""
+    if text.endswith((".yaml", ".yml")):
+        path = Path(text)
+        try:
+            return topology_from_yaml(path.read_text(encoding="utf-8"), str(path), path.stem)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise BadInput(f"cannot read topology {text}: {reason}") from None
+    return topology_from_shorthand(text) if ":" in text else preset(text)
+
+
+def topology_from_shorthand(text: str) -> Topology:
+    """`switch:16:1200Gbps:700ns,ring:8:800Gbps` (latency 0 if left out)."""
+    dimensions = []
+    for number, part in enumerate(text.split(","), 1):
+        fields = part.strip().split(":")
+        if len(fields) not in (3, 4):
+            raise BadInput(f"dimension {number} of the topology, {part.strip()!r}: write {SHORTHAND}")
+        if not fields[1].isdigit():
+            raise BadInput(
+                f"dimension {number} of the topology: size {fields[1]!r} is not a whole number: write {SHORTHAND}"
+            )
+        latency = fields[3] if len(fields) == 4 else "0ns"
+        dimensions.append(_dimension(f"dimension {number}", fields[0], int(fields[1]), fields[2], latency))
+    return Topology(text, tuple(dimensions))
+
+
+def topology_from_yaml(text: str, where: str, name: str) -> Topology:
+    """A topology file's content; errors name the file and the field."""
+    try:
+        rows = _TopologyFile.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{where}{line}: not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "dimensions"
+        raise BadInput(f"{where}: field {field}: {first['msg']}; write {{kind, size, bandwidth, latency}}") from None
+    dimensions = tuple(
+        _dimension(f"{where}: dimensions.{number}", row.kind, row.size, row.bandwidth, str(row.latency))
+        for number, row in enumerate(rows.dimensions)
+    )
+    try:
+        return Topology(rows.name or name, dimensions)
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from None
+
+
+def _dimension(where: str, kind: str, size: int, bandwidth: str, latency: str) -> Dimension:
+    known = [known.value for known in Kind]
+    try:
+        if kind.lower() not in known:
+            raise unknown("kind of dimension", kind, known)
+        return Dimension(Kind(kind.lower()), size, gbps(bandwidth), nanoseconds(latency))
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from None

@@ -1,0 +1,164 @@
+"""Training workloads, layer by layer, from the formulas of their architectures (Themis, section 5.2, and a newer LLM).
+
+A convolution has k^2 c_in c_out parameters and two operations a parameter and output pixel; a matrix has two operations
+a parameter and token (or sample); a backward pass costs twice the forward one. Parameters and gradients are 2 bytes
+each. Normalisations, biases and pooling are left out: below 1 % of both.
+"""
+
+from dataclasses import dataclass
+
+from headway.errors import unknown
+
+BYTES_PER_VALUE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer for one sample: forward operations, parameters, and what it communicates besides gradients.
+
+    `tensor_bytes` is each of two activations that tensor-parallel ranks all-reduce, in the forward and again in the
+    backward pass. `exchange_bytes` is an all-to-all: the layer waits for one issued when the iteration began, and
+    issues another after its backward pass.
+    """
+
+    name: str
+    params: int
+    forward_flop: float
+    tensor_bytes: int = 0
+    exchange_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A model and how it is trained. Wishes for tensor and pipeline parallelism are met by whole dimensions, at most.
+
+    `zero` is the stage: 0 all-reduces gradients; 1 and 2 reduce-scatter them and all-gather parameters after the step;
+    3 also gathers each layer's parameters before its forward and backward pass.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    samples: int
+    tensor: int = 1
+    pipeline: int = 1
+    microbatches: int = 1
+    zero: int = 0
+    activation_bytes: int = 0
+
+    @property
+    def params(self) -> int:
+        """All parameters of the model."""
+        return sum(layer.params for layer in self.layers)
+
+
+def _conv(name: str, kernel: int, inputs: int, outputs: int, pixels: int) -> Layer:
+    params = kernel * kernel * inputs * outputs
+    return Layer(name, params, 2.0 * params * pixels)
+
+
+def _matrix(name: str, inputs: int, outputs: int, tokens: int = 1) -> Layer:
+    return Layer(name, inputs * outputs, 2.0 * inputs * outputs * tokens)
+
+
+def resnet(name: str, blocks: tuple[int, int, int, int]) -> Workload:
+    """Bottleneck ResNet on 224x224 images (He et al., table 1): 1x1, 3x3, 1x1 per block, widths doubling per stage."""
+    layers = [_conv("stem", 7, 3, 64, 112 * 112)]
+    inputs = 64
+    for stage, count in enumerate(blocks):
+        width, side = 64 << stage, 56 >> stage
+        for block in range(count):
+            label, pixels = f"stage{stage + 1}.{block + 1}", side * side
+            layers += [
+                _conv(f"{label}.reduce", 1, inputs, width, pixels),
+                _conv(f"{label}.spatial", 3, width, width, pixels),
+                _conv(f"{label}.expand", 1, width, 4 * width, pixels),
+            ]
+            if block == 0:
+                layers.append(_conv(f"{label}.shortcut", 1, inputs, 4 * width, pixels))
+            inputs = 4 * width
+    layers.append(_matrix("classifier", 2048, 1000))
+    # 32 images a NPU, as in the paper's evaluation.
+    return Workload(name, tuple(layers), samples=32)
+
+
+def gnmt() -> Workload:
+    """GNMT (Wu et al.): 8 + 8 LSTM layers of 1024, the first bidirectional, attention fed to all of the decoder."""
+    hidden, vocabulary, tokens = 1024, 32_000, 50
+
+    def lstm(name: str, inputs: int, copies: int = 1) -> Layer:
+        return _matrix(name, copies * (inputs + hidden), 4 * hidden, tokens)
+
+    embedding = Layer("embedding", vocabulary * hidden, 0.0)
+    encoder = [lstm("encoder1", hidden, 2), lstm("encoder2", 2 * hidden)]
+    encoder += [lstm(f"encoder{number}", hidden) for number in range(3, 9)]
+    decoder = [lstm(f"decoder{number}", 2 * hidden) for number in range(1, 9)]
+    attention = _matrix("attention", 2 * hidden, hidden, tokens)
+    output = _matrix("output", hidden, vocabulary, tokens)
+    layers = (embedding, *encoder, Layer("target", vocabulary * hidden, 0.0), attention, *decoder, output)
+    # 128 sentences a NPU, of 50 tokens on average.
+    return Workload("gnmt", layers, samples=128)
+
+
+def dlrm() -> Workload:
+    """DLRM (Naumov et al.; sizes of MLPerf): 26 tables of width 128 spread over all NPUs, exchanged by all-to-alls."""
+    tables, width, samples = 26, 128, 512
+    bottom, top = (13, 512, 256, width), (479, 1024, 1024, 512, 256, 1)
+    layers = [_matrix(f"bottom{i + 1}", bottom[i], bottom[i + 1]) for i in range(len(bottom) - 1)]
+    layers.append(
+        Layer("interaction", 0, 2.0 * (tables + 1) ** 2 * width, 0, tables * width * samples * BYTES_PER_VALUE)
+    )
+    layers += [_matrix(f"top{i + 1}", top[i], top[i + 1]) for i in range(len(top) - 1)]
+    return Workload("dlrm", tuple(layers), samples=samples)
+
+
+def transformer_1t() -> Workload:
+    """A GPT of 10^12 parameters (Narayanan et al.): 128 layers of 25600, sequences of 2048; tensor parallel and
+    ZeRO-2."""
+    hidden, tokens, vocabulary = 25_600, 2048, 51_200
+    layers = [Layer("embedding", vocabulary * hidden, 2.0 * vocabulary * hidden * tokens)]
+    flop = 2.0 * 12 * hidden * hidden * tokens + 4.0 * tokens * tokens * hidden
+    activation = tokens * hidden * BYTES_PER_VALUE
+    layers += [Layer(f"block{number + 1}", 12 * hidden * hidden, flop, activation) for number in range(128)]
+    return Workload("transformer-1t", tuple(layers), samples=16, tensor=128, zero=2)
+
+
+def llm_405b() -> Workload:
+    """A present-day dense LLM (the sizes of Llama 3 405B): grouped queries, gated MLP; tensor 8, pipeline 16,
+    ZeRO-1."""
+    hidden, tokens, vocabulary, wide, groups = 16_384, 8192, 128_256, 53_248, 1024
+    params = 2 * hidden * hidden + 2 * hidden * groups + 3 * hidden * wide
+    flop = 2.0 * params * tokens + 4.0 * tokens * tokens * hidden
+    activation = tokens * hidden * BYTES_PER_VALUE
+    layers = [Layer("embedding", vocabulary * hidden, 0.0)]
+    layers += [Layer(f"block{number + 1}", params, flop, activation) for number in range(126)]
+    layers.append(_matrix("output", hidden, vocabulary, tokens))
+    return Workload("llm-405b", tuple(layers), 1, 8, 16, 32, 1, activation)
+
+
+def llm_8b() -> Workload:
+    """A small present-day LLM (the sizes of Llama 3 8B), fully sharded: ZeRO-3 over all NPUs."""
+    hidden, tokens, vocabulary, wide, groups = 4096, 8192, 128_256, 14_336, 1024
+    params = 2 * hidden * hidden + 2 * hidden * groups + 3 * hidden * wide
+    flop = 2.0 * params * tokens + 4.0 * tokens * tokens * hidden
+    layers = [Layer("embedding", vocabulary * hidden, 0.0)]
+    layers += [Layer(f"block{number + 1}", params, flop) for number in range(32)]
+    layers.append(_matrix("output", hidden, vocabulary, tokens))
+    return Workload("llm-8b", tuple(layers), samples=1, zero=3)
+
+
+WORKLOADS = {
+    "resnet-50": lambda: resnet("resnet-50", (3, 4, 6, 3)),
+    "resnet-152": lambda: resnet("resnet-152", (3, 8, 36, 3)),
+    "gnmt": gnmt,
+    "dlrm": dlrm,
+    "transformer-1t": transformer_1t,
+    "llm-405b": llm_405b,
+    "llm-8b": llm_8b,
+}
+
+
+def workload(name: str) -> Workload:
+    """The workload of that name, or an error that names the closest."""
+    if name.lower() not in WORKLOADS:
+        raise unknown("workload", name, WORKLOADS)
+    return WORKLOADS[name.lower()]()

@@ -1,0 +1,45 @@
+"""Queues by attained service: when a job crosses to another one, and what then happens to its counters.
+
+Times are compared, never services, and service snaps to the threshold it crosses: no epsilon, no drift (Tiresias, section 3.2.3).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from headway.core.compiler.jit import jit
+from headway.core.tables.jobs import PENDING, RUNNING
+from headway.core.tables.options import CHANGE_SIGNATURE, Options
+
+
+@jit(CHANGE_SIGNATURE)
+def crossing(job: Any, now: float, options: Options) -> float:
+    """When the job crosses its threshold (running), or has waited PROMOTEKNOB times what it ran (waiting)."""
+    if job.state == RUNNING:
+        return job.since + (options.thresholds[job.level] - job.service) / job.gpus
+    if job.state == PENDING and job.level > 0 and options.promote < np.inf:
+        return job.since + max(0.0, options.promote * job.ran - job.waited)
+    return np.inf
+
+
+@jit(CHANGE_SIGNATURE)
+def never(job: Any, now: float, options: Options) -> float:
+    """For policies whose keys do not change by themselves."""
+    return np.inf
+
+
+@jit
+def cross(job: Any, options: Options, late: bool) -> None:
+    """Demote a running job to the next queue; promote a waiting one to the first, both counters at zero again.
+
+    With a quantum a crossing is seen late: then the service beyond the threshold counts.
+    """
+    if job.state == RUNNING:
+        if not late:
+            job.service = options.thresholds[job.level]
+        job.level += 1
+    else:
+        job.level = 0
+        job.service = 0.0
+        job.ran = 0.0
+        job.waited = 0.0

@@ -1,0 +1,129 @@
+"""The job table: one row a job. Kernels and policies read `job.column`; only `record` writes.
+
+A row holds what a manager can know. What only a simulator knows (the work left) is NaN unless the policy is a declared oracle.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numba import typeof
+from numpy.typing import NDArray
+
+from headway.core.compiler.jit import jit
+
+FUTURE: Final = 0
+PENDING: Final = 1
+ON_HOLD: Final = 2
+STARTING: Final = 3
+RUNNING: Final = 4
+STOPPING: Final = 5
+COMPLETED: Final = 6
+FAILED: Final = 7
+CANCELLED: Final = 8
+TIMEOUT: Final = 9
+STATES: Final = (
+    "FUTURE",
+    "PENDING",
+    "HELD",
+    "STARTING",
+    "RUNNING",
+    "STOPPING",
+    "COMPLETED",
+    "FAILED",
+    "CANCELLED",
+    "TIMEOUT",
+)
+
+JOB: Final = np.dtype(
+    [
+        ("submit", "f8"),
+        ("service", "f8"),  # GPU-seconds that decide the queue, as of `since`; a promotion resets it
+        ("ran", "f8"),  # seconds run that decide the queue; reset with `service`
+        ("waited", "f8"),  # seconds waited since the last reset
+        ("total", "f8"),  # GPU-seconds in all: never reset
+        ("pending", "f8"),  # seconds waited in all: never reset
+        ("done", "f8"),  # work done, in seconds at the speed of the GPUs asked for (a job reports its progress)
+        ("left", "f8"),  # work left, as of `since`; NaN unless the policy is an oracle
+        ("rate", "f8"),  # speed of progress while running: 1 on the GPUs asked for, undisturbed
+        ("since", "f8"),  # when the columns above were settled
+        ("first", "f8"),  # when it was first started (infinity: never)
+        ("started", "f8"),  # when the present attempt began to run
+        ("queued", "f8"),  # when it last began to wait: submitted or preempted, but not resized
+        ("end", "f8"),
+        ("change_at", "f8"),  # the one valid timer of this job
+        ("k1", "f8"),
+        ("k2", "f8"),
+        ("skew", "f4"),  # largest tensor / model size; NaN: not known
+        ("asked", "i4"),  # GPUs asked for
+        ("gpus", "i4"),  # GPUs it gets: as asked, unless the policy resizes jobs
+        ("model", "i4"),  # row in the table of profiles; 0: not known
+        ("attempt", "i4"),
+        ("preemptions", "i4"),
+        ("resizes", "i4"),
+        ("seat", "i4"),  # first seat held, -1: none
+        ("link", "i4"),  # first entry of links held, -1: none
+        ("promise", "i4"),  # its row among the promises, -1: none
+        ("partner", "i4"),  # the job packed on the same GPUs, -1: none
+        ("low", "i4"),  # the tree of waiting jobs: children before and after
+        ("high", "i4"),
+        ("want", "i4"),  # GPUs that an elastic policy gives it in this decision
+        ("level", "i1"),
+        ("state", "i1"),
+        ("preemptible", "i1"),
+        ("resizing", "i1"),  # stopping to change size or place: not a preemption
+        ("freeing", "i1"),  # stopping, and its GPUs are then free
+        ("kept", "i1"),  # keeps its GPUs in this decision
+    ],
+    align=True,
+)
+
+
+def job_table(n: int) -> NDArray[Any]:
+    """`n` rows of jobs that have not been submitted yet."""
+    jobs = np.zeros(n, JOB)
+    for column in ("first", "change_at"):
+        jobs[column] = np.inf
+    for column in ("left", "end", "skew"):
+        jobs[column] = np.nan
+    for column in ("seat", "link", "promise", "partner", "low", "high"):
+        jobs[column] = -1
+    jobs["rate"] = 1.0
+    jobs["preemptible"] = 1
+    return jobs
+
+
+JOB_TYPE = typeof(job_table(1)[0])
+
+
+@jit
+def served(job: Any, now: float) -> float:
+    """GPU-seconds attained by now, W*t of the paper."""
+    return job.service + (now - job.since) * job.gpus * (job.state == RUNNING)
+
+
+@jit
+def ran(job: Any, now: float) -> float:
+    """Seconds run by now."""
+    return job.ran + (now - job.since) * (job.state == RUNNING)
+
+
+@jit
+def left(job: Any, now: float) -> float:
+    """Seconds of work left now. For oracles only: NaN otherwise."""
+    return job.left - (now - job.since) * job.rate * (job.state == RUNNING)
+
+
+@jit
+def settle(job: Any, now: float) -> None:
+    """Bring the counters of a job up to now; done on the job's own events only."""
+    elapsed = now - job.since
+    job.since = now
+    if job.state == RUNNING:
+        job.service += elapsed * job.gpus
+        job.total += elapsed * job.gpus
+        job.ran += elapsed
+        job.done += elapsed * job.rate
+        job.left -= elapsed * job.rate
+    elif job.state == PENDING:
+        job.waited += elapsed
+        job.pending += elapsed

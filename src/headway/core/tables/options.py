@@ -1,0 +1,89 @@
+"""What a policy may be told: the options of a run, as plain values that compiled code reads."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import typeof, types
+from numpy.typing import NDArray
+
+from headway.core.tables.jobs import JOB_TYPE
+
+
+class History(NamedTuple):
+    """GPU-seconds of the jobs that have ended (or of a given file), sorted, and the Gittins curve over them."""
+
+    samples: NDArray[np.float64]
+    curve: NDArray[Any]  # CORNER rows, one more than samples; see core/history.py
+    tally: NDArray[np.int64]
+
+
+# Positions in History.tally: samples of the curve, samples after them that are not in it yet, 1 if samples are added as jobs end.
+FITTED, NEW, GROWS = range(3)
+
+
+# sum: of the first i samples; reach: the curve's x at sample i; hull: the next corner of its upper hull
+CORNER = np.dtype([("sum", "f8"), ("reach", "f8"), ("hull", "i8")])
+
+
+class Options(NamedTuple):
+    """The options of a policy, all of them for every policy: one compiled engine serves all."""
+
+    thresholds: NDArray[np.float64]  # upper bounds of the queues in GPU-seconds; the last is infinity
+    promote: float  # PROMOTEKNOB: waited >= promote * ran lifts a job to the first queue
+    quantum: float  # decide at multiples of this too (infinity: only on events)
+    min_runtime: float  # seconds a started job runs before it may be preempted
+    preempts: bool
+    blocks: bool  # a job that does not fit stops the jobs behind it
+    moving: bool  # keys of running jobs move all the time
+    learns: bool  # keys change with the jobs that ended
+    plotted: bool  # Gittins index as plotted in the slides instead of as printed
+    packs: bool  # may put two jobs on one GPU
+    migrates: bool  # moves a scattered job together when there is room
+    elastic: bool  # resizes jobs
+    models: int  # that tell jobs apart where two share a GPU; 1 elsewhere
+    by_class: bool  # the placement treats jobs of one class (GPUs, skewed or not) alike
+    pack_limit: float  # skew above which a job wants the fewest nodes
+    history: History
+
+
+def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> History:
+    """A history with the given samples (fixed), or an empty one with room for the jobs that will end."""
+    n = room + 1 if samples is None else len(samples) + 1
+    empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([0, 0, 1], np.int64))
+    if samples is not None:
+        empty.samples[: len(samples)] = np.sort(samples)
+        empty.tally[:] = (0, len(samples), 0)
+    return empty
+
+
+def options(**given: Any) -> Options:
+    """Options with their defaults: no queues, no quantum, preemptive."""
+    defaults: dict[str, Any] = {
+        "thresholds": np.array([np.inf]),
+        "promote": np.inf,
+        "quantum": np.inf,
+        "min_runtime": 0.0,
+        "preempts": True,
+        "blocks": False,
+        "moving": False,
+        "learns": False,
+        "plotted": False,
+        "packs": False,
+        "migrates": False,
+        "elastic": False,
+        "models": 1,
+        "by_class": True,
+        "pack_limit": np.inf,
+    }
+    unknown = set(given) - set(defaults) - {"history"}
+    if unknown:
+        raise TypeError(f"no such options: {sorted(unknown)}")
+    past = given.pop("history", None)
+    return Options(**(defaults | given), history=history(np.zeros(0)) if past is None else past)
+
+
+OPTIONS_TYPE = typeof(options())
+KEY_SIGNATURE = types.UniTuple(types.float64, 2)(JOB_TYPE, types.float64, OPTIONS_TYPE)
+CHANGE_SIGNATURE = types.float64(JOB_TYPE, types.float64, OPTIONS_TYPE)
+KEY_TYPE = types.FunctionType(KEY_SIGNATURE)
+CHANGE_TYPE = types.FunctionType(CHANGE_SIGNATURE)

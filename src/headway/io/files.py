@@ -1,0 +1,94 @@
+"""Writing files so that the old one stays whole until the new one is: write aside, flush to disk, rename."""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from headway.errors import BadInput
+
+# Of a new file; the umask takes its part away.
+MODE = 0o666
+# The name aside is longer than the name, and a file system allows 255 bytes.
+LONGEST_PREFIX = 50
+
+
+@contextmanager
+def writing(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a file beside `path` for writing; it takes the name `path` only when the block ends well.
+
+    A link is followed, and stays; an old file keeps its permissions.
+    """
+    target = writable(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
+        handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, MODE)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}") from None
+    try:
+        text = "b" not in mode
+        with open(handle, mode, encoding="utf-8" if text else None, newline="" if text else None) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            os.chmod(aside, stat.S_IMODE(target.stat().st_mode))
+        os.replace(aside, target)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise BadInput(f"cannot write {path}: {error.strerror}; the old file, if any, is unchanged") from None
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def write_atomically(path: Path | str, content: str | bytes) -> None:
+    """Replace the file at `path` by `content`, or leave it as it was."""
+    with writing(path, "wb" if isinstance(content, bytes) else "w") as file:
+        file.write(content)
+
+
+def writable(path: Path | str) -> Path:
+    """The file that `path` means, links followed; refused where something other than a file is there, or no file can be.
+
+    Nothing is created: a command may ask this long before it writes.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        kind = _kind(target)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+    if kind is not None and stat.S_ISDIR(kind):
+        raise BadInput(f"{path} is a folder: give the path of a file to write")
+    if kind is not None and not stat.S_ISREG(kind):
+        raise BadInput(f"cannot write {path}: a device, a pipe or a socket is there, not a file: give another path")
+    check_folder(target.parent, path)
+    return target
+
+
+def check_folder(folder: Path, path: Path | str) -> None:
+    """Refuse a folder that files cannot be made in: it, or the nearest above that exists, is a file or may not be written."""
+    for above in (folder, *folder.parents):
+        try:
+            kind = _kind(above)
+        except OSError as error:
+            raise BadInput(f"cannot write {path}: {error.strerror}") from None
+        if kind is None:
+            continue
+        if not stat.S_ISDIR(kind):
+            raise BadInput(f"cannot write {path}: {above} is not a folder")
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise BadInput(f"cannot write {path}: no permission to write in {above}")
+        return
+
+
+def _kind(path: Path) -> int | None:
+    """The kind of what is at a path; None where nothing is."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None

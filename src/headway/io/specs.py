@@ -1,0 +1,68 @@
+"""How people name a policy, a placement or a workload: `NAME?option=value&option=value`."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from headway.errors import BadInput, unknown
+
+# Enough for any seed; more digits are a slip of the keyboard.
+MOST_DIGITS = 18
+
+
+def split(spec: str) -> tuple[str, dict[str, str]]:
+    """The name and its options: ``split("philly?jobs=9&seed=1")`` is ``("philly", {"jobs": "9", "seed": "1"})``."""
+    name, mark, query = spec.partition("?")
+    if mark and not query:
+        raise BadInput(f"{spec!r}: no option follows the '?': write NAME=VALUE after it, or leave it out")
+    options: dict[str, str] = {}
+    for part in query.split("&") if query else []:
+        key, equals, value = part.partition("=")
+        if not key or not equals or not value:
+            raise BadInput(f"{spec!r}: option {part!r} is not NAME=VALUE")
+        if key in options:
+            raise BadInput(f"{spec!r}: option {key!r} is given twice")
+        options[key] = value
+    return name, options
+
+
+def check(options: Mapping[str, str], known: Iterable[str], what: str) -> None:
+    """Refuse an option that `what` does not have, naming the closest one."""
+    names = tuple(known)
+    for key in options:
+        if not names:
+            raise BadInput(f"{what} takes no options: leave out {key!r}")
+        if key not in names:
+            raise unknown(f"option of {what}", key, names)
+
+
+def number(options: Mapping[str, str], key: str) -> float:
+    """A finite number above 0."""
+    try:
+        value = float(options[key])
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise BadInput(f"{key}={options[key]} must be a finite number above 0")
+    return value
+
+
+def whole(options: Mapping[str, str], key: str, default: int, least: int, most: int | None = None) -> int:
+    """A whole-number option of at least `least`, and at most `most` where that is given."""
+    text = options.get(key, str(default))
+    good = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    if not good or int(text) < least or (most is not None and int(text) > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise BadInput(f"{key}={text} must be a whole number {bounds}")
+    return int(text)
+
+
+# name: (module, what it does, options with their defaults)
+Table = Mapping[str, tuple[str, str, Mapping[str, str]]]
+
+
+def check_named(kind: str, spec: str, table: Table) -> None:
+    """Refuse a name or an option that a table (name: module, summary, options) does not have, naming the closest."""
+    name, given = split(spec)
+    if name not in table:
+        raise unknown(kind, name, table)
+    check(given, table[name][2], f"{kind} {name}")

@@ -1,0 +1,63 @@
+"""Quantities as people write them: `30s`, `15m`, `1GB`, `800Gbps`. Sizes: GB = 10^9, GiB = 2^30."""
+
+import math
+import re
+
+from headway.errors import BadInput
+
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+GBPS = {"Mbps": 1e-3, "Gbps": 1.0, "Tbps": 1e3}
+EXAMPLES = {"time": "5m or 1h"}
+
+_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare: float | None) -> float:
+    """A number with one of `units`; without a unit it counts `bare` (None: a unit is required)."""
+    such = EXAMPLES.get(what) or f"5{next(iter(reversed(units)))}"
+    example = f"{what}: write a number and a unit, such as {such}; units: {', '.join(units)}"
+    found = _QUANTITY.fullmatch(text)
+    if not found:
+        raise BadInput(f"{text!r} is not a {example}")
+    number, unit = float(found[1]), found[2]
+    scale = bare if not unit else units.get(unit)
+    if scale is None:
+        raise BadInput(f"{text!r} {'has no unit' if not unit else f'has the unknown unit {unit!r}'}: not a {example}")
+    value = number * scale
+    if not math.isfinite(value) or value < 0:
+        raise BadInput(f"{text!r} must be a finite, non-negative {what}")
+    return value
+
+
+def seconds(text: str, option: str = "") -> float:
+    """`90`, `90s`, `15m`, `24h`, `7d` in seconds; `option` names where a mistake was made."""
+    try:
+        return _parse(text, SECONDS, "time", 1.0)
+    except BadInput as error:
+        raise BadInput(f"{option}: {error}" if option else str(error)) from None
+
+
+def nanoseconds(text: str) -> float:
+    """`700ns`, `1.7us` in nanoseconds; the unit is required."""
+    return _parse(text, NANOSECONDS, "latency", 0.0 if text.strip() in {"0"} else None)
+
+
+def size_bytes(text: str) -> int:
+    """`1GB`, `100MiB` in bytes; the unit is required, and the result must be whole."""
+    value = _parse(text, BYTES, "size", None)
+    if value != int(value):
+        raise BadInput(f"{text!r} is not a whole number of bytes")
+    return int(value)
+
+
+def gbps(text: str) -> float:
+    """`800Gbps` in gigabits a second; the unit is required."""
+    return _parse(text, GBPS, "bandwidth", None)
+
+
+def counted(number: int, what: str) -> str:
+    """`1 job`, `2 jobs`, `1,200 GPUs`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

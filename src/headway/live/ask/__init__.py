@@ -1,0 +1,1 @@
+"""Questions about a live cluster: why a job waits, when it would start, what another policy would have done."""

@@ -1,0 +1,108 @@
+"""The wait receipt: every microsecond that a job did not run, by cause of the closed list. Whole numbers, so it sums exactly.
+
+The causes are read off the state after every decision and hold until the next one, so the receipt follows from the journal alone.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.events import NOT_WAITING, REASONS, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_PREEMPTED
+from headway.core.reasons import why_waiting
+from headway.core.tables.jobs import FUTURE, PENDING
+from headway.live.records import GATES
+
+if TYPE_CHECKING:
+    from headway.live.state import Book
+
+MICROSECONDS = 1_000_000
+NODE_DOWN = REASONS.index("node_down")
+CODES = {bit: REASONS.index(name) for bit, name in GATES.items()}
+
+
+def microseconds(time: float) -> int:
+    """A moment in whole microseconds."""
+    return round(time * MICROSECONDS)
+
+
+class Receipts:
+    """By job: the cause now, since when, and how long each cause has held in all."""
+
+    def __init__(self, room: int) -> None:
+        self.cause = np.zeros(room, np.int8)
+        self.since_us = np.zeros(room, np.int64)
+        self.spent_us = np.zeros((room, len(REASONS)), np.int64)
+        self.gate = np.zeros(room, np.int8)  # the first closed gate
+        self.preempted = np.zeros(room, np.bool_)  # it lost its GPUs to another job last time
+
+    def make_room(self, jobs: int) -> None:
+        """Have at least so many rows."""
+        if jobs <= len(self.cause):
+            return
+        more = Receipts(max(jobs, 2 * len(self.cause)))
+        n = len(self.cause)
+        for name in ("cause", "since_us", "spent_us", "gate", "preempted"):
+            getattr(more, name)[:n] = getattr(self, name)
+            setattr(self, name, getattr(more, name))
+
+    def close_gates(self, row: int, gates: int) -> None:
+        """The job waits for the first of these (none: for the engine)."""
+        self.gate[row] = next((code for bit, code in CODES.items() if gates & bit), NOT_WAITING)
+
+    def begin(self, row: int, submitted: float) -> None:
+        """A job was accepted: it waits for GPUs until the first decision says better."""
+        self.cause[row], self.since_us[row] = WAIT_GPUS, microseconds(submitted)
+
+    def settle(self, book: "Book", now: float) -> None:
+        """After a decision: book the time so far to the old causes, and note the new ones."""
+        causes = why_now(book)
+        n = len(causes)
+        changed = np.nonzero(causes != self.cause[:n])[0]
+        if len(changed) == 0:
+            return
+        now_us = microseconds(now)
+        self.spent_us[changed, self.cause[changed]] += np.maximum(0, now_us - self.since_us[changed])
+        self.since_us[changed] = np.maximum(self.since_us[changed], now_us)
+        self.cause[changed] = causes[changed]
+
+    def of(self, row: int, now: float) -> dict[str, int]:
+        """Microseconds by cause so far."""
+        spent = self.spent_us[row].copy()
+        spent[self.cause[row]] += max(0, microseconds(now) - int(self.since_us[row]))
+        return {REASONS[code]: int(us) for code, us in enumerate(spent) if us and code != NOT_WAITING}
+
+    def wait_us(self, row: int, submitted: float, now: float) -> int:
+        """The whole wait so far: all the time since submission in which the job did not run and had not ended."""
+        ran = int(self.spent_us[row, NOT_WAITING])
+        last = max(microseconds(now), int(self.since_us[row]))
+        if self.cause[row] == NOT_WAITING:
+            ran += last - int(self.since_us[row])
+        return last - microseconds(submitted) - ran
+
+
+def why_now(book: "Book") -> NDArray[np.int8]:
+    """The cause of every job's wait now, with gates and closed nodes taken into account."""
+    state = book.engine.state
+    n = len(book.jobs)
+    rows: Any = state._replace(jobs=state.jobs[:n])
+    why = why_waiting(rows)
+    jobs = rows.jobs
+    open_gpus = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
+    why[(why == WAIT_PREEMPTED) & ~book.receipts.preempted[:n]] = WAIT_GPUS  # it failed, was held or requeued
+    if book.engine.options.blocks:
+        why[(why == WAIT_FRAGMENTATION) & ~_first(jobs)] = WAIT_GPUS  # room would do, but nobody overtakes
+    for_room = (why == WAIT_GPUS) | (why == WAIT_FRAGMENTATION) | (why == WAIT_PREEMPTED)
+    why[for_room & (jobs["gpus"] > open_gpus) & (jobs["state"] == PENDING)] = NODE_DOWN
+    why[jobs["state"] == FUTURE] = WAIT_GPUS
+    gate = book.receipts.gate[:n]
+    return np.where(gate != NOT_WAITING, gate, why).astype(np.int8)
+
+
+def _first(jobs: Any) -> NDArray[np.bool_]:
+    """Which job is first among those that wait."""
+    waiting = np.nonzero(jobs["state"] == PENDING)[0]
+    first = np.zeros(len(jobs), np.bool_)
+    if len(waiting):
+        first[waiting[np.lexsort((waiting, jobs["k2"][waiting], jobs["k1"][waiting]))[0]]] = True
+    return first

@@ -1,0 +1,1 @@
+"""The executor for the nodes of this machine: processes under a shim that outlives the manager."""

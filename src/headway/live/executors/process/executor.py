@@ -1,0 +1,339 @@
+"""The process executor: the nodes of this machine. Each attempt has a folder and a shim (shim.py) that outlives the manager.
+
+The lock on an attempt's launch.json passes from the manager to the shim by inheritance, so it is held from before the shim exists until it
+is gone. Held: the attempt is alive. Free: it has ended (exit.json says how) or was lost, and nothing of it will start later.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import pwd
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.errors import BadInput
+from headway.live.executors import ENDED, PROGRESSED, STARTED, Launch, Report
+from headway.live.executors.process.progress import read_progress
+from headway.live.executors.process.render import MASTER_ADDRESS, inherited, render
+from headway.live.executors.process.shim import read, started_ticks, write
+from headway.live.records import Progress
+
+SHIM = Path(__file__).with_name("shim.py")
+POLL_S = 0.5  # how often files are looked at though no shim called
+SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
+LOST = "its supervising process was killed, or the machine went down"
+
+
+@dataclass(slots=True)
+class _Watched:
+    folder: Path
+    started: bool = False
+    stop: tuple[str, float] | None = None  # asked for, but not delivered yet
+    reported: int = 0  # when the job's own report changed last
+
+
+def account(user: str) -> pwd.struct_passwd | None:
+    """Whose account a job runs under: None for the manager's own (always so unless it runs as root)."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        found = pwd.getpwnam(user)
+    except KeyError:
+        raise BadInput(
+            f"there is no user {user!r} on this machine: run as root, jobs run as the submitting user"
+        ) from None
+    return found if found.pw_uid != 0 else None
+
+
+def _own_account() -> tuple[str, str, str]:
+    """Home, name and shell of whoever runs the manager; in a container the number may have no name."""
+    try:
+        found = pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return os.environ.get("HOME", "/"), str(os.geteuid()), "/bin/sh"
+    return found.pw_dir, found.pw_name, found.pw_shell
+
+
+class ProcessExecutor:
+    """Fills the Executor protocol with processes of this machine."""
+
+    def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
+        self.runs, self.fifo, self.poll_s = data.resolve() / "runs", data.resolve() / "notify", poll_s
+        self._watched: dict[tuple[int, int], _Watched] = {}
+        self._starter: subprocess.Popen[bytes] | None = None
+        self._reports: deque[Report] = deque()
+        self._lock = threading.RLock()
+        self._wake: Callable[[], None] = lambda: None
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._ports: dict[tuple[int, int], int] = {}
+
+    # ---- the hooks
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Make the folders and begin to listen."""
+        self.runs.mkdir(parents=True, exist_ok=True, mode=0o711)
+        if not self.fifo.exists():
+            os.mkfifo(self.fifo, 0o600)
+        self._wake = wake
+        # Opened for both directions, so that it never reports its end while no shim holds it.
+        self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._start_starter()
+        self._thread = threading.Thread(target=self._listen, name="executor", daemon=True)
+        self._thread.start()
+
+    def start(self, launch: Launch) -> None:
+        """Write what to run, then start the shim that runs it, the lock in its hands."""
+        key = (launch.job, launch.attempt)
+        with self._lock:
+            folder = self.folder(*key)
+            if key in self._watched or (folder / "launch.json").exists():
+                self.adopt(*key)
+                return
+            try:
+                self._spawn(launch, folder)
+                self._watched[key] = _Watched(folder)
+            except BadInput as error:
+                self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
+            except OSError as error:
+                why = f"cannot start: {error.strerror or error}"
+                self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
+
+    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
+        """Leave word in the attempt's folder, then ring."""
+        with self._lock:
+            watched = self._watched.get((job, attempt))
+            if watched is None:
+                return
+            watched.stop = (signal_name, grace_s)
+            self._deliver(watched)
+
+    def adopt(self, job: int, attempt: int) -> None:
+        """Watch it from now on; how it is comes from its files."""
+        with self._lock:
+            self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt)))
+            self._look((job, attempt))
+
+    def reports(self) -> list[Report]:
+        """Everything heard since the last call."""
+        found = []
+        while self._reports:
+            found.append(self._reports.popleft())
+        return found
+
+    def logs(self, job: int, attempt: int) -> list[Path]:
+        """Logs in the order of ranks; they appear as ranks start."""
+        found = self.folder(job, attempt).glob("rank-*.log")
+        return sorted(found, key=lambda path: int(path.stem.partition("-")[2]))
+
+    def close(self) -> None:
+        """Stop listening; the shims go on."""
+        self._closing = True
+        if self._thread:
+            os.write(self._ear, b"\n")
+            self._thread.join()
+            os.close(self._ear)
+        if self._starter:
+            self._mouth.close()
+            self._starter.wait()
+
+    def folder(self, job: int, attempt: int) -> Path:
+        """Where everything about an attempt lies."""
+        return self.runs / str(job) / str(attempt)
+
+    # ---- starting and stopping
+
+    def _spawn(self, launch: Launch, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for above in (folder, folder.parent):
+            above.chmod(0o711)  # other users pass through to what is theirs, and see no more
+        own = folder / "own"
+        own.mkdir(exist_ok=True, mode=0o700)
+        content = self._content(launch, folder)
+        if content["uid"] is not None:
+            os.chown(own, content["uid"], content["gid"])
+        aside = folder / ".launch.json"
+        handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, json.dumps(content).encode())
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(aside, folder / "launch.json")
+            self._starter_socket(str(folder), handle)
+        finally:
+            os.close(handle)
+
+    def _starter_socket(self, folder: str, handle: int) -> None:
+        """Hand an attempt and its lock to the starter; one that has died is replaced."""
+        for _ in range(2):
+            if self._starter is None or self._starter.poll() is not None:
+                self._start_starter()
+            try:
+                socket.send_fds(self._mouth, [folder.encode()], [handle])
+                return
+            except OSError:
+                self._starter = None
+        raise OSError("the starter of processes does not answer")
+
+    def _start_starter(self) -> None:
+        self._mouth, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._starter = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(SHIM), str(self.fifo)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+
+    def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
+        who = account(launch.user)
+        home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else _own_account()
+        base = inherited(os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+        content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
+        content["cwd"] = launch.spec.workdir or home
+        content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
+        content["groups"] = os.getgrouplist(who.pw_name, who.pw_gid) if who else []
+        return content
+
+    def _port(self, key: tuple[int, int]) -> int:
+        """A free port for the job's own use, unlike that of any other job."""
+        while True:
+            with socket.socket() as probe:
+                probe.bind((MASTER_ADDRESS, 0))
+                port = int(probe.getsockname()[1])
+            with self._lock:
+                if port not in self._ports.values():
+                    self._ports[key] = port
+                    return port
+
+    def _deliver(self, watched: _Watched) -> None:
+        """Ask the shim to stop its ranks; tried again at the next look when it is not there yet."""
+        if watched.stop is None:
+            return
+        name, grace_s = watched.stop
+        try:
+            write(str(watched.folder), "stop.json", {"signal": name, "grace_s": grace_s})
+            os.chmod(watched.folder / "stop.json", 0o644)  # the job looks for it too (headway.runtime.should_stop)
+        except OSError:
+            return  # no room on the disk: at the next look
+        shim = read(str(watched.folder), "shim.json") or {}
+        pid = shim.get("pid")
+        if pid is not None and started_ticks(pid) != shim.get("start"):
+            pid = None  # that number belongs to someone else by now
+        if pid is not None:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGTERM)
+                watched.stop = None
+
+    # ---- watching
+
+    def _listen(self) -> None:
+        while not self._closing:
+            ready, _, _ = select.select([self._ear], [], [], self.poll_s)
+            called: set[tuple[int, int]] = set()
+            if ready:
+                with contextlib.suppress(OSError):
+                    for line in os.read(self._ear, 65536).decode(errors="replace").splitlines():
+                        words = line.split()
+                        if len(words) == 3 and words[0].isdigit() and words[1].isdigit():
+                            called.add((int(words[0]), int(words[1])))
+            with self._lock:
+                for key in called or list(self._watched):
+                    with contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
+                        self._look(key)
+
+    def _look(self, key: tuple[int, int]) -> None:
+        """See how an attempt is, and report what is new."""
+        watched = self._watched.get(key)
+        if watched is None:
+            return
+        self._deliver(watched)
+        folder = str(watched.folder)
+        ended = read(folder, "exit.json")
+        alive = ended is None and self._alive(watched)
+        if not alive and ended is None:
+            ended = read(folder, "exit.json")  # it may have ended between the two looks
+        ran = read(folder, "ranks.json") is not None
+        if ran and not watched.started:
+            watched.started = True
+            self._tell(Report(STARTED, *key))
+        progress = self._progress(watched)
+        if alive:
+            if progress:
+                self._tell(Report(PROGRESSED, *key, progress=progress))
+            return
+        self._forget(key)
+        if ended is None:
+            self._sweep(folder)
+            self._tell(Report(ENDED, *key, lost=True, never_ran=not ran, message=LOST, progress=progress))
+            return
+        self._tell(
+            Report(
+                ENDED,
+                *key,
+                exit_code=ended.get("exit_code"),
+                signalled=bool(ended.get("signalled")),
+                never_ran=bool(ended.get("never_ran")),
+                message=str(ended.get("message", "")),
+                progress=progress,
+            )
+        )
+
+    def _alive(self, watched: _Watched) -> bool:
+        """Whether the shim (or the manager, about to start it) holds the attempt's lock."""
+        try:
+            handle = os.open(watched.folder / "launch.json", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def _progress(self, watched: _Watched) -> Progress | None:
+        """What the job wrote about itself since the last look."""
+        found, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
+        return found
+
+    def _forget(self, key: tuple[int, int]) -> None:
+        del self._watched[key]
+        self._ports.pop(key, None)
+
+    def _tell(self, report: Report) -> None:
+        self._reports.append(report)
+        self._wake()
+
+    def _sweep(self, folder: str) -> None:
+        """Kill what a lost attempt left behind, and see it gone: every process that carries its mark in its environment."""
+        end = time.monotonic() + SWEEP_S
+        while (left := _marked(f"HEADWAY_RUN={folder}".encode())) and time.monotonic() < end:
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+
+
+def _marked(mark: bytes) -> list[int]:
+    """Processes with this line in their environment; a dead one that nobody has reaped yet has none."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    found.append(int(name))
+    return found

@@ -1,0 +1,1 @@
+"""The manager over HTTP: routes, tokens, and what every request passes first."""

@@ -1,0 +1,78 @@
+"""Who may reach what in the API: scopes as dependencies of the routes, and the one rule about other people's jobs."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Depends, HTTPException, Path, Request, Security
+from fastapi.security import HTTPBearer
+
+from headway.live.http.tokens import Caller, Scope
+from headway.live.manager import Manager
+from headway.live.records import JobView
+
+# For the description of the API only: the gate has checked the token before.
+bearer = HTTPBearer(
+    auto_error=False, description="The owner's token, one made with `headway token make`, or a job's own."
+)
+# The journal's integers are 64-bit; nobody reaches this.
+JobId = Annotated[int, Path(ge=1, le=2**53, description="The job's number.")]
+
+
+def allowed(request: Request, scope: Scope, own_job: bool) -> Caller:
+    """The caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
+    caller: Caller = request.state.caller
+    if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
+        return caller
+    raise HTTPException(403, f"this token allows {caller.scope}: this request needs {scope}")
+
+
+def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request, Any], Awaitable[Caller]]:
+    """The same as a dependency of a route."""
+
+    async def check(request: Request, _: Annotated[Any, Security(bearer)]) -> Caller:
+        return allowed(request, scope, own_job)
+
+    return check
+
+
+def submitter(request: Request) -> Caller:
+    """The caller of a route that submits."""
+    return allowed(request, Scope.SUBMIT, False)
+
+
+Reader = Annotated[Caller, Depends(needs(Scope.READ))]
+JobReader = Annotated[Caller, Depends(needs(Scope.READ, own_job=True))]
+Submitter = Annotated[Caller, Depends(needs(Scope.SUBMIT))]
+Reporter = Annotated[Caller, Depends(needs(Scope.SUBMIT, own_job=True))]
+Operator = Annotated[Caller, Depends(needs(Scope.OPERATE))]
+
+
+def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:
+    """The job, if it exists for this caller. Another user's job is not found: its existence is nobody's business."""
+    job = manager.job(job_id)
+    if job is None or not caller.sees(job_id, job.user):
+        raise HTTPException(404, f"there is no job {job_id}")
+    return job
+
+
+# What a route may answer beside its result, for the description of the API.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": words,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
+    }
+    for status, words in {
+        400: "The request cannot be used.",
+        401: "No token, or one that is not known.",
+        403: "The token does not allow this, or the request comes from another web page.",
+        413: "The body is too large.",
+        421: "The Host header names another machine.",
+        429: "Too many requests.",
+        503: "The journal cannot be written; nothing was changed.",
+    }.items()
+}
+ABOUT_A_JOB: dict[int | str, dict[str, Any]] = {
+    **REFUSALS,
+    404: {**REFUSALS[400], "description": "There is no such job, or it is another user's."},
+    409: {**REFUSALS[400], "description": "The job's state does not allow this."},
+}

@@ -1,0 +1,130 @@
+"""Routes about the cluster as a whole: nodes, status, metrics in Prometheus' text format, and the workload for a replay."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+
+from headway.live.ask.views import NodeView
+from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
+from headway.live.manager import Manager
+
+NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]
+# More than any machine runs at once.
+MOST_RUNNING = 100_000
+# What each metric says; those not named here are told by their name.
+HELP = {
+    "headway_jobs": "Jobs by state.",
+    "headway_gpus_total": "GPUs of the cluster.",
+    "headway_gpus_free": "GPUs that nobody holds.",
+    "headway_gpus_open": "GPUs of the nodes that take jobs.",
+    "headway_journal_writable": "1 while the journal can be written; at 0 nothing is accepted.",
+}
+# Ends in _total, but is not a count of events.
+GAUGES = frozenset({"headway_gpus_total"})
+
+
+class Nodes(BaseModel):
+    """The nodes in their order."""
+
+    nodes: list[NodeView]
+
+
+class Health(BaseModel):
+    """The manager answers."""
+
+    ok: bool = True
+
+
+def add_routes(api: FastAPI, manager: Manager) -> None:
+    """Health, nodes, status, metrics and workload."""
+
+    @api.get("/healthz", tags=["cluster"])
+    async def health() -> Health:
+        """Whether the manager answers; needs no token."""
+        return Health()
+
+    @api.get("/v1/nodes", tags=["cluster"], responses=REFUSALS)
+    def nodes(caller: Reader) -> Nodes:
+        """The nodes, with what is free on each. Those who do not operate see only their own jobs on them."""
+        found = manager.nodes()
+        if not caller.operates:
+            own = {
+                job.job_id
+                for job in manager.jobs(user=caller.user, state="STARTING,RUNNING,STOPPING", limit=MOST_RUNNING)
+            }
+            found = [replace(node, jobs=tuple(number for number in node.jobs if number in own)) for node in found]
+        return Nodes(nodes=found)
+
+    @api.post("/v1/nodes/{node}/drain", status_code=204, tags=["cluster"], responses=ABOUT_A_JOB)
+    def drain(node: NodeName, caller: Operator) -> None:
+        """Let a node take no new job; the ones on it go on."""
+        manager.drain(node)
+
+    @api.post("/v1/nodes/{node}/resume", status_code=204, tags=["cluster"], responses=ABOUT_A_JOB)
+    def resume(node: NodeName, caller: Operator) -> None:
+        """Let a drained node take jobs again."""
+        manager.resume(node)
+
+    @api.get("/v1/status", tags=["cluster"], responses=REFUSALS)
+    def status(caller: Reader) -> dict[str, Any]:
+        """The policy, the cluster, and how many jobs are in each state."""
+        return manager_status(manager)
+
+    @api.get("/metrics", tags=["cluster"], response_class=PlainTextResponse, responses=REFUSALS)
+    def metrics(caller: Reader) -> PlainTextResponse:
+        """Counts and gauges for Prometheus (give it a token of scope read)."""
+        return PlainTextResponse(prometheus(manager.metrics()), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @api.get("/v1/workload", tags=["cluster"], responses=REFUSALS)
+    def workload(
+        caller: Operator, last_s: Annotated[float | None, Query(gt=0, le=1e12, allow_inf_nan=False)] = None
+    ) -> dict[str, Any]:
+        """The jobs of the last seconds (or all), for a replay under other policies."""
+        since = -math.inf if last_s is None else manager.clock() - last_s
+        return {
+            "now": manager.clock(),
+            **manager_status(manager),
+            "jobs": [asdict(row) for row in manager.workload(since)],
+        }
+
+
+def manager_status(manager: Manager) -> dict[str, Any]:
+    """What a client needs to know about the manager itself."""
+    cluster, values = manager.cluster, manager.metrics()
+    return {
+        "policy": manager.policy,
+        "placement": manager.placement,
+        "cluster": {"name": cluster.name, "nodes": list(cluster.nodes), "gpus": list(cluster.gpus)},
+        "counts": {
+            name.split('"')[1]: int(value) for name, value in values.items() if name.startswith("headway_jobs{")
+        },
+        # One line of it: where in the code the engine stopped is for the manager's own log.
+        "trouble": (manager.trouble.strip().splitlines() or [""])[-1],
+    }
+
+
+def prometheus(values: Mapping[str, float]) -> str:
+    """Prometheus' text format. A name may carry its labels: `headway_jobs{state="RUNNING"}`; names ending in _total are counters."""
+    lines: list[str] = []
+    told = set()
+    for full, value in sorted(values.items()):
+        name = re.sub(r"\{.*", "", full)
+        if name not in told:
+            told.add(name)
+            words = name.removeprefix("headway_").replace("_", " ").capitalize()
+            lines.append(f"# HELP {name} {HELP.get(name, words + '.')}")
+            lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') and name not in GAUGES else 'gauge'}")
+        lines.append(f"{full} {_number(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return "NaN" if math.isnan(value) else repr(float(value))

@@ -1,0 +1,201 @@
+"""Who may do what: the owner's token, tokens made for others, and a token for every job.
+
+A token is a random secret sent as `Authorization: Bearer ...`. The owner's is a file in the data folder that only its owner can read, so
+the command line picks it up and no other local user can. Tokens for others are kept as SHA-256 hashes: they hold 256 random bits, so no
+slow hash is needed. A job's token is an HMAC of the job's number under a secret of the data folder: it needs no store, and reaches that
+job only.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from headway.errors import BadInput
+
+TOKEN_FILE = "token"
+TOKENS_FILE = "tokens.json"
+SECRET_FILE = "job-secret"
+URL_FILE = "url"
+_JOB_TOKEN = re.compile(r"job-([0-9]{1,15})-([0-9a-f]{64})", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+class Scope(StrEnum):
+    """What a token allows; each includes the ones before it. `job` stands apart: one job, from inside it."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    OPERATE = "operate"
+    JOB = "job"
+
+    def covers(self, needed: "Scope") -> bool:
+        """Whether a token of this scope may do what needs `needed`."""
+        ranks = {Scope.READ: 0, Scope.SUBMIT: 1, Scope.OPERATE: 2}
+        return self in ranks and needed in ranks and ranks[self] >= ranks[needed]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whoever sent a request: the token's name, the user it acts as, and what it allows."""
+
+    name: str
+    user: str
+    scope: Scope
+    job_id: int | None = None
+
+    @property
+    def operates(self) -> bool:
+        """Whether this caller sees and touches the jobs of all users."""
+        return self.scope is Scope.OPERATE
+
+    def sees(self, job_id: int, user: str) -> bool:
+        """Whether a job of `user` exists for this caller."""
+        if self.scope is Scope.JOB:
+            return job_id == self.job_id
+        return self.operates or user == self.user
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """A token as it is kept: never the secret itself."""
+
+    name: str
+    user: str
+    scope: Scope
+    sha256: str
+
+
+class Tokens:
+    """The tokens of one data folder. Made and revoked tokens take effect at once, without a restart."""
+
+    def __init__(self, data: Path, owner: str) -> None:
+        self.data, self.owner = data, owner
+        # Not 0700: under root, the jobs of other users reach their own folders below; the files here are private one by one.
+        data.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self._owner_hash = _hash(_owner_token(data))
+        self._secret = job_secret(data)
+        self._stored: dict[str, StoredToken] = {}
+        self._stamp: tuple[int, int] | None = None
+
+    def caller(self, token: str) -> Caller | None:
+        """Whom the token belongs to; None: nobody."""
+        if found := _JOB_TOKEN.fullmatch(token):
+            job_id = int(found[1])
+            right = hmac.compare_digest(token, job_token(self._secret, job_id))
+            return Caller(f"job {job_id}", "", Scope.JOB, job_id) if right else None
+        digest = _hash(token)
+        if hmac.compare_digest(digest, self._owner_hash):
+            return Caller("owner", self.owner, Scope.OPERATE)
+        self._reload()
+        stored = self._stored.get(digest)
+        return Caller(stored.name, stored.user, stored.scope) if stored else None
+
+    def _reload(self) -> None:
+        try:
+            status = (self.data / TOKENS_FILE).stat()
+        except FileNotFoundError:
+            self._stored, self._stamp = {}, None
+            return
+        stamp = (status.st_mtime_ns, status.st_ino)
+        if stamp != self._stamp:
+            self._stored = {each.sha256: each for each in stored_tokens(self.data)}
+            self._stamp = stamp
+
+
+def stored_tokens(data: Path) -> list[StoredToken]:
+    """The tokens made for others, without their secrets."""
+    path = data / TOKENS_FILE
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return [StoredToken(row["name"], row["user"], Scope(row["scope"]), row["sha256"]) for row in rows]
+    except FileNotFoundError:
+        return []
+    except PermissionError:
+        raise BadInput(f"{path} belongs to another user: only the manager's owner makes tokens") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}): remove it and make the tokens again") from None
+
+
+def make_token(data: Path, name: str, user: str, scope: Scope) -> str:
+    """Make a token and store its hash; the secret is returned once and kept nowhere."""
+    for what, text in (("token name", name), ("user", user)):
+        if not _NAME.fullmatch(text):
+            raise BadInput(f"{what} {text!r}: use letters, digits, dot, dash and underscore, at most 64")
+    if scope is Scope.JOB:
+        raise BadInput("tokens of scope job are made by the manager for its jobs: make one of read, submit or operate")
+    kept = stored_tokens(data)
+    if any(each.name == name for each in kept):
+        raise BadInput(f"there is a token named {name!r} already: revoke it first, or choose another name")
+    token = f"hw-{secrets.token_urlsafe(32)}"
+    _store(data, [*kept, StoredToken(name, user, scope, _hash(token))])
+    return token
+
+
+def revoke_token(data: Path, name: str) -> None:
+    """Make a token worthless."""
+    kept = stored_tokens(data)
+    left = [each for each in kept if each.name != name]
+    if len(left) == len(kept):
+        raise BadInput(f"there is no token named {name!r}: {', '.join(each.name for each in kept) or 'none was made'}")
+    _store(data, left)
+
+
+def job_secret(data: Path) -> bytes:
+    """The secret under which job tokens are made; the first caller makes it."""
+    return bytes.fromhex(_private(data / SECRET_FILE, lambda: secrets.token_hex(32)))
+
+
+def job_token(secret: bytes, job_id: int) -> str:
+    """The token that reaches this job only."""
+    return f"job-{job_id}-{hmac.new(secret, f'headway job {job_id}'.encode(), hashlib.sha256).hexdigest()}"
+
+
+def _owner_token(data: Path) -> str:
+    return _private(data / TOKEN_FILE, lambda: f"hw-{secrets.token_urlsafe(32)}")
+
+
+def _private(path: Path, make: Callable[[], str]) -> str:
+    """The content of a file that only its owner can read; one that others could read is replaced: its secret is out."""
+    try:
+        status = path.lstat()
+        known = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077 and status.st_uid == os.geteuid()
+        text = path.read_text(encoding="ascii").strip() if known else ""
+    except FileNotFoundError:
+        text = ""
+    if text:
+        return text
+    made = make()
+    _write_private(path, made + "\n")
+    return made
+
+
+def _store(data: Path, tokens: list[StoredToken]) -> None:
+    _write_private(data / TOKENS_FILE, json.dumps([asdict(each) for each in tokens], indent=2) + "\n")
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write aside with mode 0600 from the first byte, then rename: at no moment can others read it."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
+        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise BadInput(f"cannot write {path}: {error.strerror}") from None
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

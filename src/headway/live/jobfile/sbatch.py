@@ -1,0 +1,239 @@
+"""Batch scripts as people have them: the `#SBATCH` lines of a script, read as the fields of a job.
+
+Only the lines before the first command count, as in Slurm. An option that has a meaning here is used; one that has none (accounts, mail,
+output files) is named in the notes, so that nothing is dropped silently; one that would change what runs is refused.
+"""
+
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headway.errors import BadInput, unknown
+
+SHORT = {
+    "-J": "job-name",
+    "-N": "nodes",
+    "-n": "ntasks",
+    "-c": "cpus-per-task",
+    "-t": "time",
+    "-p": "partition",
+    "-a": "array",
+    "-d": "dependency",
+    "-D": "chdir",
+    "-G": "gpus",
+    "-o": "output",
+    "-e": "error",
+    "-A": "account",
+    "-q": "qos",
+    "-x": "exclude",
+    "-w": "nodelist",
+    "-C": "constraint",
+}
+# Options that change nothing here: Headway keeps logs itself, has no accounts, and requeues by its own rules.
+WITHOUT_EFFECT = {
+    "output", "error", "account", "qos", "mail-type", "mail-user", "comment", "open-mode", "wckey", "exclusive",
+    "no-requeue", "requeue", "hint", "nice", "verbose", "quiet", "parsable", "threads-per-core", "export",
+}  # fmt: skip
+FLAGS = {"exclusive", "no-requeue", "requeue", "verbose", "quiet", "parsable"}
+SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
+
+
+@dataclass(slots=True)
+class Script:
+    """What a script asks for: fields of a job file, and what was left aside."""
+
+    fields: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
+    """Read a script as a job. Its text is kept with the job: later edits of the file change nothing."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if "\0" in text:
+        raise BadInput(f"{path}: holds a NUL byte: a script is text")
+    shell = _interpreter(path, text)
+    script = Script({"name": _plain(path.stem), "command": [*shell, "-c", text, path.name, *arguments]})
+    resources: dict[str, Any] = {}
+    asked: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#SBATCH"):
+            for option, value in _options(line[len("#SBATCH") :], f"{path}, line {number}"):
+                _apply(script, resources, asked, option, value, f"{path}, line {number}")
+        elif line.strip() and not line.startswith("#"):
+            break
+    _settle_tasks(script.fields, path)
+    _settle_gpus(script.fields, resources, asked, path)
+    if re.search(r"^\s*(?:exec\s+)?srun\b", text, re.MULTILINE):
+        script.notes.append(
+            f"{path}: there is no srun here: every rank runs the whole script (--ntasks-per-node ranks on each node)"
+        )
+    if resources:
+        script.fields["resources"] = resources
+    return script
+
+
+def _interpreter(path: Path, text: str) -> list[str]:
+    first = text.split("\n", 1)[0]
+    if not first.startswith("#!"):
+        raise BadInput(f"{path}, line 1: a batch script begins with its shell, such as #!/bin/bash")
+    words = shlex.split(first[2:])
+    if not words or Path(words[-1] if words[0].endswith("/env") else words[0]).name not in SHELLS:
+        raise BadInput(f"{path}, line 1: {first!r} is not a shell; submit other programs as: headway submit -- PROGRAM")
+    return words
+
+
+def _plain(stem: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", stem)[:64] or "script"
+
+
+def _options(text: str, where: str) -> list[tuple[str, str]]:
+    """The options of one line: `--name=value`, `--name value`, `-n value`, `-nvalue`; a comment ends it."""
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError as error:
+        raise BadInput(f"{where}: {error}") from None
+    found: list[tuple[str, str]] = []
+    while words:
+        word = words.pop(0)
+        if word.startswith("--"):
+            option, equals, value = word[2:].partition("=")
+        elif word[:2] in SHORT:
+            option, equals, value = SHORT[word[:2]], word[2:], word[2:].removeprefix("=")
+        else:
+            raise BadInput(f"{where}: {word!r} is not an option: write --name=value")
+        if not equals and option not in FLAGS:
+            if not words:
+                raise BadInput(f"{where}: --{option} needs a value")
+            value = words.pop(0)
+        found.append((option, value))
+    return found
+
+
+def _apply(
+    script: Script, resources: dict[str, Any], asked: dict[str, str], option: str, value: str, where: str
+) -> None:
+    """Write one option into the fields of the job."""
+    if option in WITHOUT_EFFECT:
+        script.notes.append(f"{where}: --{option} has no effect here")
+        return
+    if option in {"gpus", "gpus-per-node", "gres", "gpus-per-task"}:
+        asked[option] = value
+        return
+    reader = READERS.get(option)
+    if reader is None:
+        raise BadInput(
+            f"{where}: {unknown('option', option, {*READERS, *WITHOUT_EFFECT, 'gpus', 'gpus-per-node', 'gres'})}"
+        )
+    name, content = reader(value, where)
+    if name in {"cpus", "memory"}:
+        resources[name] = content
+    else:
+        script.fields[name] = content
+
+
+def _whole(value: str, where: str) -> int:
+    if not value.isascii() or not value.isdigit():
+        raise BadInput(f"{where}: {value!r} is not a whole number")
+    return int(value)
+
+
+def time_limit_s(value: str, where: str) -> float:
+    """Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
+    days, dash, rest = value.partition("-")
+    parts = (rest if dash else value).split(":")
+    if len(parts) > 3 or not all(part.isascii() and part.isdigit() for part in [*parts, *([days] if dash else [])]):
+        raise BadInput(f"{where}: {value!r} is not a time: write minutes, h:m:s, or days-hours")
+    numbers = [int(part) for part in parts]
+    if dash:
+        hours, minutes, seconds = numbers + [0] * (3 - len(numbers))
+        return int(days) * 86_400.0 + hours * 3600 + minutes * 60 + seconds
+    if len(numbers) == 1:
+        return numbers[0] * 60.0
+    if len(numbers) == 2:
+        return numbers[0] * 60.0 + numbers[1]
+    return numbers[0] * 3600.0 + numbers[1] * 60 + numbers[2]
+
+
+def memory_gb(value: str, where: str) -> float:
+    """Slurm's memory of a node in GB; without a unit it counts megabytes."""
+    found = re.fullmatch(r"(\d+)([KMGT]?)B?", value, re.ASCII | re.IGNORECASE)
+    if not found:
+        raise BadInput(f"{where}: {value!r} is not a size of memory: write 64G or 64000M")
+    scale = {"K": 2**10, "M": 2**20, "": 2**20, "G": 2**30, "T": 2**40}[found[2].upper()]
+    return int(found[1]) * scale / 1e9
+
+
+def _after(value: str, where: str) -> list[int]:
+    found = re.fullmatch(r"after(ok|any)?:(\d+(?::\d+)*)", value, re.ASCII)
+    if not found:
+        raise BadInput(f"{where}: --dependency={value} is not known here: write afterok:JOB[:JOB...]")
+    return [int(part) for part in found[2].split(":")]
+
+
+def _signal(value: str, where: str) -> dict[str, Any]:
+    """`[B:]SIGNAL[@seconds]`: the warning that a job gets before it loses its GPUs."""
+    name, _, lead = value.removeprefix("B:").partition("@")
+    fields: dict[str, Any] = {"signal": name if name.startswith("SIG") else f"SIG{name}"}
+    return {**fields, **({"grace": f"{_whole(lead, where)}s"} if lead else {})}
+
+
+READERS: dict[str, Callable[[str, str], tuple[str, Any]]] = {
+    "job-name": lambda value, where: ("name", value),
+    "nodes": lambda value, where: ("num_nodes", _whole(value, where)),
+    "ntasks": lambda value, where: ("ntasks", _whole(value, where)),
+    "ntasks-per-node": lambda value, where: ("tasks_per_node", _whole(value, where)),
+    "cpus-per-task": lambda value, where: ("cpus", _whole(value, where)),
+    "mem": lambda value, where: ("memory", memory_gb(value, where)),
+    "time": lambda value, where: ("time_limit", f"{time_limit_s(value, where):g}s"),
+    "partition": lambda value, where: ("queue", value),
+    "array": lambda value, where: ("array", value),
+    "dependency": lambda value, where: ("after", _after(value, where)),
+    "chdir": lambda value, where: ("workdir", value),
+    "signal": lambda value, where: ("preemption", _signal(value, where)),
+}
+
+
+def _settle_tasks(fields: dict[str, Any], path: Path) -> None:
+    """Ranks in all become ranks on each node."""
+    tasks, nodes = fields.pop("ntasks", None), int(fields.get("num_nodes", 1))
+    if tasks is None or "tasks_per_node" in fields:
+        return
+    if tasks % max(1, nodes):
+        raise BadInput(f"{path}: --ntasks={tasks} does not divide over {nodes} nodes: give --ntasks-per-node")
+    fields["tasks_per_node"] = tasks // max(1, nodes)
+
+
+def _gpu_count(value: str, option: str, path: Path) -> int:
+    """`4`, `a100:4`, `gpu:4` or `gpu:a100:4`."""
+    parts = value.split(":")
+    if option == "gres":
+        if parts[0] != "gpu":
+            raise BadInput(f"{path}: --gres={value}: only gpu is known here, such as --gres=gpu:4")
+        parts = parts[1:]
+    last = parts[-1] if parts else "1"
+    if parts and not last.isdigit() and option == "gres":
+        return 1
+    return _whole(last, f"{path}: --{option}={value}")
+
+
+def _settle_gpus(fields: dict[str, Any], resources: dict[str, Any], asked: dict[str, str], path: Path) -> None:
+    """GPUs of a node, from whichever way they were asked for."""
+    nodes, tasks = int(fields.get("num_nodes", 1)), int(fields.get("tasks_per_node", 1))
+    per_node: set[int] = set()
+    for option, value in asked.items():
+        count = _gpu_count(value, option, path)
+        if option == "gpus":
+            if count % max(1, nodes):
+                raise BadInput(f"{path}: --gpus={count} does not divide over {nodes} nodes: give --gpus-per-node")
+            count //= max(1, nodes)
+        per_node.add(count * tasks if option == "gpus-per-task" else count)
+    if len(per_node) > 1:
+        raise BadInput(f"{path}: GPUs are asked for in two ways that differ: {', '.join(asked)}")
+    if per_node:
+        resources["accelerators"] = per_node.pop()

@@ -1,0 +1,193 @@
+"""The job file as people write it (YAML or the API): checked here, at the edge, and trusted behind it."""
+
+import re
+import signal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from headway.errors import BadInput, unknown
+from headway.io.units import seconds
+
+MOST_RANKS = 4096  # processes that one job may start on one machine
+MOST_TASKS = 100_000  # tasks of one array
+DEFAULT_GRACE_S = 30.0  # Kubernetes' terminationGracePeriodSeconds, Slurm's KillWait
+_ARRAY = re.compile(r"\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*(?:%[1-9]\d{0,8})?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _time(value: Any) -> Any:
+    """`15m` or a number of seconds."""
+    if isinstance(value, bool):
+        raise ValueError("a time is a number and a unit, such as 15m")
+    try:
+        return seconds(str(value)) if isinstance(value, str | int | float) else value
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+def _signal(value: Any) -> Any:
+    name = str(value).upper()
+    name = name if name.startswith("SIG") else f"SIG{name}"
+    if name not in signal.Signals.__members__ or name in ("SIGKILL", "SIGSTOP"):
+        raise ValueError(f"{value!r} is not a signal that a job can catch, such as SIGTERM or SIGUSR1")
+    return name
+
+
+def _plain(value: Any) -> Any:
+    """Text that can go into an argument or an environment variable."""
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("text must not hold a zero byte")
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError("text must be Unicode: half a surrogate pair is none")
+    return value
+
+
+Time = Annotated[float, BeforeValidator(_time), Field(gt=0, allow_inf_nan=False)]
+Text = Annotated[str, BeforeValidator(_plain), Field(max_length=1_000_000)]
+Short = Annotated[str, BeforeValidator(_plain), Field(max_length=256)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Resources(_Part):
+    """What the job needs on each node."""
+
+    accelerators: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    cpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    memory: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None  # GB
+
+
+class Network(_Part):
+    """Which links the job wants for itself."""
+
+    isolation: Literal["none", "vclos", "ocs-vclos"] = "none"
+
+
+class Collective(_Part):
+    """How the job's collectives are scheduled."""
+
+    schedule: Literal["none", "themis", "best"] = "none"
+
+
+class Preemption(_Part):
+    """How the job is asked to stop, and how long it may take."""
+
+    signal: Annotated[str, BeforeValidator(_signal)] = "SIGTERM"
+    grace: Annotated[float, BeforeValidator(_time), Field(ge=0, le=86_400, allow_inf_nan=False)] = DEFAULT_GRACE_S
+    min_runtime: Annotated[float, BeforeValidator(_time), Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+class Checkpoint(_Part):
+    """Where the job saves its state, and how often."""
+
+    dir: Short
+    interval: Time | None = None
+
+
+class Retry(_Part):
+    """What is tried again. The default follows Slurm: a job whose node failed is run again, one that failed by itself is not."""
+
+    on: tuple[Literal["failure", "node_failure"], ...] = ("node_failure",)
+    max: Annotated[int, Field(ge=0, le=1000)] = 3
+
+
+class JobSpec(_Part):
+    """One job, or an array of them. Field names are those of the job file."""
+
+    name: Short = ""
+    command: Annotated[tuple[Text, ...], Field(max_length=10_000)] = ()
+    run: Text = ""
+    num_nodes: Annotated[int, Field(ge=1, le=100_000)] = 1
+    resources: Resources = Resources()
+    tasks_per_node: Annotated[int, Field(ge=1, le=MOST_RANKS)] | Literal["gpu"] = 1
+    envs: Annotated[dict[Short, Text], Field(max_length=1000)] = {}
+    queue: Short = ""
+    array: Annotated[str, Field(max_length=10_000)] | None = None
+    time_limit: Time | None = None
+    network: Network = Network()
+    collective: Collective = Collective()
+    preemptible: bool | None = None
+    preemption: Preemption = Preemption()
+    checkpoint: Checkpoint | None = None
+    retry: Retry = Retry()
+    after: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(max_length=10_000)] = ()
+    workdir: Short | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> "JobSpec":
+        if bool(self.command) == bool(self.run):
+            raise ValueError("a job has either a command (a list) or run (a shell line)")
+        if self.command and not self.command[0]:
+            raise ValueError("the command is empty")
+        for name in self.envs:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is not the name of an environment variable")
+        if self.array is not None:
+            array_tasks(self.array)
+        if self.ranks > MOST_RANKS:
+            raise ValueError(f"{self.ranks} ranks: a job may start at most {MOST_RANKS} processes on one machine")
+        return self
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all nodes together."""
+        return self.num_nodes * self.resources.accelerators
+
+    @property
+    def tasks(self) -> int:
+        """Ranks on each node."""
+        return self.resources.accelerators if self.tasks_per_node == "gpu" else self.tasks_per_node
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of all nodes together."""
+        return self.num_nodes * self.tasks
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What each rank executes."""
+        return self.command or ("/bin/sh", "-c", self.run)
+
+    @property
+    def may_preempt(self) -> bool:
+        """A job that does not checkpoint would start from zero, perhaps for ever: it is left alone unless it says otherwise."""
+        return self.checkpoint is not None if self.preemptible is None else self.preemptible
+
+
+def array_tasks(text: str) -> tuple[list[int], int | None]:
+    """The indices of `0-9,20%4` in order, and how many may be active at once (None: all)."""
+    if not _ARRAY.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is not an array: write indices such as 0-99, 1,3,5-7, or 0-99%8 to run at most 8 at once"
+        )
+    indices_text, _, limit = text.partition("%")
+    ranges = []
+    for part in indices_text.split(","):
+        low, _, high = part.partition("-")
+        first, last = int(low), int(high or low)
+        if last < first:
+            raise ValueError(f"{part!r} runs backwards: write {last}-{first}")
+        ranges.append((first, last))
+    if sum(last - first + 1 for first, last in ranges) > MOST_TASKS:
+        raise ValueError(f"the array {text!r} has more than {MOST_TASKS} tasks")
+    tasks = sorted({index for first, last in ranges for index in range(first, last + 1)})
+    return tasks, int(limit) if limit else None
+
+
+def job_spec(content: Any, where: str = "job") -> JobSpec:
+    """Check what a person wrote; the first problem in one line that names the field."""
+    if not isinstance(content, dict):
+        raise BadInput(f"{where}: a job is a mapping, such as run: python train.py")
+    try:
+        return JobSpec.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"] if part not in ("int", "literal['gpu']"))
+        if first["type"] == "extra_forbidden":
+            model = JobSpec.model_fields
+            raise BadInput(f"{where}: {unknown('key', str(first['loc'][-1]), model)} (at {path})") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise BadInput(f"{where}: {path + ': ' if path else ''}{message}") from None

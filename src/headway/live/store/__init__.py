@@ -1,0 +1,1 @@
+"""What is on disk: the journal, submissions, and how a manager recovers from them."""

@@ -1,0 +1,1 @@
+"""What jobs send over which links, and what sharing those links costs them."""

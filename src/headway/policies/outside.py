@@ -1,0 +1,144 @@
+"""Policies from outside Headway, `module:Name` or any object with a key: found, and checked before a run relies on them."""
+
+import importlib
+import math
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numba.core.errors import NumbaError
+
+from headway.core.protocols import Policy
+from headway.core.tables.jobs import PENDING, job_table
+from headway.errors import BadInput
+
+MOST_QUEUES = 64
+SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on
+SWITCHES = ("preempts", "blocks", "moving", "learns", "oracle", "packs", "migrates", "plotted")
+# Numbers of a policy: the least value, and whether infinity is one.
+NUMBERS = {"quantum": (SHORTEST_QUANTUM_S, True), "promote": (0.0, True), "turn": (0.0, False)}
+
+
+def from_module(name: str, given: Mapping[str, str]) -> Any:
+    """What `module:Name` is; a class is called with the options."""
+    module, _, attribute = name.partition(":")
+    if not attribute or not all(part.isidentifier() for part in module.split(".")):
+        raise BadInput(f"policy {name!r}: write MODULE:CLASS, such as own_policy:SmallFirst")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise BadInput(f"policy {name!r}: cannot import {module!r} ({error}); is it on PYTHONPATH?") from None
+    except AttributeError as error:
+        if getattr(error, "name", None) != attribute:  # raised inside the module
+            raise BadInput(f"policy {name!r}: importing {module} failed: {_raised(error)}") from None
+        raise BadInput(f"policy {name!r}: {module} has no {attribute!r}") from None
+    except Exception as error:
+        raise BadInput(f"policy {name!r}: importing {module} failed: {_raised(error)}") from None
+    if not isinstance(found, type):
+        if given:
+            raise BadInput(f"policy {name!r} is a value and takes no options; make it a class to give it some")
+        return found
+    try:
+        return found(**given)
+    except Exception as error:
+        raise BadInput(f"policy {name!r}: {attribute}({', '.join(given)}) failed: {_raised(error)}") from None
+
+
+def from_object(found: Any) -> Policy:
+    """A policy from any object with a `key`, and attributes named as in Policy where it differs from the default."""
+    if isinstance(found, type):
+        raise BadInput(f"{found.__name__} is a class: give an object of it, such as {found.__name__}()")
+    if not callable(getattr(found, "key", None)):
+        raise BadInput(f"{found!r} is not a policy: it needs a method key(job, now, options) -> (first, second)")
+    names = [field.name for field in fields(Policy) if field.name != "name"]
+    given = {name: getattr(found, name) for name in names if hasattr(found, name)}
+    name = str(getattr(found, "name", type(found).__name__))
+    policy = Policy(name, **{key: _checked(f"policy {name}", key, value) for key, value in given.items()})
+    _try_out(policy)
+    return policy
+
+
+def _checked(whose: str, name: str, value: Any) -> Any:
+    """An attribute of a policy, as the engine takes it."""
+    if name in SWITCHES and not isinstance(value, bool | np.bool_):
+        raise BadInput(f"{whose}: {name} is {value!r}, not True or False")
+    if name in NUMBERS:
+        least, endless = NUMBERS[name]
+        if not _is_number(value) or not least <= value <= (math.inf if endless else 1e300):
+            raise BadInput(f"{whose}: {name} is {value!r}, not a number of at least {least:g}")
+    if name in ("change", "allot") and value is not None and not callable(value):
+        raise BadInput(f"{whose}: {name} is {value!r}, not a function")
+    if name == "thresholds":
+        return _rising(whose, value)
+    if name == "samples" and value is not None:
+        return _samples(whose, value)
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _rising(whose: str, value: Any) -> tuple[float, ...]:
+    bounds = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (None,)
+    good = all(_is_number(bound) and 0 < bound < math.inf for bound in bounds)
+    if not good or len(bounds) >= MOST_QUEUES or any(a >= b for a, b in pairwise(bounds)):
+        wanted = f"at most {MOST_QUEUES - 1} rising numbers of GPU-seconds, such as (3250.0, 7200.0)"
+        raise BadInput(f"{whose}: thresholds is {value!r}, not {wanted}")
+    return tuple(map(float, bounds))
+
+
+def _samples(whose: str, value: Any) -> Any:
+    try:
+        samples = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        samples = np.zeros(0)
+    if samples.ndim != 1 or not len(samples) or not (np.isfinite(samples) & (samples > 0)).all():
+        raise BadInput(f"{whose}: samples is not a list of numbers of GPU-seconds above 0")
+    return samples
+
+
+def _try_out(policy: Policy) -> None:
+    """Call the key and the change once, on a job that was just submitted: every policy meets one."""
+    jobs = job_table(1)
+    jobs["asked"] = jobs["gpus"] = jobs["want"] = 1
+    jobs["state"] = PENDING
+    if policy.oracle:
+        jobs["left"] = 60.0
+    job, options = jobs.view(np.recarray)[0], policy.options(1)
+    call = f"policy {policy.name}: key(job, now, options)"
+    key = _called(call, policy.key, job, options, (0.0, 0.0))
+    if not isinstance(key, tuple | list | np.ndarray) or len(key) != 2 or not all(map(_is_number, key)):
+        raise BadInput(f"{call} must return two numbers, not {key!r}")
+    if any(math.isnan(part) for part in key):
+        raise BadInput(
+            f"{call} must return two numbers, not NaN (job.left is NaN unless the policy says oracle = True)"
+        )
+    call = f"policy {policy.name}: change(job, now, options)"
+    at = _called(call, policy.change, job, options, math.inf)
+    if not _is_number(at) or math.isnan(at):
+        raise BadInput(f"{call} must return a time (infinity: never), not {at!r}")
+
+
+def _called(call: str, function: Callable[..., Any], job: Any, options: Any, otherwise: Any) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            return getattr(function, "py_func", function)(job, 0.0, options)
+    except NumbaError:  # it calls compiled code that takes no Python objects: nothing can be said yet
+        return otherwise
+    except Exception as error:
+        raise BadInput(f"{call} failed: {_raised(error)}") from error
+
+
+def _raised(error: Exception) -> str:
+    """An exception in one line, with the place unless it was raised by the call itself."""
+    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [at for at in frames if at.filename != __file__ and "site-packages" not in at.filename and at.lineno]
+    inside = [at for at in theirs if not at.filename.startswith("<frozen ")]  # the machinery of import
+    return f"{said} ({inside[-1].filename}, line {inside[-1].lineno})" if inside else said

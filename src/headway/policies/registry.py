@@ -1,0 +1,104 @@
+"""From what a person writes to a policy: a name with options, or `module:Name` for one that lives outside Headway."""
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from headway.core.protocols import Policy
+from headway.errors import BadInput, unknown
+from headway.io import specs as specs
+from headway.policies import TABLE
+from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_module, from_object
+
+
+def find_policy(spec: str | Policy | Any) -> Policy:
+    """The policy for a spec such as ``tiresias-l?threshold=3200&promote=8``, ``my_module:MyPolicy``, or an object with a key."""
+    if isinstance(spec, Policy):
+        return spec
+    if not isinstance(spec, str):
+        return from_object(spec)
+    name, given = specs.split(spec)
+    if ":" in name:
+        return replace(find_policy(from_module(name, given)), name=spec)
+    specs.check_named("policy", spec, TABLE)
+    module = TABLE[name][0]
+    built_in: Policy = importlib.import_module(f"headway.policies.{module}").POLICY
+    return replace(_with_options(built_in, given), name=spec)
+
+
+def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
+    changes: dict[str, Any] = {}
+    if "quantum" in given:
+        changes["quantum"] = specs.number(given, "quantum")
+        if changes["quantum"] < SHORTEST_QUANTUM_S:
+            raise BadInput(f"quantum={given['quantum']} is too short: at least {SHORTEST_QUANTUM_S:g} s")
+        if policy.turn:
+            changes["turn"] = changes["quantum"]
+    if "promote" in given:
+        changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
+    if {"queues", "threshold", "thresholds"} & set(given):
+        changes["thresholds"] = _thresholds(policy, given)
+    if "index" in given:
+        if given["index"] not in ("printed", "plotted"):
+            raise unknown("index of gittins", given["index"], ("printed", "plotted"))
+        changes["plotted"] = given["index"] == "plotted"
+    if "distribution" in given:
+        changes["samples"] = read_distribution(given["distribution"])
+    return replace(policy, **changes)
+
+
+def _thresholds(policy: Policy, given: Mapping[str, str]) -> tuple[float, ...]:
+    """Bounds of the queues: all of them, or the first; each further queue then ends at twice the bound before."""
+    queues = specs.whole(given, "queues", 2, 1, MOST_QUEUES)
+    if "thresholds" in given:
+        if "threshold" in given:
+            raise BadInput(f"{policy.name}: give threshold or thresholds, not both")
+        bounds = tuple(_bound(part, given["thresholds"]) for part in given["thresholds"].split(":"))
+        if any(a >= b for a, b in pairwise(bounds)):
+            raise BadInput(f"thresholds={given['thresholds']} must rise, such as 3250:7200")
+        if "queues" in given and queues != len(bounds) + 1:
+            raise BadInput(f"queues={queues} needs {queues} - 1 thresholds, not {len(bounds)}")
+        if len(bounds) >= MOST_QUEUES:
+            raise BadInput(f"thresholds: {len(bounds) + 1} queues are too many: at most {MOST_QUEUES}")
+        return bounds
+    if queues == 1 and "threshold" in given:
+        raise BadInput(f"queues=1 has no threshold: leave out threshold={given['threshold']}, or take more queues")
+    first = specs.number(given, "threshold") if "threshold" in given else policy.thresholds[0]
+    found = tuple(first * 2.0**i for i in range(queues - 1))
+    if not all(map(math.isfinite, found)):
+        raise BadInput(f"threshold={given['threshold']} with {queues} queues: each is twice the one before, not finite")
+    return found
+
+
+def _bound(part: str, given: str) -> float:
+    try:
+        return specs.number({"thresholds": part}, "thresholds")
+    except BadInput:
+        raise BadInput(f"thresholds={given}: {part!r} is not a finite number above 0; write 3250:7200") from None
+
+
+def read_distribution(path: str) -> Any:
+    """One sample of GPU-seconds a line."""
+    samples = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                text = line.strip()
+                try:
+                    value = float(text) if text else None
+                except ValueError:
+                    value = math.nan
+                if value is not None and not (math.isfinite(value) and value > 0):
+                    raise BadInput(f"{path}, line {number}: {text!r} is not a number of GPU-seconds above 0")
+                if value is not None:
+                    samples.append(value)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read the distribution {path}: {getattr(error, 'strerror', None) or error}") from None
+    if not samples:
+        raise BadInput(f"{path} has no samples: write one number of GPU-seconds a line")
+    return np.array(samples)

@@ -1,0 +1,153 @@
+"""The fabric below a simulated cluster: which it is, what its ledger holds, and which jobs can never be isolated on it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.cluster.named import PRESETS as CLUSTERS
+from headway.cluster.nodes import Cluster
+from headway.core.protocols import Placement
+from headway.errors import BadInput, unknown
+from headway.network.fabric.file import load_fabric
+from headway.network.fabric.model import Fabric
+from headway.network.fabric.presets import PRESETS
+from headway.network.slices.circuits import NO_ROOM, plan_ports
+from headway.network.slices.vclos import can_ever_fit
+from headway.workloads.workload import Workload
+
+NETWORKS = ("ideal", "ecmp", "balanced", "source", "isolated")
+SHARED = ("ecmp", "balanced", "source")  # jobs slow each other down on links that they share
+SLICES = "vclos, vclos-padded or ocs-vclos"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How the jobs of a run use the fabric; the default is a network without contention."""
+
+    name: str = "ideal"
+    fabric: Fabric | None = None
+
+
+IDEAL = Network()
+
+
+def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, placement: Placement) -> Network:
+    """The network that a person named, on the fabric of the cluster, if it fits the placement."""
+    if name not in NETWORKS:
+        raise unknown("network", name, NETWORKS)
+    if name == "isolated" and not placement.needs_fabric:
+        raise BadInput(
+            f"network isolated needs a placement that reserves links: use --placement {SLICES}, not {placement.name}"
+        )
+    if fabric is None and name == "ideal" and not placement.needs_fabric:
+        return IDEAL
+    found = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
+    _check(found, cluster)
+    if placement.needs_fabric:
+        _check_slices(found, placement)
+    if name in SHARED and found.ocs:
+        raise BadInput(
+            f"network {name}: fabric {found.name} has paths for slices only: use --network isolated or ideal"
+        )
+    return Network(name, found)
+
+
+def _of_cluster(cluster: Cluster, placement: Placement) -> Fabric:
+    """The fabric of a cluster's name; for a placement that rewires, its version with optical switches."""
+    name = f"ocs-{cluster.name}" if placement.rewires and not cluster.name.startswith("ocs-") else cluster.name
+    if name not in PRESETS:
+        sizes = ", ".join(preset for preset in PRESETS if preset in CLUSTERS)
+        raise BadInput(f"cluster {cluster.name} has no fabric: name one with --fabric, or take a cluster of {sizes}")
+    return PRESETS[name]()
+
+
+def _check(fabric: Fabric, cluster: Cluster) -> None:
+    if fabric.servers != len(cluster.gpus) or set(cluster.gpus) != {fabric.gpus_per_server}:
+        raise BadInput(
+            f"fabric {fabric.name} has {fabric.servers} servers of {fabric.gpus_per_server} GPUs, "
+            f"cluster {cluster.name} {len(cluster.gpus)} nodes and {cluster.total} GPUs: they must be the same"
+        )
+
+
+def _check_slices(fabric: Fabric, placement: Placement) -> None:
+    if placement.rewires != (fabric.ocs is not None):
+        right = "ocs-vclos" if fabric.ocs else "vclos or vclos-padded"
+        raise BadInput(
+            f"fabric {fabric.name} {'has' if fabric.ocs else 'has no'} optical switches: "
+            f"use --placement {right}, not {placement.name}"
+        )
+    if fabric.kind != "leaf-spine":
+        raise BadInput(
+            f"fabric {fabric.name} is {fabric.kind}: placements reserve links of leaf-spine fabrics only; "
+            "`headway fabric allocate` gives slices of it one by one"
+        )
+
+
+def ledger_of(fabric: Fabric | None, placement: Placement) -> dict[str, Any]:
+    """What `new_state` is told of the fabric: links by leaf, and ports by row where circuits can be rewired."""
+    if fabric is None or not placement.needs_fabric:
+        return {}
+    links, spines = fabric.free_masks(), np.full(fabric.leaves, -1, np.int64)
+    if fabric.ocs:
+        # A spine with w fibres to each switch has w rows with a bit a switch.
+        rows = fabric.spines * fabric.ocs.spine_fibres
+        links = np.concatenate([links, np.full(rows, (1 << fabric.uplinks) - 1, np.uint64)])
+        spines = np.concatenate([spines, np.repeat(np.arange(fabric.spines), fabric.ocs.spine_fibres)])
+    return {"links": links, "node_leaf": fabric.server_leaf, "spines": spines}
+
+
+def never_isolated(gpus: NDArray[np.int32], fabric: Fabric | None, placement: Placement) -> NDArray[np.bool_]:
+    """Jobs of sizes that no slice of the fabric can have, whatever is free."""
+    never = np.zeros(len(gpus), np.bool_)
+    if fabric is None or not placement.needs_fabric:
+        return never
+    for size in np.unique(gpus):
+        never[gpus == size] = not _fits(fabric, int(size))
+    return never
+
+
+def _fits(fabric: Fabric, gpus: int) -> bool:
+    """Whether an empty fabric holds a slice of so many GPUs."""
+    if fabric.ocs is None:
+        return can_ever_fit(fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus)
+    on_leaf = np.bincount(fabric.leaf_of_gpu, minlength=fabric.leaves)
+    if gpus <= on_leaf.max():
+        return True
+    fibres = np.full(fabric.leaves, fabric.uplinks)
+    ports = np.full(fabric.spines, fabric.uplinks * fabric.ocs.spine_fibres)
+    room = np.empty(fabric.leaves, np.int64), np.empty(fabric.leaves, np.int64), np.empty(64, np.int64)
+    return int(plan_ports(on_leaf, fibres, ports, gpus, 0, *room)[0]) != NO_ROOM
+
+
+def only_isolable(
+    workload: Workload, network: Network, placement: Placement, skip_impossible: bool
+) -> tuple[Workload, int]:
+    """The jobs that a slice can hold. Others are refused with the nearest sizes, or left out and counted."""
+    never = never_isolated(workload.gpus, network.fabric, placement)
+    count = int(never.sum())
+    if not count or network.fabric is None:
+        return workload, 0
+    first = int(np.argmax(never))
+    if count == len(workload) or not skip_impossible:
+        raise BadInput(
+            f"{workload.name}: {count} of {len(workload)} jobs fit no slice; job {workload.job_id[first]}: "
+            f"{why_never(int(workload.gpus[first]), network.fabric, placement)}; leave such jobs out with --skip-impossible"
+        )
+    return workload.take(~never), count
+
+
+def why_never(gpus: int, fabric: Fabric, placement: Placement) -> str:
+    """Why a size can never be isolated, and the nearest that can."""
+    below = next((size for size in range(gpus - 1, 0, -1) if _fits(fabric, size)), 0)
+    above = next((size for size in range(gpus + 1, fabric.gpus + 1) if _fits(fabric, size)), 0)
+    near = " or ".join(str(size) for size in (below, above) if size)
+    most = min(fabric.gpus_per_leaf, fabric.uplinks)
+    shape = f"no m <= {fabric.groups} leaves and n <= {most} with m*n = {gpus}"
+    if fabric.ocs:
+        shape = f"no P that divides {gpus} with {gpus}/P free ports for each of P classes of ranks"
+    return (
+        f"{gpus} GPUs can never be isolated by {placement.name} on {fabric.name}: {shape}; "
+        f"the nearest sizes that fit are {near}"
+    )

@@ -1,0 +1,1 @@
+"""What a finished run amounts to: summaries, tables, files, timelines, and the data that reports draw."""

@@ -1,0 +1,61 @@
+"""What `--out` leaves behind: jobs.csv, journal.jsonl, summary.json and report.html, each written aside and renamed."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headway.core.events import NAMES, PACK, START
+from headway.errors import BadInput
+from headway.io.files import writable, write_atomically, writing
+from headway.sim.api import Result
+from headway.sim.results.metrics import JOB_COLUMNS
+from headway.sim.run import Run
+
+FILES = ("jobs.csv", "journal.jsonl", "summary.json", "report.html")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that the files of a run cannot be written into; nothing is created."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file: give a folder to write to")
+    for name in FILES:
+        writable(folder / name)
+
+
+def write_result(result: Result, folder: Path) -> None:
+    """Write the files of a run into a folder."""
+    check_folder(folder)
+    with writing(folder / "jobs.csv") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(JOB_COLUMNS)
+        rows.writerows(zip(*(column.tolist() for column in result.jobs.values()), strict=True))
+    with writing(folder / "journal.jsonl") as file:
+        for entry in journal_entries(result.run):
+            file.write(json.dumps(entry, separators=(",", ":")) + "\n")
+    write_atomically(folder / "summary.json", json.dumps(result.summary, indent=2) + "\n")
+    result.report(folder / "report.html")
+
+
+def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
+    """The journal, entry by entry; Start and Pack name the GPUs taken as node:GPU."""
+    names, first = run.cluster.nodes, [0]
+    for count in run.cluster.gpus:
+        first.append(first[-1] + count)
+    node_of = [x for x, count in enumerate(run.cluster.gpus) for _ in range(count)]
+    total, ids = run.cluster.total, run.workload.job_id
+    for row in run.entries:
+        kind, gpus, at = int(row["kind"]), int(row["gpus"]), int(row["seat_at"])
+        entry: dict[str, Any] = {
+            "time_s": float(row["time"]),
+            "kind": NAMES[kind],
+            "job_id": str(ids[row["job"]]),
+            "attempt": int(row["attempt"]),
+            "level": int(row["level"]),
+            "gpus": gpus,
+        }
+        if kind in (START, PACK):
+            held = sorted(int(seat) % total for seat in run.seats[at : at + gpus])
+            entry["on"] = [f"{names[node_of[gpu]]}:{gpu - first[node_of[gpu]]}" for gpu in held]
+        yield entry

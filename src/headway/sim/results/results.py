@@ -1,0 +1,159 @@
+"""What a simulation gives back: one result, or several to compare. Both show themselves in notebooks and write reports."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+from headway.report.seeds import figure, figure_ratio, value_at
+from headway.sim.results import metrics
+from headway.sim.results.table import Table
+from headway.sim.run import Run, simulate_run
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One simulated run: its summary, its jobs, and everything a report is drawn from."""
+
+    run: Run
+    summary: dict[str, Any]
+    left_out: int = 0  # jobs larger than the cluster, left out because the caller said so
+
+    @property
+    def skipped(self) -> str:
+        """The rows of the trace that its reader left out, in words: "" where there are none."""
+        reasons = self.run.workload.skipped
+        rows = sum(reasons.values())
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+        return f"{rows:,} {'row' if rows == 1 else 'rows'} left out: {listed}" if rows else ""
+
+    @property
+    def jobs(self) -> Table:
+        """The jobs, column by column, as in `jobs.csv`."""
+        return Table(metrics.job_columns(self.run))
+
+    def report(self, path: Path | str) -> None:
+        """Write the report of this run: one HTML file that works offline."""
+        Comparison(((self,),)).report(path)
+
+    def with_journal(self) -> "Result":
+        """This result with its journal; where it was not kept the run is done again, and comes out the same."""
+        if len(self.run.entries):
+            return self
+        old = self.run
+        run = simulate_run(old.workload, old.cluster, old.policy, old.placement, old.setting, keep_journal=True)
+        return replace(self, run=run)
+
+    def _repr_html_(self) -> str:
+        return Comparison(((self,),))._repr_html_()
+
+    def __repr__(self) -> str:
+        mean = self.summary["jct_s"]["mean"]
+        return f"Result({self.summary['policy']} on {self.summary['trace']}: mean JCT {mean:,.0f} s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Sequence[Result]):
+    """Results of several policies in order: a list of the first seed's, with all seeds in `by_policy`."""
+
+    by_policy: tuple[tuple[Result, ...], ...]
+
+    @overload
+    def __getitem__(self, place: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Result]: ...
+
+    def __getitem__(self, place: int | slice) -> Result | list[Result]:
+        if isinstance(place, slice):
+            return [results[0] for results in self.by_policy[place]]
+        return self.by_policy[place][0]
+
+    def __iter__(self) -> Iterator[Result]:
+        return (results[0] for results in self.by_policy)
+
+    def __len__(self) -> int:
+        return len(self.by_policy)
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds each policy ran with."""
+        return len(self.by_policy[0])
+
+    @property
+    def summaries(self) -> list[list[dict[str, Any]]]:
+        """Summaries by policy, then by seed."""
+        return [[result.summary for result in results] for results in self.by_policy]
+
+    def over_seeds(self) -> list[dict[str, Any]]:
+        """For each policy every figure of the summary: the value of each seed, and their mean with its 95 % confidence interval.
+
+        `ratio` is the same against the first policy, seed by seed. `jct_mean_s`, `mean_jct_s` and `ratio` at the top are of the mean JCT.
+        """
+        return [_over_seeds(found, self.summaries[0]) for found in self.summaries]
+
+    def report(self, path: Path | str) -> None:
+        """Write the report: one HTML file that works offline."""
+        from headway.io.files import write_atomically
+        from headway.report.comparison import report
+
+        write_atomically(path, report(self.study()))
+
+    def png(self, path: Path | str) -> list[Path]:
+        """Draw every figure into a folder, or all of them into one .png file; needs Chromium or Chrome."""
+        from headway.report.comparison import figures
+        from headway.report.png import draw
+
+        return draw(figures(self.study()), Path(path))
+
+    def study(self) -> Any:
+        """What the report draws."""
+        from headway.sim.results.views import study
+
+        same = self.seeds > 1 and all(_alike(results) for results in self.by_policy)
+        notes = ("all seeds gave the same result: nothing in this study is drawn at random",) if same else ()
+        return study([(results[0].with_journal(), *results[1:]) for results in self.by_policy], notes)
+
+    def _repr_html_(self) -> str:
+        from headway.report.comparison import rows_of
+
+        return rows_of(self.summaries)
+
+    def __repr__(self) -> str:
+        return f"Comparison of {', '.join(str(result.summary['policy']) for result in self)}"
+
+
+def _alike(results: Sequence[Result]) -> bool:
+    return len({result.summary["jct_s"]["mean"] for result in results}) == 1
+
+
+# The figures of a summary that seeds change.
+FIGURES = (
+    *(("jct_s", part) for part in ("mean", "median", "p95", "p99", "max")),
+    *(("queue_s", part) for part in ("mean", "median", "p95", "p99", "max")),
+    *((name,) for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s")),
+)
+
+
+def _over_seeds(found: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
+    """One policy over seeds, in the shape of its summary."""
+    over: dict[str, Any] = {}
+    for path in FIGURES:
+        ratio = figure_ratio(found, first, *path)
+        told = {
+            "values": [value_at(summary, path) for summary in found],
+            **figure(found, *path).as_json,
+            "ratio": ratio.as_json if ratio is not None else None,
+        }
+        if len(path) == 1:
+            over[path[0]] = told
+        else:
+            over.setdefault(path[0], {})[path[1]] = told
+    mean = over["jct_s"]["mean"]
+    short = {
+        "seeds": len(found),
+        "jct_mean_s": mean["values"],
+        "mean_jct_s": {part: mean[part] for part in ("mean", "low", "high")},
+        "ratio": mean["ratio"],
+    }
+    return short | over

@@ -1,0 +1,121 @@
+"""The files that a cell of a sweep is run from, so that a cell whose inputs were edited runs again.
+
+Besides the trace, the cluster and the fabric these are files named in options (`gittins?distribution=FILE`), tables that the reader of a
+trace looks for beside it, and the modules of a policy from outside with all it imports that is not installed. What a policy opens by
+itself cannot be known.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+# Folders of installed packages; their versions are the business of whoever installs them.
+INSTALLED = {"site-packages", "dist-packages"}
+OWN_PACKAGE = "headway"
+
+
+def digests(trace: str, policy: str, *others: str) -> list[str | None]:
+    """Hashes of the files that these words name, None where a word is no file."""
+    words = [_file_of(trace), *others, *_values(trace), *_values(policy)]
+    words += [value for other in others for value in _values(other)]
+    return [*map(_digest, words), *map(_digest, _beside(_file_of(trace))), *map(_digest, _sources(policy))]
+
+
+def forget() -> None:
+    """Look at all files anew: within one sweep each is read once."""
+    for cached in (_digest, _beside, _sources):
+        cached.cache_clear()
+
+
+def _file_of(trace: str) -> str:
+    return trace if Path(trace).is_file() else trace.partition("?")[0]
+
+
+def _values(spec: str) -> list[str]:
+    """Values of the options, any of which may be a file."""
+    return [part.partition("=")[2] for part in spec.partition("?")[2].split("&") if "=" in part]
+
+
+@cache
+def _digest(path: str) -> str | None:
+    """A hash of a file's content; None where it is no file but a name."""
+    try:
+        file = Path(path)
+        return hashlib.sha256(file.read_bytes()).hexdigest() if path and file.is_file() else None
+    except (OSError, ValueError):  # such as a name that is too long for a file
+        return None
+
+
+@cache
+def _beside(trace: str) -> list[str]:
+    """Tables beside a trace that its format may be read with."""
+    from headway.workloads.traces.gavel import TABLES_BESIDE
+    from headway.workloads.traces.pai2020 import JOB_TABLES
+
+    if _digest(trace) is None:
+        return []
+    folder = Path(trace).parent
+    named = [folder / name for name in (*JOB_TABLES, *TABLES_BESIDE)]
+    named += [folder / "profiles" / name for name in TABLES_BESIDE]
+    return [str(path) for path in named]
+
+
+@cache
+def _sources(policy: str) -> list[str]:
+    """The files of a policy from outside: its module or package, and those it imports.
+
+    Imports are read from the text, not from what is loaded: the parent and its workers must find the same.
+    """
+    module, colon, _ = policy.partition("?")[0].partition(":")
+    top = module.partition(".")[0]
+    found: set[str] = set()
+    waiting = [top] if colon and top else []
+    seen = {OWN_PACKAGE, *sys.stdlib_module_names} - {top}
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        files = _files(name, installed_too=name == top)
+        found |= set(map(str, files))
+        waiting += [other for file in files for other in _imports(file)]
+    return sorted(found)
+
+
+def _files(name: str, *, installed_too: bool) -> list[Path]:
+    """The file of a module or all files of a package; none of an installed one unless it is asked for."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return []
+    places = list(_places(spec)) if spec is not None else []
+    if not installed_too and any(INSTALLED & set(place.parts) for place in places):
+        return []
+    return sorted(file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]))
+
+
+def _places(spec: ModuleSpec) -> Iterator[Path]:
+    if spec.submodule_search_locations is not None:
+        yield from map(Path, spec.submodule_search_locations)
+    elif spec.has_location and spec.origin:
+        yield Path(spec.origin)
+
+
+def _imports(file: Path) -> list[str]:
+    """The modules, or the packages of modules, that a file imports anywhere; those of its own package are known."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.append(node.module)
+    return [name.partition(".")[0] for name in found]

@@ -1,0 +1,185 @@
+"""Workloads made up to published statistics: `synthetic:NAME?jobs=480&seed=1`.
+
+The same name, options and seed give the same jobs on every machine: all chance comes from NumPy's PCG64 generator, and
+times are rounded to milliseconds so that the last bit of a logarithm on another processor does not show.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.cluster.named import cluster
+from headway.errors import BadInput, unknown
+from headway.io import specs as specs
+from headway.io.units import seconds
+from headway.workloads import published as fitted
+from headway.workloads.shaping import with_load
+from headway.workloads.workload import Workload, workload
+
+PREFIX = "synthetic:"
+# 100 bytes a job: ten million take about a gigabyte.
+MOST_JOBS = 20_000_000
+OPTIONS = ("jobs", "seed", "gap", "load", "cluster")
+
+# Gu et al., NSDI'19, section 5.1 (testbed workload): GPUs of a job -> jobs out of 480.
+TIRESIAS_SIZES = {1: 240, 2: 40, 4: 80, 8: 90, 16: 25, 32: 5}
+# The ten models of its table of models, 48 jobs each.
+TIRESIAS_MODELS = (
+    "VGG19",
+    "VGG16",
+    "VGG11",
+    "AlexNet",
+    "ResNet152",
+    "ResNet101",
+    "ResNet50",
+    "Inception4",
+    "Inception3",
+    "GoogleNet",
+)
+# Shares of its four duration bins among all jobs: (small, short), (small, long), (large, short), (large, long).
+# Small is at most 4 GPUs, short under 800 s. The sizes above make 75 % of the jobs small and the bins 76 %: the long
+# shares are kept exact, because they carry the load, and the short bins take the rest (decision 0010).
+TIRESIAS_SMALL_GPUS = 4
+TIRESIAS_LONG_SHARE = {"small": 0.125, "large": 0.075}
+TIRESIAS_SHORT_S = (120.0, 800.0)
+TIRESIAS_LONG_S = (800.0, 7200.0)
+TIRESIAS_GAP_S = 30.0
+
+
+def synthetic(spec: str) -> Workload:
+    """The workload that `spec` names, with or without the prefix `synthetic:`."""
+    name, options = specs.split(spec.removeprefix(PREFIX))
+    if name not in MAKERS:
+        raise unknown("synthetic workload", name, MAKERS)
+    specs.check(options, OPTIONS, f"{PREFIX}{name}")
+    make, default_cluster = MAKERS[name]
+    jobs = replace(make(options), name=PREFIX + spec.removeprefix(PREFIX))
+    if "load" not in options:
+        if "cluster" in options:
+            raise BadInput(f"{jobs.name}: cluster= says what load= refers to: give both or neither")
+        return jobs
+    if "gap" in options:
+        raise BadInput(f"{jobs.name}: load= and gap= both fix the arrivals: give one of them")
+    return with_load(jobs, cluster(options.get("cluster", default_cluster)), specs.number(options, "load"))
+
+
+def tiresias_480(options: Mapping[str, str]) -> Workload:
+    """The testbed mix of Tiresias; a number of jobs other than 480 scales every count."""
+    jobs = job_count(options, 480)
+    rng = generator(options)
+    gpus = rng.permutation(spread(jobs, TIRESIAS_SIZES))
+    duration_s = np.empty(jobs)
+    for side, long_share in TIRESIAS_LONG_SHARE.items():
+        rows = np.flatnonzero((gpus <= TIRESIAS_SMALL_GPUS) == (side == "small"))
+        long = rng.permutation(len(rows)) < round(long_share * jobs)
+        for bounds, chosen in ((TIRESIAS_SHORT_S, rows[~long]), (TIRESIAS_LONG_S, rows[long])):
+            duration_s[chosen] = log_uniform(rng, bounds, len(chosen))
+    models = rng.permutation(spread(jobs, dict.fromkeys(TIRESIAS_MODELS, 1)))
+    submit_s = np.cumsum(rng.exponential(gap_s(options, TIRESIAS_GAP_S), jobs))
+    return workload(
+        "tiresias-480",
+        np.round(submit_s - submit_s[0], 3),
+        gpus,
+        duration_s,
+        job_id=numbers(jobs),
+        model=models,
+        caveats=("made up: durations are log-uniform in the paper's four bins, the paper's own are not public",),
+    )
+
+
+def from_published(published: fitted.Published, options: Mapping[str, str]) -> Workload:
+    """Jobs drawn from the published statistics of a cluster."""
+    jobs = job_count(options, published.jobs)
+    rng = generator(options)
+    gpus = fitted.sizes(published, jobs, rng)
+    duration_s = fitted.durations(published, gpus, rng)
+    return workload(
+        published.cluster,
+        fitted.arrivals(published, gap_s(options, published.gap_s), jobs, rng),
+        gpus,
+        duration_s,
+        job_id=numbers(jobs),
+        caveats=(
+            "made up: sizes, durations and hours follow published statistics; bursts, users and weekdays are not in it",
+        ),
+    )
+
+
+# Han et al., arXiv 2308.05692 (vClos), evaluation: durations between these, exponential gaps, sizes as Helios; log-uniform is ours.
+VCLOS_S = (1e3, 1e5)
+VCLOS_JOBS = 5000
+# A second mix up to its cap of 512 GPUs (percent of the jobs; ours): the sizes of Helios end at 160 and leave large clusters idle.
+VCLOS_LARGE_SIZES = {1: 32, 2: 14, 4: 12, 8: 14, 16: 10, 32: 8, 64: 5, 128: 3, 256: 1, 512: 1}
+
+
+def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
+    """The workload of vClos's evaluation, or the same with larger jobs."""
+    jobs = job_count(options, VCLOS_JOBS)
+    rng = generator(options)
+    gpus = rng.permutation(spread(jobs, VCLOS_LARGE_SIZES)) if large else fitted.sizes(fitted.HELIOS, jobs, rng)
+    duration_s = log_uniform(rng, VCLOS_S, jobs)
+    submit_s = np.cumsum(rng.exponential(gap_s(options, fitted.HELIOS.gap_s), jobs))
+    return workload(
+        "vclos-large" if large else "vclos",
+        np.round(submit_s - submit_s[0], 3),
+        gpus,
+        duration_s,
+        job_id=numbers(jobs),
+        caveats=(
+            f"made up: sizes {'up to 512 GPUs' if large else 'as in Helios, up to 160 GPUs'}, durations log-uniform",
+        ),
+    )
+
+
+def job_count(options: Mapping[str, str], default: int) -> int:
+    """How many jobs to make."""
+    jobs = specs.whole(options, "jobs", default, least=1)
+    if jobs > MOST_JOBS:
+        raise BadInput(f"jobs={jobs} is more than {MOST_JOBS:,}, the most that fit in memory")
+    return jobs
+
+
+def gap_s(options: Mapping[str, str], default_s: float) -> float:
+    """The mean time between submissions."""
+    gap = seconds(options["gap"]) if "gap" in options else default_s
+    if gap <= 0:
+        raise BadInput(f"gap={options['gap']} must be above 0")
+    return gap
+
+
+def generator(options: Mapping[str, str]) -> np.random.Generator:
+    """The one source of chance of a workload."""
+    return np.random.Generator(np.random.PCG64(specs.whole(options, "seed", 0, least=0)))
+
+
+def numbers(jobs: int) -> NDArray[np.str_]:
+    """Ids 0, 1, 2 ... in no more letters than the last one needs: a million of them take 24 MB, not 84."""
+    return np.arange(jobs).astype(f"U{len(str(jobs - 1))}")
+
+
+def spread(jobs: int, weights: Mapping[int, int] | Mapping[str, int]) -> NDArray[np.generic]:
+    """`jobs` values in the proportions of `weights`: whole counts, the largest remainders rounded up."""
+    exact = np.array(list(weights.values()), np.float64) * jobs / sum(weights.values())
+    counts = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact, kind="stable")[: jobs - counts.sum()]] += 1
+    return np.repeat(np.array(list(weights)), counts)
+
+
+def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: int) -> NDArray[np.float64]:
+    """Times spread evenly in their logarithm between two bounds, to the millisecond and never at the upper one."""
+    low, high = bounds
+    times = np.exp(rng.uniform(np.log(low), np.log(high), count))
+    return np.clip(np.round(times, 3), low, high - 0.001)
+
+
+# Every name with its maker and the cluster that `load=` refers to unless `cluster=` names another.
+MAKERS: dict[str, tuple[Callable[[Mapping[str, str]], Workload], str]] = {
+    "tiresias-480": (tiresias_480, "tiresias-testbed"),
+    "philly": (partial(from_published, fitted.PHILLY), fitted.PHILLY.cluster),
+    "vclos": (vclos, "vclos-512"),
+    "vclos-large": (partial(vclos, large=True), "vclos-8192"),
+    "helios": (partial(from_published, fitted.HELIOS), fitted.HELIOS.cluster),
+}

@@ -1,0 +1,177 @@
+"""Gavel's traces (Narayanan et al., OSDI'20): `.trace` files, and the compact CSV of its Philly traces.
+
+They give training steps instead of durations. In the Philly traces, steps over Philly's duration is one rate for each
+job type whatever its GPUs, from a table older than the published one. `PHILLY_STEPS_PER_S` are these rates, recovered
+by matching the jobs with Philly's own durations (decision 0012). Other traces need the table that made them.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.errors import BadInput
+from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.source import Source
+from headway.workloads.parsing.source import read as read_source
+from headway.workloads.parsing.table import Table
+from headway.workloads.workload import Workload
+
+NAME = "Gavel trace"
+COLUMNS = ("vc", "idx", "submit_s", "num_gpus", "model", "batch_size", "total_steps")
+OPTIONS = ("throughputs",)
+WORKER = "v100"
+# Fields of a line, in the three versions of the format.
+FIELDS = {
+    7: ("job_type", "command", "steps_argument", "needs_data", "total_steps", "arrival_s", "gpus"),
+    9: ("job_type", "command", "steps_argument", "needs_data", "total_steps", "gpus", "weight", "slo", "arrival_s"),
+    10: (
+        *("job_type", "command", "folder", "steps_argument", "needs_data"),
+        *("total_steps", "gpus", "weight", "slo", "arrival_s"),
+    ),
+}
+TABLES_BESIDE = ("simulation_throughputs.json", "gavel_isolated_throughputs.csv")
+
+PHILLY_STEPS_PER_S = {
+    "A3C": 8.233,
+    "CycleGAN": 4.9185,
+    "LM (batch size 5)": 167.1228,
+    "LM (batch size 10)": 143.3605,
+    "LM (batch size 20)": 107.9509,
+    "LM (batch size 40)": 71.723,
+    "LM (batch size 80)": 43.9036,
+    "Recommendation (batch size 512)": 0.3315,
+    "Recommendation (batch size 1024)": 0.48,
+    "Recommendation (batch size 2048)": 0.5675,
+    "Recommendation (batch size 4096)": 0.6244,
+    "Recommendation (batch size 8192)": 0.6023,
+    "ResNet-18 (batch size 16)": 77.3174,
+    "ResNet-18 (batch size 32)": 65.8054,
+    "ResNet-18 (batch size 64)": 48.8842,
+    "ResNet-18 (batch size 128)": 30.2875,
+    "ResNet-18 (batch size 256)": 16.9874,
+    "ResNet-50 (batch size 16)": 17.3744,
+    "ResNet-50 (batch size 32)": 9.9206,
+    "ResNet-50 (batch size 64)": 5.4576,
+    "ResNet-50 (batch size 128)": 2.846,
+    "Transformer (batch size 16)": 12.8456,
+    "Transformer (batch size 32)": 12.4753,
+    "Transformer (batch size 64)": 9.568,
+    "Transformer (batch size 128)": 5.7712,
+    "Transformer (batch size 256)": 1.707,
+}
+
+
+def recognises(source: Source, header: list[str]) -> bool:
+    """By the columns of the compact CSV, or by lines of 7, 9 or 10 fields between tabs."""
+    between_tabs = source.first_line.split("\t")
+    return set(COLUMNS) <= set(header) or (len(between_tabs) in FIELDS and "submit_s" not in between_tabs)
+
+
+def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+    """Read it; `?throughputs=FILE` gives another table of steps per second."""
+    compact = "\t" not in source.first_line
+    fields = source.first_line.count("\t") + 1
+    table = Table(source) if compact else Table(source, FIELDS[fields], delimiter="\t")
+    gpus, arrival = ("num_gpus", "submit_s") if compact else ("gpus", "arrival_s")
+    texts = ("vc", "idx", "model", "batch_size") if compact else ("job_type",)
+    columns = table.read((arrival, gpus, "total_steps"), texts=texts)
+    table.refuse_negative(columns, arrival, gpus, "total_steps")
+    table.refuse_wrong_gpus(columns, gpus)
+    kinds = _job_types(columns["model"], columns["batch_size"]) if compact else columns["job_type"].tolist()
+    rates = _rates(source, options, table, kinds, columns[gpus], philly=compact or fields == 7)
+    several = compact and "vc" not in options
+    rows = Rows(
+        source.name,
+        table.where,
+        (arrival, gpus, "total_steps"),
+        np.char.add(np.char.add(columns["vc"], "-"), columns["idx"])
+        if compact
+        else np.arange(len(rates)).astype(np.str_),
+        columns[arrival],
+        columns[gpus],
+        np.round(columns["total_steps"] / rates, 3),
+        queue=columns["vc"] if compact else None,
+        model=np.array(kinds),
+        caveats=(
+            "models were assigned at random by the authors of the trace, they are not real",
+            "durations are training steps over steps per second on V100 GPUs",
+            *(
+                ("virtual clusters side by side, each from its own first job; pick one with ?vc=NAME",)
+                if several
+                else ()
+            ),
+        ),
+    )
+    return finished(rows, strict=strict, from_zero=False)
+
+
+def _job_types(models: NDArray[np.str_], batches: NDArray[np.str_]) -> list[str]:
+    pairs = zip(models.tolist(), batches.tolist(), strict=True)
+    return [f"{model} (batch size {batch})" if batch else model for model, batch in pairs]
+
+
+def _rates(
+    source: Source,
+    options: Mapping[str, str],
+    table: Table,
+    kinds: list[str],
+    gpus: NDArray[np.float64],
+    *,
+    philly: bool,
+) -> NDArray[np.float64]:
+    """Steps per second of every job: Philly's recovered rates, or a table of throughputs."""
+    given = options.get("throughputs")
+    counts = np.nan_to_num(gpus).astype(np.int64)
+    if given is None and philly:
+        known = PHILLY_STEPS_PER_S
+        found = [known.get(kind, 0.0) for kind in kinds]
+        origin = "the rates recovered for Gavel's Philly traces"
+    else:
+        path = Path(given) if given else _beside(source)
+        measured = _throughputs(path)
+        found = [measured.get(key, 0.0) for key in zip(kinds, counts.tolist(), strict=True)]
+        origin = str(path)
+    rates = np.array(found)
+    unknown = (rates <= 0) & (counts > 0)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        wanted = f"on {counts[row]} GPUs has no steps per second in {origin}: give ?throughputs=FILE"
+        raise table.bad(row, "model" if "model" in table.header else "job_type", kinds[row], wanted)
+    return np.where(rates > 0, rates, np.nan)
+
+
+def _beside(source: Source) -> Path:
+    """The table of throughputs beside the trace, or in `profiles` beside it."""
+    folders = (source.path.parent, source.path.parent / "profiles")
+    for path in (folder / name for folder in folders for name in TABLES_BESIDE):
+        if path.is_file():
+            return path
+    raise BadInput(
+        f"{source.name}: a Gavel trace gives steps, not durations: "
+        f"put {TABLES_BESIDE[0]} beside it or give ?throughputs=FILE"
+    )
+
+
+def _throughputs(path: Path) -> dict[tuple[str, int], float]:
+    """Steps per second by job type and GPUs: Gavel's own JSON, or a CSV worker_type,job_type,num_gpus,steps_per_s."""
+    source = read_source(str(path), "throughputs= names a table of steps per second by job type and GPUs")
+    if not source.text.lstrip().startswith("{"):
+        columns = Table(source).read(("num_gpus", "steps_per_s"), texts=("worker_type", "job_type"))
+        ours = columns["worker_type"] == WORKER
+        keys = zip(columns["job_type"][ours].tolist(), columns["num_gpus"][ours].astype(int).tolist(), strict=True)
+        return dict(zip(keys, columns["steps_per_s"][ours].tolist(), strict=True))
+    try:
+        measured = json.loads(source.text)[WORKER]
+        pairs = {_job_key(key): float(rates["null"]) for key, rates in measured.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path}: not a table of Gavel's throughputs: {error!r}") from None
+    return pairs
+
+
+def _job_key(text: str) -> tuple[str, int]:
+    """Gavel writes its keys as ``('LM (batch size 5)', 4)``."""
+    kind, _, gpus = text.removeprefix("(").removesuffix(")").rpartition(",")
+    return kind.strip("' "), int(gpus)

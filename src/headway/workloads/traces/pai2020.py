@@ -1,0 +1,117 @@
+"""Alibaba PAI 2020 `pai_task_table.csv` (Weng et al., NSDI'22), published without a header line.
+
+A job is all tasks of one name together, as they run together. Its user and its time of submission are in
+`pai_job_table.csv`, read when it lies beside the task table; otherwise a job comes when its first task starts.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.errors import BadInput
+from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.source import Source
+from headway.workloads.parsing.source import read as read_source
+from headway.workloads.parsing.table import Table
+from headway.workloads.workload import Workload
+
+NAME = "Alibaba PAI 2020 task table"
+COLUMNS = (
+    *("job_name", "task_name", "inst_num", "status", "start_time"),
+    *("end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
+)
+JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
+JOB_TABLES = ("pai_job_table.csv", "pai_job_table.csv.gz", "pai_job_table.csv.zst")
+STATES = frozenset({"Terminated", "Failed", "Running", "Waiting"})
+OPTIONS: tuple[str, ...] = ()
+
+
+def recognises(source: Source, header: list[str]) -> bool:
+    """By its columns, or without a header by a status in the fourth field."""
+    return set(COLUMNS) <= set(header) or _headless(header, COLUMNS) or _headless(header, JOB_COLUMNS)
+
+
+def _headless(header: list[str], columns: tuple[str, ...]) -> bool:
+    return len(header) == len(columns) and header[3] in STATES
+
+
+def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+    """Read the task table and put the tasks of a job together."""
+    header = source.header
+    if len(header) == len(JOB_COLUMNS):
+        raise BadInput(f"{source.name} is PAI's job table, which has no GPUs: give pai_task_table.csv beside it")
+    table = Table(source, COLUMNS if _headless(header, COLUMNS) else None)
+    columns = table.read(("inst_num", "start_time", "end_time", "plan_gpu"), texts=("job_name",))
+    table.refuse_negative(columns, "inst_num", "plan_gpu")
+    table.refuse_wrong_gpus(columns, "inst_num")
+    share = np.nan_to_num(columns["plan_gpu"]) / 100
+    gpus = np.nan_to_num(columns["inst_num"]) * np.ceil(share)
+    names, job = _numbered(columns["job_name"])
+    first_row = np.full(len(names), len(job))
+    np.minimum.at(first_row, job, np.arange(len(job)))
+    start_s, end_s = _span(job, len(names), columns, gpus > 0)
+    submit_s, user, beside = _from_job_table(source, names, _begin_s(job, len(names), columns, gpus > 0))
+    rounded = int(((share % 1 != 0) & (gpus > 0)).sum())
+    rows = Rows(
+        source.name,
+        lambda row: table.where(int(first_row[row])),
+        ("start_time", "inst_num", "end_time"),
+        names,
+        submit_s,
+        np.bincount(job, gpus, len(names)).astype(np.float64),
+        end_s - start_s,
+        user=user,
+        caveats=(
+            f"{rounded:,} tasks ask for a part of a GPU: every instance counts as a whole one",
+            beside or "without pai_job_table.csv beside it jobs come when they really started: queueing is left out",
+        ),
+    )
+    return finished(rows, strict=strict, from_zero=True)
+
+
+def _numbered(texts: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """The different texts in order of appearance, and the number of each row's text."""
+    seen: dict[str, int] = {}
+    numbers = np.fromiter((seen.setdefault(text, len(seen)) for text in texts.tolist()), np.int64, len(texts))
+    return np.array(list(seen)), numbers
+
+
+def _span(
+    job: NDArray[np.int64], jobs: int, columns: Mapping[str, NDArray[Any]], counted: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """First start and last end of the tasks of each job that hold GPUs; NaN where a job has none."""
+    start_s, end_s = np.full(jobs, np.inf), np.full(jobs, -np.inf)
+    known = counted & ~np.isnan(columns["start_time"]) & ~np.isnan(columns["end_time"])
+    np.minimum.at(start_s, job[known], columns["start_time"][known])
+    np.maximum.at(end_s, job[known], columns["end_time"][known])
+    return np.where(np.isinf(start_s), np.nan, start_s), np.where(np.isinf(end_s), np.nan, end_s)
+
+
+def _begin_s(
+    job: NDArray[np.int64], jobs: int, columns: Mapping[str, NDArray[Any]], counted: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """First start of each job's tasks that hold GPUs, whether or not they ended; of all its tasks where none does."""
+    first_s = np.full((2, jobs), np.inf)
+    started = ~np.isnan(columns["start_time"])
+    for row, tasks in enumerate((counted & started, started)):
+        np.minimum.at(first_s[row], job[tasks], columns["start_time"][tasks])
+    begin_s = np.where(np.isinf(first_s[0]), first_s[1], first_s[0])
+    return np.where(np.isinf(begin_s), np.nan, begin_s)
+
+
+def _from_job_table(
+    source: Source, names: NDArray[np.str_], start_s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.str_] | None, str]:
+    """Submission and user of each job from the job table, and what to say of it; without it, its start and nobody."""
+    path = next((source.path.parent / name for name in JOB_TABLES if (source.path.parent / name).is_file()), None)
+    if path is None:
+        return start_s, None, ""
+    beside = read_source(str(path))
+    headless = beside.header[:1] != [JOB_COLUMNS[0]]
+    columns = Table(beside, JOB_COLUMNS if headless else None).read(("start_time",), texts=("job_name", "user"))
+    row_of = {name: row for row, name in enumerate(columns["job_name"].tolist())}
+    row = np.array([row_of.get(name, -1) for name in names.tolist()])
+    submit_s = np.where(row < 0, start_s, columns["start_time"][row])
+    return submit_s, np.where(row < 0, "", columns["user"][row]), f"users and submissions are from {path.name}"

@@ -1,0 +1,135 @@
+"""The original Philly `cluster_job_log` (Jeon et al., ATC'19): a JSON list of jobs with their scheduling attempts."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headway.errors import BadInput
+from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.source import Source
+from headway.workloads.parsing.times import ABSENT, time_s
+from headway.workloads.workload import Workload
+
+NAME = "Philly cluster_job_log"
+COLUMNS: tuple[str, ...] = ()
+OPTIONS: tuple[str, ...] = ()
+KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
+
+
+def recognises(source: Source, header: list[str]) -> bool:
+    """By being a JSON list; what else it should hold, the errors of `read` say."""
+    return source.text[:1000].lstrip()[:1] in ("[", "{")
+
+
+def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+    """Read it; a job runs as long as its attempts together, on the GPUs of its largest attempt."""
+    jobs = _parsed(source)
+    ids, submit_s, gpus, duration_s = [], [], [], []
+    for index, job in enumerate(jobs):
+        _check_keys(source, job, index)
+        place = Place(source, job, index)
+        ids.append(str(job["jobid"]))
+        submit_s.append(_seconds(place, "submitted_time", job["submitted_time"]))
+        gpus.append(max((_held(place, attempt) for attempt in job["attempts"]), default=0))
+        duration_s.append(sum(_ran_s(place, attempt) for attempt in job["attempts"]))
+    retried = sum(len(job["attempts"]) > 1 for job in jobs)
+    rows = Rows(
+        source.name,
+        lambda row: f"line {_line(source, jobs[row], row)}",
+        ("submitted_time", "attempts", "attempts"),
+        np.array(ids, np.str_),
+        np.array(submit_s),
+        np.array(gpus, np.float64),
+        np.array(duration_s),
+        user=np.array([str(job["user"]) for job in jobs]),
+        queue=np.array([str(job["vc"]) for job in jobs]),
+        caveats=(f"{retried:,} jobs were retried: their duration is the sum of their attempts, without the gaps",),
+        column="key",
+    )
+    return finished(rows, strict=strict, from_zero=True)
+
+
+def _parsed(source: Source) -> list[dict[str, Any]]:
+    try:
+        jobs = json.loads(source.text)
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{source.name}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise BadInput(f"{source.name}: not a job log: the JSON is nested too deeply") from None
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        raise BadInput(f"{source.name}: {NAME} is a list of jobs, each with the keys {', '.join(KEYS)}")
+    if not jobs:
+        raise BadInput(f"{source.name}: the trace is empty: it needs at least one job")
+    return jobs
+
+
+class Place(NamedTuple):
+    """A job of the log, for messages."""
+
+    source: Source
+    job: dict[str, Any]
+    number: int
+
+    def bad(self, key: str, value: object, wanted: str) -> BadInput:
+        """The error for one value of the job."""
+        line = _line(*self)
+        return BadInput(f"{self.source.name}, line {line}, key {key!r} of job {self.job['jobid']}: {value!r} {wanted}")
+
+
+def _check_keys(source: Source, job: dict[str, Any], index: int) -> None:
+    missing = [key for key in KEYS if key not in job]
+    if missing:
+        line = _line(source, job, index)
+        raise BadInput(
+            f"{source.name}, line {line}: job {index + 1} has no key {missing[0]!r}; its keys are {', '.join(job)}"
+        )
+    if not isinstance(job["attempts"], list) or not all(isinstance(attempt, dict) for attempt in job["attempts"]):
+        raise Place(source, job, index).bad("attempts", job["attempts"], "is not a list of attempts")
+
+
+def _line(source: Source, job: dict[str, Any], index: int) -> int:
+    """The line of a job's id, or where the job begins if it has none; only errors ask, so the text is read again."""
+    decoder, at = json.JSONDecoder(), source.text.index("[") + 1
+    for _ in range(index):
+        at = decoder.raw_decode(source.text, _next_value(source.text, at))[1]
+    begin = _next_value(source.text, at)
+    end = decoder.raw_decode(source.text, begin)[1]
+    found = re.compile(r'"jobid"\s*:').search(source.text, begin, end)
+    return source.text.count("\n", 0, found.start() if found else begin) + 1
+
+
+def _next_value(text: str, at: int) -> int:
+    """Where the next value of a list begins: behind blanks and the comma."""
+    while text[at] in " \t\r\n,":
+        at += 1
+    return at
+
+
+def _seconds(place: Place, key: str, value: object) -> float:
+    """A time of the log in seconds; NaN where the log has none."""
+    if value is None or (isinstance(value, str) and value.strip() in ABSENT):
+        return float("nan")
+    try:
+        return time_s(str(value).strip())
+    except ValueError:
+        raise place.bad(key, value, "is not a time such as 2017-10-07 01:04:03") from None
+
+
+def _held(place: Place, attempt: dict[str, Any]) -> int:
+    """GPUs that an attempt held over all its servers."""
+    servers = attempt.get("detail") or []
+    if not isinstance(servers, list) or not all(
+        isinstance(server, dict) and isinstance(server.get("gpus"), list) for server in servers
+    ):
+        raise place.bad("detail", servers, "is not a list of servers with their lists of gpus")
+    return sum(len(server["gpus"]) for server in servers)
+
+
+def _ran_s(place: Place, attempt: dict[str, Any]) -> float:
+    """Run time of an attempt: 0 where its start or end is unknown (it failed to log, or still ran at the end)."""
+    start = _seconds(place, "start_time", attempt.get("start_time"))
+    end = _seconds(place, "end_time", attempt.get("end_time"))
+    return end - start if end > start else 0.0

@@ -1,0 +1,54 @@
+"""The Standard Workload Format 2.2 (Parallel Workloads Archive): 18 fields a line, `;` comments, -1 for unknown."""
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+
+from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.source import Source
+from headway.workloads.parsing.table import COMMENT, Table
+from headway.workloads.workload import Workload
+
+NAME = "Standard Workload Format"
+COLUMNS: tuple[str, ...] = ()
+OPTIONS: tuple[str, ...] = ()
+FIELDS = (
+    *("job", "submit", "wait", "run", "allocated", "cpu", "memory", "requested", "requested_time", "requested_memory"),
+    *("status", "user", "group", "executable", "queue", "partition", "preceding_job", "think_time"),
+)
+
+
+def recognises(source: Source, header: list[str]) -> bool:
+    """By a first line of 18 numbers after the comments."""
+    lines = (line for line in source.text[:100_000].splitlines() if line.strip())
+    first = next(itertools.dropwhile(lambda line: line.lstrip().startswith(COMMENT), lines), "").split()
+    return len(first) == len(FIELDS) and all(_is_number(value) for value in first[:5])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+    """Read it; a processor counts as a GPU (allocated ones, or the requested ones where that is unknown)."""
+    table = Table(source, FIELDS, delimiter=" ")
+    columns = table.read(("submit", "run", "allocated", "requested"), texts=("job", "user", "queue"))
+    allocated = columns["allocated"]
+    rows = Rows(
+        source.name,
+        table.where,
+        ("submit", "allocated", "run"),
+        columns["job"],
+        np.where(columns["submit"] < 0, np.nan, columns["submit"]),
+        np.where(allocated > 0, allocated, columns["requested"]),
+        columns["run"],
+        user=np.where(columns["user"] == "-1", "", columns["user"]),
+        queue=np.where(columns["queue"] == "-1", "", columns["queue"]),
+        caveats=("processors are read as GPUs: the jobs are not training jobs",),
+    )
+    return finished(rows, strict=strict, from_zero=False)

@@ -1,0 +1,77 @@
+"""A workload: the jobs of a trace, in columns, in the order that breaks ties (submit time, then order in the file)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Columns of equal length, sorted by `submit_s` (stable). Unknown text is "", and no column is ever None."""
+
+    name: str
+    job_id: NDArray[np.str_]
+    submit_s: NDArray[np.float64]
+    gpus: NDArray[np.int32]
+    duration_s: NDArray[np.float64]
+    user: NDArray[np.str_]
+    queue: NDArray[np.str_]
+    model: NDArray[np.str_]
+    # What biases a study of this trace (caps, missing queueing time, rounded GPUs), one sentence each.
+    caveats: tuple[str, ...] = ()
+    # Rows that the reader left out, by reason: {"status Failed": 12}.
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    def take(self, rows: NDArray[Any]) -> "Workload":
+        """The jobs at `rows` (indices or a mask), in their order."""
+        columns = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return replace(self, **columns)
+
+
+COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model")
+
+
+def workload(
+    name: str,
+    submit_s: Sequence[float] | NDArray[Any],
+    gpus: Sequence[int] | NDArray[Any],
+    duration_s: Sequence[float] | NDArray[Any],
+    *,
+    job_id: Sequence[str] | NDArray[Any] | None = None,
+    user: Sequence[str] | NDArray[Any] | None = None,
+    queue: Sequence[str] | NDArray[Any] | None = None,
+    model: Sequence[str] | NDArray[Any] | None = None,
+    caveats: tuple[str, ...] = (),
+    skipped: dict[str, int] | None = None,
+) -> Workload:
+    """Build a workload from columns in any order of time; missing columns are filled."""
+    submit = np.asarray(submit_s, np.float64)
+    n = len(submit)
+    if n == 0:
+        raise BadInput(f"{name}: the trace is empty: it needs at least one job")
+    order = np.argsort(submit, kind="stable")
+
+    def text(column: Sequence[str] | NDArray[Any] | None) -> NDArray[np.str_]:
+        return np.full(n, "") if column is None else np.asarray(column, np.str_)[order]
+
+    ids = np.arange(n).astype(np.str_)[order] if job_id is None else text(job_id)
+    return Workload(
+        name,
+        ids,
+        submit[order],
+        np.asarray(gpus, np.int32)[order],
+        np.asarray(duration_s, np.float64)[order],
+        text(user),
+        text(queue),
+        text(model),
+        caveats,
+        skipped or {},
+    )
