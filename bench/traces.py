@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headway.workloads import load
+from headway.workloads.load import load
 from headway.workloads.synthetic import synthetic
 from headway.workloads.write import write_csv
 

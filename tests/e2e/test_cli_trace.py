@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from headway.workloads import load
+from headway.workloads.load import load
 
 GOOD = "job_id,submit_s,gpus,duration_s\n" + "".join(f"j{i},{i * 60},{1 + i % 4},{100 + i}\n" for i in range(50))
 

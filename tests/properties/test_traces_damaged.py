@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headway.errors import BadInput
-from headway.workloads import load
+from headway.workloads.load import load
 from headway.workloads.workload import Workload
 
 PHILLY = [

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput
-from headway.workloads import load, shaping
+from headway.workloads import shaping
+from headway.workloads.load import load
 from headway.workloads.synthetic import synthetic
 from headway.workloads.workload import COLUMNS, workload
 from headway.workloads.write import write_csv

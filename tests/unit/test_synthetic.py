@@ -9,8 +9,8 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput
-from headway.workloads import load
 from headway.workloads import published as fitted
+from headway.workloads.load import load
 from headway.workloads.shaping import offered_load
 from headway.workloads.synthetic import MAKERS, synthetic
 

@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from headway.errors import BadInput
-from headway.workloads import load
+from headway.workloads.load import load
 
 HEADER = "job_id,submit_s,gpus,duration_s\n"
 GOOD = HEADER + "a,0,1,10\nb,5,2,20\n"

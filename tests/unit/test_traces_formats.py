@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headway.errors import BadInput
-from headway.workloads import load
+from headway.workloads.load import load
 
 
 def written(tmp_path, name: str, text: str) -> str:

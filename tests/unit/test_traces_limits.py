@@ -3,7 +3,7 @@
 import pytest
 
 from headway.errors import BadInput
-from headway.workloads import load
+from headway.workloads.load import load
 
 # A good row of each format with marks for GPUs and a time, the names of both columns, and the line of the row.
 FORMATS = {

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from headway.workloads import load
 from headway.workloads.describe import describe
+from headway.workloads.load import load
 
 # Name in stats.csv -> what to load.
 FILES = {

@@ -38,11 +38,15 @@ def class_of(job: Any, options: Options) -> int:
 
 
 @jit
+def free_at(job: Any, options: Options) -> float:
+    """When a running job may lose its GPUs."""
+    return job.started + max(options.min_runtime, job.min_runtime)
+
+
+@jit
 def pinned(job: Any, now: float, options: Options) -> bool:
     """Whether a job with GPUs must keep them."""
-    return (
-        job.state == STARTING or not options.preempts or not job.preemptible or now < job.started + options.min_runtime
-    )
+    return job.state == STARTING or not options.preempts or now < free_at(job, options)
 
 
 @jit
@@ -83,9 +87,9 @@ def _enter(state: State, options: Options, key: Any, change: Any, job: Any, j: i
         return
     at = change(job, now, options)
     # Policies that sort running jobs anew at every quantum look at the minimum run time then.
-    free_at, looks = job.started + options.min_runtime, options.moving and options.quantum < np.inf
-    if job.state == RUNNING and options.preempts and free_at > now and not looks:
-        at = min(at, free_at)
+    looks = options.moving and options.quantum < np.inf
+    if job.state == RUNNING and options.preempts and free_at(job, options) > now and not looks:
+        at = min(at, free_at(job, options))
     set_timer(state, j, at)
 
 

@@ -7,21 +7,13 @@ import numpy as np
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import told
 from headway.core.engine import Action, Decision, Engine, Event
+from headway.core.operations import grow
 from headway.core.protocols import Placement, Policy
-from headway.core.tables.jobs import job_table
 from headway.core.tables.options import GROWS, history
-from headway.core.tables.state import TIMER, State, new_state, room_for_actions
+from headway.core.tables.state import new_state, room_for_actions
 from headway.errors import BadInput
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
-
-
-def grow(state: State, room: int) -> State:
-    """The same state with room for more jobs: only the job table and the timers have a row a job."""
-    jobs, timers = job_table(room), np.zeros(2 * room + 16, TIMER)
-    jobs[: len(state.jobs)] = state.jobs
-    timers[: len(state.timers)] = state.timers
-    return state._replace(jobs=jobs, timers=timers)
 
 
 class LiveEngine(Engine):

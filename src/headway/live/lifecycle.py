@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headway.core.engine import Event
-from headway.core.events import CROSSED, ENDED, HELD, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
+from headway.core.events import ENDED, HELD, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
 from headway.core.tables.jobs import ON_HOLD, PENDING, RUNNING, STARTING, STOPPING
 from headway.live import executors
 from headway.live.executors import Executor, Report
@@ -20,7 +20,7 @@ from headway.live.store.journal import JournalRow
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
 
 # Alarms: what the engine's own timers do not know.
-TIME_LIMIT, RETRY, SETTLED = "time_limit", "retry", "settled"
+TIME_LIMIT, RETRY = "time_limit", "retry"
 
 
 class Course:
@@ -159,21 +159,13 @@ class Course:
         if spec.time_limit is not None:
             left = spec.time_limit - self.book.run_s(job, now)
             heapq.heappush(self._alarms, (now + left, TIME_LIMIT, job.id, attempt))
-        if spec.may_preempt and spec.preemption.min_runtime:
-            at = (job.started or now) + spec.preemption.min_runtime
-            heapq.heappush(self._alarms, (at, SETTLED, job.id, attempt))
 
     def rang(self, what: str, job: Job, attempt: int, now: float) -> Iterator[Event]:
         if what == RETRY:
             if job.not_before <= now:
                 yield from self.open_gates(job, RETRY_BACKOFF)
         elif attempt == self.book.attempt(job) and self.book.engine_state(job) == RUNNING:
-            if what == TIME_LIMIT:
-                yield from self.stop(job, TIME_UP)
-            else:
-                self.book.engine.state.jobs["preemptible"][job.row] = 1
-                self._data = {"preemptible": True}
-                yield Event(CROSSED, job.row)
+            yield from self.stop(job, TIME_UP)
 
     # ---- stopping and starting
 

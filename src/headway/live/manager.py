@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
+from headway.core.operations import close_node
 from headway.core.tables.jobs import RUNNING, STARTING, STOPPING
 from headway.errors import BadInput
 from headway.live.ask import views
@@ -112,7 +113,8 @@ class Manager:
 
     def _drain_jobs(self) -> None:
         def act(now: float) -> Iterator[Event]:
-            self._book.engine.state.nodes["closed"] = 1  # until the end of this manager only: not in the journal
+            for node in range(len(self.cluster.nodes)):  # until the end of this manager only: not in the journal
+                close_node(self._book.engine.state, node)
             for job_id in sorted(self._book.active):
                 if self._book.engine_state(self._book.jobs[job_id]) in WITH_PROCESSES:
                     yield from self._world.stop(self._book.jobs[job_id], REQUEUE)

@@ -27,10 +27,10 @@ from headway.core.events import (
     STOPPED,
     SUBMITTED,
 )
+from headway.core.operations import admit, close_node, open_node, ring, set_outcome
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.actions import ROWS
 from headway.core.tables.jobs import FUTURE, PENDING, RUNNING, STATES
-from headway.core.tables.state import fewest_nodes
 from headway.live.ask.receipt import Receipts
 from headway.live.engine import FIRST_ROOM, LiveEngine
 from headway.live.jobfile.spec import JobSpec, array_tasks
@@ -80,10 +80,7 @@ class Book:
             self.arrays[array_id].tasks.append(job_id)
         self.engine.make_room(job_id)
         self.receipts.make_room(job_id)
-        row = self.engine.state.jobs[job.row]
-        row["submit"] = row["since"] = submitted
-        row["asked"] = row["gpus"] = row["want"] = spec.gpus
-        row["preemptible"] = settled_at_once(spec)
+        admit(self.engine.state, job.row, submit=submitted, gpus=spec.gpus, min_runtime=min_runtime(spec))
         self.receipts.begin(job.row, submitted)
         return job
 
@@ -130,7 +127,6 @@ class Book:
             if row.time != now and now > -np.inf:
                 self.receipts.settle(self, now)
             seq, now = row.seq, row.time
-            self.prepare(row)
             if row.kind in KINDS:
                 self.engine.record(self._fact(row), row.time)
             self.learn(row)
@@ -141,16 +137,11 @@ class Book:
     def _fact(self, row: JournalRow) -> Event | Action:
         kind, j = KINDS[row.kind], row.job - 1
         if kind == CROSSED:
-            self.engine.state.jobs["change_at"][j] = np.inf  # its timer has rung
+            ring(self.engine.state, j)
         if kind < STOP or "places" not in row.data:
             return Event(kind, j)
         pairs = {name: tuple((int(a), int(b)) for a, b in row.data.get(name, ())) for name in ("places", "links")}
         return Action(kind, j, pairs["places"], pairs["links"])
-
-    def prepare(self, row: JournalRow) -> None:
-        """What a row changes before the engine records it."""
-        if row.data.get("preemptible"):
-            self.engine.state.jobs["preemptible"][row.job - 1] = 1
 
     def learn(self, row: JournalRow) -> None:
         """What a row means for the job it is about."""
@@ -219,11 +210,10 @@ class Book:
         self.receipts.preempted[job.row] = job.asked == PREEMPT
         job.asked, job.places, job.seats = "", (), ()
         if not ended:
-            self.engine.state.jobs["preemptible"][job.row] = settled_at_once(job.spec)
             return
         job.final, job.ended = data["state"], row.time
         self._gate(job, 0)
-        self.engine.state.jobs["state"][job.row] = STATES.index(job.final)
+        set_outcome(self.engine.state, job.row, STATES.index(job.final))
         self.active.discard(job.id)
         for other in self.dependants.get(job.id, ()):
             if job.final == "COMPLETED":
@@ -232,15 +222,8 @@ class Book:
     def _learn_node(self, row: JournalRow) -> None:
         if row.kind in (DRAINED, RESUMED):
             node = self.cluster.nodes.index(row.data["node"])
-            self.engine.state.nodes["closed"][node] = row.kind == DRAINED
-            self.count_open()
-
-    def count_open(self) -> None:
-        """The fewest nodes that hold so many GPUs, among those that take jobs; sizes that none can hold need them all."""
-        state = self.engine.state
-        fewest = fewest_nodes(state.nodes["gpus"][state.nodes["closed"] == 0])
-        state.fewest[:] = len(state.nodes)
-        state.fewest[: len(fewest)] = fewest
+            change = close_node if row.kind == DRAINED else open_node
+            change(self.engine.state, node)
 
     # ---- numbers
 
@@ -264,6 +247,6 @@ class Book:
         return [self.jobs[i] for i in self.active if states[i - 1] == PENDING]
 
 
-def settled_at_once(spec: JobSpec) -> bool:
-    """Whether an attempt may be preempted from its beginning on."""
-    return spec.may_preempt and spec.preemption.min_runtime == 0
+def min_runtime(spec: JobSpec) -> float:
+    """Seconds that an attempt runs before it may be preempted; infinity: it never is."""
+    return spec.preemption.min_runtime if spec.may_preempt else np.inf

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import told
 from headway.core.engine import Engine
+from headway.core.operations import admit
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.actions import UNDECIDED
 from headway.core.tables.journal import ENTRY, ROWS, SEATS, journal
-from headway.core.tables.state import State, new_state
+from headway.core.tables.state import new_state
 from headway.errors import BadInput, HeadwayError
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled
 from headway.sim.models import communication, profiles
@@ -100,7 +101,16 @@ def prepare(
         models=len(profiles.TABLE) if policy.packs else 1,
     )
     rows = profiles.rows_of(workload.model)
-    _fill(state, workload, rows, policy.oracle)
+    admit(
+        state,
+        slice(None),
+        submit=workload.submit_s,
+        gpus=workload.gpus,
+        model=rows,
+        skew=profiles.column("skew")[rows],
+        left=workload.duration_s if policy.oracle else np.nan,
+        min_runtime=np.where(workload.preemptible, 0.0, np.inf),
+    )
     save_s, resume_s = _costs(rows, workload.gpus, setting.preemption_cost)
     world = new_world(
         workload.duration_s,
@@ -116,16 +126,6 @@ def prepare(
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
     return Engine(state, options, policy, placement, setting.seed), world
-
-
-def _fill(state: State, workload: Workload, rows: NDArray[np.int32], oracle: bool) -> None:
-    jobs = state.jobs
-    jobs["submit"] = jobs["since"] = workload.submit_s
-    jobs["asked"] = jobs["gpus"] = jobs["want"] = workload.gpus
-    jobs["model"] = rows
-    jobs["skew"] = profiles.column("skew")[rows]
-    if oracle:
-        jobs["left"] = workload.duration_s
 
 
 def _costs(rows: NDArray[np.int32], workers: NDArray[np.int32], cost: float | None) -> tuple[Any, Any]:

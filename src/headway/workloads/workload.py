@@ -22,6 +22,7 @@ class Workload:
     user: NDArray[np.str_]
     queue: NDArray[np.str_]
     model: NDArray[np.str_]
+    preemptible: NDArray[np.bool_]
     # What biases a study of this trace (caps, missing queueing time, rounded GPUs), one sentence each.
     caveats: tuple[str, ...] = ()
     # Rows that the reader left out, by reason: {"status Failed": 12}.
@@ -36,7 +37,7 @@ class Workload:
         return replace(self, **columns)
 
 
-COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model")
+COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model", "preemptible")
 
 
 def workload(
@@ -49,6 +50,7 @@ def workload(
     user: Sequence[str] | NDArray[Any] | None = None,
     queue: Sequence[str] | NDArray[Any] | None = None,
     model: Sequence[str] | NDArray[Any] | None = None,
+    preemptible: Sequence[bool] | NDArray[Any] | None = None,
     caveats: tuple[str, ...] = (),
     skipped: dict[str, int] | None = None,
 ) -> Workload:
@@ -72,6 +74,7 @@ def workload(
         text(user),
         text(queue),
         text(model),
+        np.ones(n, np.bool_) if preemptible is None else np.asarray(preemptible, np.bool_)[order],
         caveats,
         skipped or {},
     )

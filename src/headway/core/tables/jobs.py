@@ -50,6 +50,10 @@ JOB: Final = np.dtype(
         ("started", "f8"),  # when the present attempt began to run
         ("queued", "f8"),  # when it last began to wait: submitted or preempted, but not resized
         ("end", "f8"),
+        (
+            "min_runtime",
+            "f8",
+        ),  # seconds that an attempt runs before it may lose its GPUs; infinity: it is never preempted
         ("change_at", "f8"),  # the one valid timer of this job
         ("k1", "f8"),
         ("k2", "f8"),
@@ -69,7 +73,6 @@ JOB: Final = np.dtype(
         ("want", "i4"),  # GPUs that an elastic policy gives it in this decision
         ("level", "i1"),
         ("state", "i1"),
-        ("preemptible", "i1"),
         ("resizing", "i1"),  # stopping to change size or place: not a preemption
         ("freeing", "i1"),  # stopping, and its GPUs are then free
         ("kept", "i1"),  # keeps its GPUs in this decision
@@ -88,7 +91,6 @@ def job_table(n: int) -> NDArray[Any]:
     for column in ("seat", "link", "promise", "partner", "low", "high"):
         jobs[column] = -1
     jobs["rate"] = 1.0
-    jobs["preemptible"] = 1
     return jobs
 
 

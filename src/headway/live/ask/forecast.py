@@ -12,12 +12,12 @@ import numpy as np
 
 from headway.core.engine import Event
 from headway.core.events import CROSSED, ENDED, RESERVE, RESIZE, START, STARTED, STOP, STOPPED, SUBMITTED
+from headway.core.operations import admit, copied, grow
 from headway.core.tables.jobs import FUTURE, PENDING, RUNNING, STARTING, STOPPING
-from headway.core.tables.state import State, room_for_actions
+from headway.core.tables.state import room_for_actions
 from headway.core.timers import due
-from headway.live.engine import grow
 from headway.live.jobfile.spec import JobSpec, array_tasks
-from headway.live.state import Book, settled_at_once
+from headway.live.state import Book, min_runtime
 
 MOST_ROUNDS = 2000
 MOST_SAMPLES = 1000
@@ -37,17 +37,6 @@ class DryRun:
     message: str
 
 
-def copied(state: State) -> State:
-    """A state of its own with the same content."""
-    parts: list[Any] = [part.copy() if isinstance(part, np.ndarray) else copied_tuple(part) for part in state]
-    return State(*parts)
-
-
-def copied_tuple(arrays: Any) -> Any:
-    """The same for a named tuple of arrays."""
-    return type(arrays)(*(part.copy() for part in arrays))
-
-
 class Forecast:
     """Made under the manager's lock, run without it."""
 
@@ -55,7 +44,7 @@ class Forecast:
         self.names, self.spec, self.now = book.cluster.nodes, spec, now
         self.engine: Any = copy.copy(book.engine)
         self.engine.state = copied(book.engine.state)
-        self.engine.options = book.engine.options._replace(history=copied_tuple(book.engine.options.history))
+        self.engine.options = book.engine.options._replace(history=copied(book.engine.options.history))
         self.j = len(book.jobs)
         if self.j >= len(self.engine.state.jobs):
             self.engine.state = grow(self.engine.state, self.j + 1)
@@ -67,10 +56,7 @@ class Forecast:
 
     def run(self) -> DryRun:
         """Submit it to the copy, and see."""
-        row = self.engine.state.jobs[self.j]
-        row["submit"] = row["since"] = self.now
-        row["asked"] = row["gpus"] = row["want"] = self.spec.gpus
-        row["preemptible"] = settled_at_once(self.spec)
+        admit(self.engine.state, self.j, submit=self.now, gpus=self.spec.gpus, min_runtime=min_runtime(self.spec))
         self.ran[self.j] = 0.0
         states = self.engine.state.jobs["state"]
         for j in sorted(self.ran):

@@ -114,9 +114,9 @@ def _simulate(
         [max(SHORTEST_S, job.run_s) for job in jobs],
         job_id=[str(job.job_id) for job in jobs],
         user=[job.user for job in jobs],
+        preemptible=[job.preemptible for job in jobs],
     )
     engine, world = prepare(load, cluster, find_policy(policy), find_placement(placement), Setting())
-    engine.state.jobs["preemptible"] = [job.preemptible for job in jobs]
     book = journal(engine.state, JOURNAL_ROWS, False)
     compiled = (engine.key, engine.change, engine.place, engine.allot)
     while True:

@@ -1,0 +1,79 @@
+"""The few named changes of the tables besides `record`: a job is admitted, a node closes or opens, a table grows.
+
+A world never writes a column itself. What these change is a fact that the world's journal holds, so that a state can be rebuilt from it.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headway.core.tables.jobs import job_table
+from headway.core.tables.state import TIMER, State, fewest_nodes
+
+
+def admit(
+    state: State,
+    rows: Any,
+    *,
+    submit: ArrayLike,
+    gpus: ArrayLike,
+    model: ArrayLike = 0,
+    skew: ArrayLike = np.nan,
+    left: ArrayLike = np.nan,
+    min_runtime: ArrayLike = 0.0,
+) -> None:
+    """Fill the rows (a number or a slice) of jobs that will be submitted; columns are values, or arrays of equal length.
+
+    `left` is for oracles only. `min_runtime` is how long an attempt runs before it may lose its GPUs (infinity: never preempted).
+    """
+    jobs = state.jobs
+    jobs["submit"][rows] = jobs["since"][rows] = submit
+    jobs["asked"][rows] = jobs["gpus"][rows] = jobs["want"][rows] = gpus
+    jobs["model"][rows], jobs["skew"][rows], jobs["left"][rows] = model, skew, left
+    jobs["min_runtime"][rows] = min_runtime
+
+
+def close_node(state: State, node: int) -> None:
+    """Start nothing more on a node; what runs there goes on."""
+    _set_closed(state, node, 1)
+
+
+def open_node(state: State, node: int) -> None:
+    """Use a closed node again."""
+    _set_closed(state, node, 0)
+
+
+def _set_closed(state: State, node: int, closed: int) -> None:
+    """The fewest nodes that hold so many GPUs are counted among those that take jobs; sizes that none can hold need them all."""
+    state.nodes["closed"][node] = closed
+    fewest = fewest_nodes(state.nodes["gpus"][state.nodes["closed"] == 0])
+    state.fewest[:] = len(state.nodes)
+    state.fewest[: len(fewest)] = fewest
+
+
+def set_outcome(state: State, j: int, outcome: int) -> None:
+    """How a job that has ended ended: completed (which `record` assumes), failed, cancelled or timed out."""
+    state.jobs["state"][j] = outcome
+
+
+def ring(state: State, j: int) -> None:
+    """The job's timer has rung."""
+    state.jobs["change_at"][j] = np.inf
+
+
+def grow(state: State, room: int) -> State:
+    """The same state with room for more jobs: only the job table and the timers have a row per job."""
+    jobs, timers = job_table(room), np.zeros(2 * room + 16, TIMER)
+    jobs[: len(state.jobs)] = state.jobs
+    timers[: len(state.timers)] = state.timers
+    return state._replace(jobs=jobs, timers=timers)
+
+
+def copied(tables: Any) -> Any:
+    """A named tuple of tables (a state, a history) of its own, with the same content."""
+    parts: list[NDArray[Any] | Any] = [
+        part.copy() if isinstance(part, np.ndarray) else copied(part) if isinstance(part, tuple) else part
+        for part in tables
+    ]
+    return type(tables)(*parts)
