@@ -2,7 +2,8 @@
 
 Jobs are seated in order over a scratch ledger. One that runs keeps its GPUs unless a job before it took them; one that waits takes what is
 free now, else what is being freed, else what later jobs hold. One that finds no place gives its turn to the next. Nobody is stopped
-for a job that was not placed in the same decision; only what fits now is started. Deciding reads the state and writes `out`.
+for a job that was not placed in the same decision; only what fits now is started. Deciding reads the state, and writes the scratch
+(core/tables/scratch.py) and `out`.
 """
 
 from typing import Any
@@ -12,7 +13,6 @@ from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.events import PACK, RESERVE, RESIZE, START, STOP
-from headway.core.history import refresh, stale
 from headway.core.ledger import nodes_held
 from headway.core.offers import (
     NOW,
@@ -22,313 +22,285 @@ from headway.core.offers import (
     holds,
     keep,
     make_offer,
+    offered_gpus,
     open_classes,
     open_rooms,
     withdraw,
 )
-from headway.core.order import as_list, before, first_waiting, insert, next_waiting, rank
-from headway.core.record import set_key
-from headway.core.tables.actions import (
-    ACTIONS_TYPE,
-    ROWS,
-    SEATS,
-    Actions,
-    add_seat,
-    clear,
-    close_row,
-    copy_places,
-    forget,
-)
-from headway.core.tables.jobs import RUNNING
+from headway.core.order import before, first_waiting, next_waiting
+from headway.core.record import pinned
+from headway.core.running import list_by_key, moved_key, rank_of, runs_before
+from headway.core.tables.actions import ACTIONS_TYPE, Actions, add_seat, clear, close_row, copy_places, forget
+from headway.core.tables.jobs import JobState
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, Options
-from headway.core.tables.state import (
-    CLASSES,
-    EVICTED,
-    OPEN,
-    PLACE_TYPE,
-    RUN,
-    SPARE,
-    STATE_TYPE,
-    STOPPING_JOBS,
-    WAIT,
-    State,
-)
+from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
+from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import next_timer
 
 
 @jit
-def rekey_running(state: State, options: Options, key: Any, now: float) -> None:
-    """New keys for the jobs with GPUs, then an insertion sort of a list that is almost sorted."""
-    for i in range(state.tally[RUN]):
-        j = state.run[i]
-        set_key(state.jobs[j], now, options, key)
-        k = i
-        while k > 0 and before(state.jobs, j, state.run[k - 1]):
-            state.run[k] = state.run[k - 1]
-            k -= 1
-        state.run[k] = j
+def _place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, within: int) -> bool:
+    """Place a job within a room: True when its places are in the row being written. What was chosen is checked."""
+    make_offer(state, scratch, within)
+    if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):
+        return False
+    gpus = 0
+    for k in range(out.rows[out.count[0].rows].seat_at, out.count[0].seats):
+        node, taken = out.seats[k].node, out.seats[k].gpus
+        if node < 0 or node >= len(state.nodes):
+            raise ValueError("the placement chose a node that does not exist")
+        if taken < 1 or taken > offered_gpus(scratch, node, within) or state.nodes[node].closed:
+            raise ValueError("the placement took GPUs of a node that were not on offer")
+        gpus += taken
+    if gpus != job.gpus:
+        raise ValueError("the placement seated a job on another number of GPUs than it is to get")
+    return True
 
 
 @jit
-def rekey_waiting(state: State, options: Options, key: Any, now: float) -> None:
-    """New keys for all waiting jobs: each tree is emptied and filled again."""
-    for i in range(state.tally[CLASSES]):
-        c = state.classes[i].open
-        j = as_list(state, c)
-        while j >= 0:
-            following = state.jobs[j].high
-            set_key(state.jobs[j], now, options, key)
-            insert(state, c, j)
-            j = following
-
-
-@jit
-def _place(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, within: int) -> bool:
-    """Place job j within a room: True when its places are in the row being written."""
-    make_offer(state, within)
-    return place(state.nodes, state.leaves, state.fewest, state.jobs[j], j, options, seed, out)
-
-
-@jit
-def _gather(state: State, options: Options, place: Any, seed: int, out: Actions, j: int) -> None:
+def _gather(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> None:
     """Move a job that had its turn and sits on more nodes than it must, if there is room for it on fewer."""
-    job = state.jobs[j]
     sits_on = nodes_held(state, job)
-    if job.k1 == -np.inf or job.partner >= 0 or sits_on == state.fewest[job.gpus]:
+    if moved_key(options, scratch, job)[0] == -np.inf or job.partner >= 0 or sits_on == state.fewest[job.gpus]:
         return
-    if not _place(state, options, place, seed, out, j, NOW):
+    if not _place(state, options, place, scratch, out, job, NOW):
         return
-    if out.tally[SEATS] - out.rows[out.tally[ROWS]].seat_at >= sits_on:
+    if out.count[0].seats - out.rows[out.count[0].rows].seat_at >= sits_on:
         forget(out)
         return
-    close_row(out, RESERVE, j)
-    withdraw(state, out, out.tally[ROWS] - 1, NOW)
+    _take(scratch, out, RESERVE, job, NOW)
     add_seat(out, -1, job.gpus)
-    close_row(out, RESIZE, j)
+    close_row(out, RESIZE, job.row)
 
 
 @jit
-def _pack(state: State, now: float, out: Actions, job: Any, j: int) -> bool:
+def _take(scratch: Scratch, out: Actions, kind: int, job: Any, within: int) -> None:
+    """End the row being written about the job; its places are no longer on offer."""
+    close_row(out, kind, job.row)
+    withdraw(scratch, out, out.count[0].rows - 1, within)
+
+
+@jit
+def _pack(state: State, scratch: Scratch, order: Any, now: float, out: Actions, job: Any) -> bool:
     """Join a job that keeps as many GPUs, runs alone on them, and has not proved a bad partner."""
-    for i in range(state.tally[RUN]):
-        p = state.run[i]
-        other = state.jobs[p]
+    for i in range(state.count[0].running):
+        other = state.jobs[order[i]]
         if (
-            other.kept
-            and other.state == RUNNING
+            scratch.jobs[other.row].kept
+            and other.state == JobState.RUNNING
             and other.started < now  # not with one that starts in this very decision
             and other.partner < 0
             and other.gpus == job.gpus
             and not state.bad_pairs[job.model, other.model]
         ):
-            other.kept = 0  # a pair is enough
-            add_seat(out, p, job.gpus)
-            close_row(out, PACK, j)
+            scratch.jobs[other.row].kept = 0  # a pair is enough
+            add_seat(out, other.row, job.gpus)
+            close_row(out, PACK, job.row)
             return True
     return False
 
 
 @jit
-def _promised(state: State, j: int) -> int:
+def _promised(state: State, scratch: Scratch, job: Any) -> int:
     """The row of the job's promise if it can still be kept, or -1."""
-    row = state.jobs[j].promise
-    if row < 0 or row >= state.promises.tally[ROWS] or state.promises.rows[row].job != j:
+    row = job.promise
+    if row < 0 or row >= state.promises.count[0].rows or state.promises.rows[row].job != job.row:
         return -1
-    return row if holds(state, state.promises, row, TARGET) else -1
+    return row if holds(state, scratch, state.promises, row, TARGET) else -1
 
 
 @jit
-def _seat_waiting(state: State, options: Options, place: Any, seed: int, out: Actions, j: int, lesser: bool) -> bool:
+def _seat_waiting(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, lesser: bool
+) -> bool:
     """Find a place for a waiting job; `lesser` jobs may have to make room. Writes its action, if any."""
-    job = state.jobs[j]
-    fits = job.gpus <= state.tally[SPARE]
-    row = _promised(state, j)
-    if row >= 0 and holds(state, state.promises, row, NOW):
+    walk = scratch.walk[0]
+    fits = job.gpus <= walk.spare
+    row = _promised(state, scratch, job)
+    if row >= 0 and holds(state, scratch, state.promises, row, NOW):
         copy_places(state.promises, row, out)
-        close_row(out, START, j)
-        withdraw(state, out, out.tally[ROWS] - 1, NOW)
-        return True
-    if fits and _place(state, options, place, seed, out, j, NOW):
-        close_row(out, START, j)
-        withdraw(state, out, out.tally[ROWS] - 1, NOW)
+        _take(scratch, out, START, job, NOW)
         return True
     if not fits:
         return False
+    if _place(state, options, place, scratch, out, job, NOW):
+        _take(scratch, out, START, job, NOW)
+        return True
     if row >= 0:
-        withdraw(state, state.promises, row, SOON)
-        state.tally[EVICTED] = 1
+        withdraw(scratch, state.promises, row, SOON)
+        walk.evicted = 1
         return True
-    if state.tally[STOPPING_JOBS] > 0 and _place(state, options, place, seed, out, j, SOON):
-        close_row(out, RESERVE, j)
-        withdraw(state, out, out.tally[ROWS] - 1, SOON)
+    if state.count[0].stopping > 0 and _place(state, options, place, scratch, out, job, SOON):
+        _take(scratch, out, RESERVE, job, SOON)
         return True
-    if (lesser or state.tally[EVICTED]) and _place(state, options, place, seed, out, j, TARGET):
-        close_row(out, RESERVE, j)
-        withdraw(state, out, out.tally[ROWS] - 1, TARGET)
-        state.tally[EVICTED] = 1
+    if (lesser or walk.evicted) and _place(state, options, place, scratch, out, job, TARGET):
+        _take(scratch, out, RESERVE, job, TARGET)
+        walk.evicted = 1
         return True
     return False
 
 
 @jit
-def _next_head(state: State) -> int:
+def _next_head(state: State, scratch: Scratch) -> int:
     """Which open class has the first waiting job, or -1."""
     best = -1
-    for i in range(state.tally[OPEN]):
-        if best < 0 or before(state.jobs, state.classes[i].head, state.classes[best].head):
+    for i in range(scratch.walk[0].open):
+        if best < 0 or before(state.jobs, scratch.classes[i].head, scratch.classes[best].head):
             best = i
     return best
 
 
 @jit
-def _advance(state: State, options: Options, i: int, seated: bool) -> None:
+def _advance(state: State, options: Options, scratch: Scratch, i: int, seated: bool) -> None:
     """After the head of class i had its turn: the next of its class, or none if it found no place."""
+    walk = scratch.walk[0]
     if not seated and options.blocks:
-        state.tally[OPEN] = 0
+        walk.open = 0
         return
-    c, following = state.classes[i].id, -1
+    c, following = scratch.classes[i].id, -1
     if seated or not options.by_class:
-        following = next_waiting(state, c, state.classes[i].head)
+        following = next_waiting(state, c, scratch.classes[i].head)
     if seated:
-        state.classes[c].rest = following
+        scratch.classes[c].rest = following
     if following < 0:
-        close_class(state, i)
+        close_class(scratch, i)
     else:
-        state.classes[i].head = following
+        scratch.classes[i].head = following
     if not options.blocks:
         # Classes are sorted by GPUs: the last ones stop fitting first.
-        while (
-            state.tally[OPEN] > 0
-            and state.classes[state.tally[OPEN] - 1].id // (2 * options.models) > state.tally[SPARE]
-        ):
-            state.tally[OPEN] -= 1
+        while walk.open > 0 and scratch.classes[walk.open - 1].id // (2 * options.models) > walk.spare:
+            walk.open -= 1
 
 
 @jit
-def _seat_all(state: State, options: Options, place: Any, seed: int, out: Actions) -> None:
-    """Walk the running and the waiting together, in order."""
-    open_classes(state)
-    n, whole_walk = state.tally[RUN], options.packs or options.migrates
+def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, order: Any, out: Actions) -> None:
+    """Walk the running jobs (in `order`) and the waiting ones together, first come first."""
+    open_classes(state, scratch)
+    n, r, whole_walk = state.count[0].running, 0, options.packs or options.migrates
+    i = _next_head(state, scratch)
     if whole_walk:
-        r = 0
-        for i in range(n):
-            job = state.jobs[state.run[i]]
-            job.kept = 0
-            if job.partner >= 0:
-                state.jobs[job.partner].kept = 0  # one that is stopping is not among those that run
+        _keep_nobody(state, scratch, order)
     else:
-        r = rank(state, state.classes[_next_head(state)].head)  # those before everyone who waits stay
-    open_rooms(state, r, whole_walk)
-    i = _next_head(state)
+        r = rank_of(state, options, scratch, order, scratch.classes[i].head)  # those before everyone who waits stay
+    open_rooms(state, scratch, order, r, whole_walk)
     while True:
-        if i < 0 and not state.tally[EVICTED] and not options.migrates:
+        if i < 0 and not scratch.walk[0].evicted and not options.migrates:
             break
-        if r < n and (i < 0 or before(state.jobs, state.run[r], state.classes[i].head)):
-            j = state.run[r]
+        if r < n and (i < 0 or runs_before(state, options, scratch, order[r], scratch.classes[i].head)):
+            job = state.jobs[order[r]]
             r += 1
-            if keep(state, state.jobs[j]):
-                state.jobs[j].kept = 1
+            if keep(state, scratch, job):
+                scratch.jobs[job.row].kept = 1
                 if options.migrates:
-                    _gather(state, options, place, seed, out, j)
+                    _gather(state, options, place, scratch, out, job)
             else:
-                close_row(out, STOP, j)
-                state.tally[EVICTED] = 1
+                close_row(out, STOP, job.row)
+                scratch.walk[0].evicted = 1
         elif i >= 0:
-            seated = _seat_waiting(state, options, place, seed, out, state.classes[i].head, r < n)
-            _advance(state, options, i, seated)
-            i = _next_head(state)
+            job = state.jobs[scratch.classes[i].head]
+            seated = _seat_waiting(state, options, place, scratch, out, job, r < n)
+            _advance(state, options, scratch, i, seated)
+            i = _next_head(state, scratch)
         else:
             break
 
 
 @jit
-def _pack_rest(state: State, now: float, out: Actions) -> None:
+def _keep_nobody(state: State, scratch: Scratch, order: Any) -> None:
+    """Before a whole walk: no running job has been seated yet, nor its partner (one that is stopping is not among those that run)."""
+    for i in range(state.count[0].running):
+        job = state.jobs[order[i]]
+        scratch.jobs[job.row].kept = 0
+        if job.partner >= 0:
+            scratch.jobs[job.partner].kept = 0
+
+
+@jit
+def _pack_rest(state: State, scratch: Scratch, order: Any, now: float, out: Actions) -> None:
     """Those who found no place join others on their GPUs, in order. When one of a class finds no partner, no other of its class does."""
-    state.tally[OPEN] = 0
-    for i in range(state.tally[CLASSES]):
+    walk = scratch.walk[0]
+    walk.open = 0
+    for i in range(state.count[0].classes):
         c = state.classes[i].open
-        if state.classes[c].rest >= 0:
-            state.classes[state.tally[OPEN]].id = c
-            state.classes[state.tally[OPEN]].head = state.classes[c].rest
-            state.tally[OPEN] += 1
-    i = _next_head(state)
+        if scratch.classes[c].rest >= 0:
+            scratch.classes[walk.open].id = c
+            scratch.classes[walk.open].head = scratch.classes[c].rest
+            walk.open += 1
+    i = _next_head(state, scratch)
     while i >= 0:
-        c, j = state.classes[i].id, state.classes[i].head
-        following = next_waiting(state, c, j) if _pack(state, now, out, state.jobs[j], j) else -1
-        state.classes[i].head = following
+        c, job = scratch.classes[i].id, state.jobs[scratch.classes[i].head]
+        following = next_waiting(state, c, job.row) if _pack(state, scratch, order, now, out, job) else -1
+        scratch.classes[i].head = following
         if following < 0:
-            close_class(state, i)
-        i = _next_head(state)
+            close_class(scratch, i)
+        i = _next_head(state, scratch)
 
 
 @jit
 def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
     """Move the later of two packed jobs that together made less headway than one alone, after a fair trial."""
-    for i in range(state.tally[RUN]):
-        j = state.run[i]
-        job = state.jobs[j]
-        if job.partner < 0 or job.state != RUNNING or now < job.started + options.quantum:
+    for i in range(state.count[0].running):
+        job = state.jobs[state.run[i]]
+        if job.partner < 0 or job.state != JobState.RUNNING or now < job.started + options.quantum:
             continue
         other = state.jobs[job.partner]
-        later = job.started > other.started or (job.started == other.started and j > job.partner)
-        if later and other.state == RUNNING and job.rate + other.rate <= 1.0:
+        later = job.started > other.started or (job.started == other.started and job.row > other.row)
+        if later and other.state == JobState.RUNNING and job.rate + other.rate <= 1.0:
             add_seat(out, -1, job.gpus)
-            close_row(out, RESIZE, j)
+            close_row(out, RESIZE, job.row)
 
 
-ALLOT_SIGNATURE = types.void(STATE_TYPE, types.float64)
+ALLOT_SIGNATURE = types.void(STATE_TYPE, SCRATCH_TYPE, types.float64)
 ALLOT_TYPE = types.FunctionType(ALLOT_SIGNATURE)
 
 
 @jit(ALLOT_SIGNATURE)
-def as_asked(state: State, now: float) -> None:
+def as_asked(state: State, scratch: Scratch, now: float) -> None:
     """The allotment of policies that do not resize jobs: never called."""
 
 
 @jit
-def _resize(state: State, allot: Any, now: float, out: Actions) -> None:
-    """Give every job the size that an elastic policy wants for it; those that run stop first."""
-    allot(state, now)
-    for i in range(state.tally[RUN]):
-        j = state.run[i]
-        job = state.jobs[j]
-        if job.want != job.gpus and job.state == RUNNING and job.k1 > -np.inf:
-            add_seat(out, -1, job.want)
-            close_row(out, RESIZE, j)
-    for i in range(state.tally[CLASSES]):
+def _resize(state: State, options: Options, allot: Any, scratch: Scratch, now: float, out: Actions) -> None:
+    """Give every job the size that an elastic policy wants for it (`want` of the scratch); those that run stop first."""
+    allot(state, scratch, now)
+    for i in range(state.count[0].running):
+        job = state.jobs[state.run[i]]
+        if job.state == JobState.RUNNING and not pinned(job, now, options):
+            _resize_to(scratch, out, job)
+    for i in range(state.count[0].classes):
         j = first_waiting(state, state.classes[i].open)
         while j >= 0:
-            if state.jobs[j].want != state.jobs[j].gpus:
-                add_seat(out, -1, state.jobs[j].want)
-                close_row(out, RESIZE, j)
+            _resize_to(scratch, out, state.jobs[j])
             j = next_waiting(state, state.classes[i].open, j)
 
 
-@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, ALLOT_TYPE, types.int64, types.float64, ACTIONS_TYPE))
+@jit
+def _resize_to(scratch: Scratch, out: Actions, job: Any) -> None:
+    if scratch.jobs[job.row].want != job.gpus:
+        add_seat(out, -1, scratch.jobs[job.row].want)
+        close_row(out, RESIZE, job.row)
+
+
+@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, ALLOT_TYPE, SCRATCH_TYPE, types.float64, ACTIONS_TYPE))
 def decide(
-    state: State, options: Options, key: Any, place: Any, allot: Any, seed: int, now: float, out: Actions
+    state: State, options: Options, key: Any, place: Any, allot: Any, scratch: Scratch, now: float, out: Actions
 ) -> None:
     """What to do now: the rows of `out`. After a Resize, ask again: who makes room comes before who is seated."""
     clear(out)
     if options.packs:
         _part_bad_pairs(state, options, now, out)
-        if out.tally[ROWS] > 0:
-            return
-    if options.elastic:
-        _resize(state, allot, now, out)
-        if out.tally[ROWS] > 0:
-            return
-    if state.tally[WAIT] == 0 and not options.migrates:
+    if options.elastic and out.count[0].rows == 0:
+        _resize(state, options, allot, scratch, now, out)
+    idle = state.count[0].waiting == 0 and not (options.migrates and state.count[0].running > 0)
+    if out.count[0].rows > 0 or idle:
         return
-    if options.learns and stale(options.history):
-        refresh(options.history, options.plotted)
-        rekey_waiting(state, options, key, now)
+    order = state.run
     if options.moving:
-        rekey_running(state, options, key, now)
-    if state.tally[WAIT] > 0 or state.tally[RUN] > 0:
-        _seat_all(state, options, place, seed, out)
-        if options.packs:
-            _pack_rest(state, now, out)
+        list_by_key(state, options, key, scratch, now)
+        order = scratch.order
+    _seat_all(state, options, place, scratch, order, out)
+    if options.packs:
+        _pack_rest(state, scratch, order, now, out)
 
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))
@@ -336,7 +308,7 @@ def wake_at(state: State, options: Options, now: float) -> float:
     """When to decide again though nothing happens: a timer rings; where there is a quantum, when it ends while someone waits."""
     if options.quantum == np.inf:
         return next_timer(state)
-    if state.tally[WAIT] == 0 and not (options.elastic and state.tally[RUN] > 0):
+    if state.count[0].waiting == 0 and not (options.elastic and state.count[0].running > 0):
         return np.inf
     turn = (np.floor(now / options.quantum) + 1) * options.quantum
     return turn if turn > now else turn + options.quantum

@@ -10,12 +10,13 @@ import numpy as np
 
 from headway.core.compiler.address import by_address
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, wake_at
-from headway.core.events import NAMES, RESIZE
+from headway.core.events import NAMES, NO_JOB, REFITTED, RESIZE, STOP
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
-from headway.core.record import record
-from headway.core.tables.actions import ROWS, actions
+from headway.core.record import record, record_action, refit_due
+from headway.core.tables.actions import one_action
 from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options
-from headway.core.tables.state import PLACE_SIGNATURE, State, room_for_actions
+from headway.core.tables.scratch import PLACE_SIGNATURE, Scratch, new_scratch, room_for_actions
+from headway.core.tables.state import State
 from headway.errors import BadInput
 
 
@@ -60,36 +61,46 @@ class World(Protocol):
     def perform(self, action: Action, now: float) -> Iterable[Event]:
         """Carry out a recorded action; yields what is a fact at once."""
 
-    def note(self, kind: int, job: int, now: float) -> None:
+    def note(self, event: "Event | Action", now: float) -> None:
         """Write down what was recorded."""
 
 
 class Engine:
     """A state with the policy and the placement that decide on it."""
 
-    def __init__(self, state: State, options: Options, policy: Policy, placement: Placement, seed: int = 0) -> None:
+    def __init__(self, state: State, options: Options, policy: Policy, placement: Placement) -> None:
         if placement.needs_fabric and not len(state.leaves):
             raise BadInput(f"placement {placement.name} reserves links: it needs a fabric")
-        self.state, self.options, self.seed, self.policy = state, options, seed, policy
+        self.state, self.options, self.policy = state, options, policy
         self.key = by_address(policy.key, key_function(policy.key), KEY_SIGNATURE)
         self.change = by_address(policy.change, change_function(policy.change), CHANGE_SIGNATURE)
         self.place = by_address(placement.place, place_function(placement.place), PLACE_SIGNATURE)
         self.allot = allot_function(policy.allot) if policy.allot else by_address(as_asked, as_asked, ALLOT_SIGNATURE)
-        self._out = room_for_actions(state)
-        self._none = actions(1, 1, 1)
+        self.make_scratch()
+
+    def make_scratch(self) -> None:
+        """Room for what a decision works on and writes, for tables as large as they are now."""
+        self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
 
     def record(self, event: Event | Action, now: float) -> None:
         """Record one fact, or one action about to be performed."""
-        places = self._none
-        if isinstance(event, Action):
-            places = self._row(event)
-        record(self.state, self.options, self.key, self.change, event.kind, event.job, float(now), places, 0)
+        how = (self.state, self.options, self.key, self.change)
+        if event.kind < STOP:
+            record(*how, event.kind, event.job, float(now))
+            return
+        places, links = (event.places, event.links) if isinstance(event, Action) else ((), ())
+        record_action(*how, one_action(event.kind, event.job, places, links), 0, float(now))
+
+    @property
+    def refit_due(self) -> bool:
+        """Whether the curve over the finished jobs has to be drawn again before the next decision."""
+        return bool(refit_due(self.state, self.options))
 
     def decide(self, now: float) -> Decision:
         """What to do now. Reads the state and changes nothing in it."""
-        out = self._out
-        decide(self.state, self.options, self.key, self.place, self.allot, self.seed, float(now), out)
-        n = int(out.tally[ROWS])
+        out = self.out
+        decide(self.state, self.options, self.key, self.place, self.allot, self.scratch, float(now), out)
+        n = int(out.count["rows"][0])
         rows = out.rows[: n + 1]
         made = tuple(
             Action(
@@ -106,24 +117,14 @@ class Engine:
         """When to decide again though nothing happens."""
         return float(wake_at(self.state, self.options, float(now)))
 
-    def _row(self, action: Action) -> Any:
-        one = actions(1, max(1, len(action.places)), max(1, len(action.links)))
-        for k, (node, gpus) in enumerate(action.places):
-            one.seats[k] = (node, gpus)
-        for k, (leaf, mask) in enumerate(action.links):
-            one.links[k] = (mask, leaf)
-        one.rows[0] = (action.kind, action.job, 0, 0)
-        one.rows[1] = (0, 0, len(action.places), len(action.links))
-        return one
-
 
 # Numba pickles what compiled code calls back and copies that at every call: a number is small, the tables of an allotment are not.
 _CALLED: WeakValueDictionary[int, Any] = WeakValueDictionary()
 _NUMBERS = count()
 
 
-def _call(number: int, state: State, now: float) -> None:
-    _CALLED[number](state, now)
+def _call(number: int, state: State, scratch: Scratch, now: float) -> None:
+    _CALLED[number](state, scratch, now)
 
 
 def allot_function(allot: Any) -> Any:
@@ -134,9 +135,9 @@ def allot_function(allot: Any) -> Any:
     _CALLED[number] = allot  # while the engine keeps its policy
 
     @njit(ALLOT_SIGNATURE)
-    def call_back(state: State, now: float) -> None:
+    def call_back(state: State, scratch: Scratch, now: float) -> None:
         with objmode():
-            _call(number, state, now)
+            _call(number, state, scratch, now)
 
     return call_back
 
@@ -147,15 +148,19 @@ def drive(engine: Engine, world: World) -> None:
     while (now := world.wait(wake)) is not None:
         for event in world.facts(now):
             engine.record(event, now)
-            world.note(event.kind, event.job, now)
+            world.note(event, now)
+        if engine.refit_due:
+            refitted = Event(REFITTED, NO_JOB)
+            engine.record(refitted, now)
+            world.note(refitted, now)
         again = True
         while again:
             decision = engine.decide(now)
             again = decision.again
             for action in decision.actions:
                 engine.record(action, now)
-                world.note(action.kind, action.job, now)
+                world.note(action, now)
                 for event in world.perform(action, now):
                     engine.record(event, now)
-                    world.note(event.kind, event.job, now)
+                    world.note(event, now)
         wake = engine.wake_at(now)

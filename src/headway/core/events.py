@@ -13,12 +13,15 @@ CROSSED: Final = 3  # a job's key changed by itself: a threshold, a promotion, t
 SUBMITTED: Final = 4
 HELD: Final = 5
 RELEASED: Final = 6
+RATED: Final = 7  # a running job was seen to make headway at another speed from now on
+REFITTED: Final = 8  # the curve over the finished jobs was drawn again; about no job
 # Actions.
-STOP: Final = 7
-RESIZE: Final = 8
-RESERVE: Final = 9  # stops were asked for on behalf of a waiting job: these GPUs are for it
-START: Final = 10
-PACK: Final = 11  # start on the second slot of the GPUs that another job holds
+STOP: Final = 9
+RESIZE: Final = 10
+RESERVE: Final = 11  # stops were asked for on behalf of a waiting job: these GPUs are for it
+START: Final = 12
+PACK: Final = 13  # start on the second slot of the GPUs that another job holds
+NO_JOB: Final = -1  # of facts about no job
 
 NAMES: Final = (
     "Ended",
@@ -28,6 +31,8 @@ NAMES: Final = (
     "Submitted",
     "Held",
     "Released",
+    "Rated",
+    "Refitted",
     "Stop",
     "Resize",
     "Reserve",

@@ -7,7 +7,7 @@ word has a bit for each spine, set while the link between them is free. Isolatio
 from typing import Any
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.state import FREE, SPARE_LINK, STOPPING_JOBS, State
+from headway.core.tables.state import State
 
 
 @jit
@@ -17,34 +17,34 @@ def gpu_count(state: State) -> int:
 
 
 @jit
-def take_gpus(state: State, job: Any, j: int, node: int, count: int) -> None:
-    """Give job j the `count` lowest-numbered whole free GPUs of a node."""
+def take_gpus(state: State, job: Any, node: int, count: int) -> None:
+    """Give the job the `count` lowest-numbered whole free GPUs of a node."""
     home = state.nodes[node]
     for gpu in range(home.base, home.base + home.gpus):
         if count == 0:
             break
         if _empty(state, gpu):
-            _sit(state, job, j, gpu)
+            _sit(state, job, gpu)
             home.free -= 1
-            state.tally[FREE] -= 1
+            state.count[0].free_gpus -= 1
             count -= 1
     assert count == 0
 
 
 @jit
-def join_gpus(state: State, job: Any, j: int, partner: Any) -> None:
-    """Put job j on the second slot of every GPU that `partner` holds."""
+def join_gpus(state: State, job: Any, partner: Any) -> None:
+    """Put the job on the second slot of every GPU that `partner` holds."""
     gpus, seat = gpu_count(state), partner.seat
     while seat >= 0:
         other = seat + gpus if seat < gpus else seat - gpus
         assert state.seats[other].holder < 0
-        _sit(state, job, j, other)
+        _sit(state, job, other)
         seat = state.seats[seat].next
 
 
 @jit
-def _sit(state: State, job: Any, j: int, seat: int) -> None:
-    state.seats[seat].holder = j
+def _sit(state: State, job: Any, seat: int) -> None:
+    state.seats[seat].holder = job.row
     state.seats[seat].next = job.seat
     job.seat = seat
 
@@ -65,7 +65,7 @@ def give_gpus(state: State, job: Any) -> None:
         row.holder = -1
         if _empty(state, seat % gpus):
             state.nodes[row.node].free += 1
-            state.tally[FREE] += 1
+            state.count[0].free_gpus += 1
         seat = row.next
     job.seat = -1
 
@@ -75,9 +75,9 @@ def take_links(state: State, job: Any, leaf: int, mask: Any) -> None:
     """Reserve links of a leaf for the job; each must be free."""
     assert state.leaves[leaf].free & mask == mask
     state.leaves[leaf].free ^= mask
-    entry = state.tally[SPARE_LINK]
+    entry = state.count[0].spare_link
     row = state.held_links[entry]
-    state.tally[SPARE_LINK] = row.next
+    state.count[0].spare_link = row.next
     row.leaf = leaf
     row.mask = mask
     row.next = job.link
@@ -91,8 +91,8 @@ def give_links(state: State, job: Any) -> None:
         row = state.held_links[entry]
         following = row.next
         state.leaves[row.leaf].free |= row.mask
-        row.next = state.tally[SPARE_LINK]
-        state.tally[SPARE_LINK] = entry
+        row.next = state.count[0].spare_link
+        state.count[0].spare_link = entry
         entry = following
     job.link = -1
 
@@ -100,14 +100,14 @@ def give_links(state: State, job: Any) -> None:
 @jit
 def begin_stopping(state: State, job: Any) -> None:
     """Count what the job holds among what is free soon; GPUs that it shares with another job are not."""
-    state.tally[STOPPING_JOBS] += 1
+    state.count[0].stopping += 1
     job.freeing = job.partner < 0
     _count_stopping(state, job, 1)
 
 
 @jit
 def end_stopping(state: State, job: Any) -> None:
-    state.tally[STOPPING_JOBS] -= 1
+    state.count[0].stopping -= 1
     _count_stopping(state, job, -1)
     job.freeing = 0
 

@@ -29,7 +29,7 @@ def admit(
     """
     jobs = state.jobs
     jobs["submit"][rows] = jobs["since"][rows] = submit
-    jobs["asked"][rows] = jobs["gpus"][rows] = jobs["want"][rows] = gpus
+    jobs["asked"][rows] = jobs["gpus"][rows] = gpus
     jobs["model"][rows], jobs["skew"][rows], jobs["left"][rows] = model, skew, left
     jobs["min_runtime"][rows] = min_runtime
 
@@ -55,11 +55,6 @@ def _set_closed(state: State, node: int, closed: int) -> None:
 def set_outcome(state: State, j: int, outcome: int) -> None:
     """How a job that has ended ended: completed (which `record` assumes), failed, cancelled or timed out."""
     state.jobs["state"][j] = outcome
-
-
-def ring(state: State, j: int) -> None:
-    """The job's timer has rung."""
-    state.jobs["change_at"][j] = np.inf
 
 
 def grow(state: State, room: int) -> State:

@@ -1,7 +1,7 @@
-"""Who comes first: a sorted list of the jobs that hold GPUs, and a search tree a class of waiting jobs.
+"""Who comes first: a sorted list of the jobs that hold GPUs, and one search tree per class of waiting jobs.
 
-A class is (GPUs, wants few nodes or not): when one job of a class finds no place, no other of its class does, so a deep queue costs a
-step a class and not a step a job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).
+A class is (GPUs, wants few nodes or not): when one job of a class finds no place, no other of its class does, so a deep queue costs one
+step per class and not one per job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).
 Everything here is an index: it can be rebuilt from the job table.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.state import CLASSES, RUN, WAIT, State
+from headway.core.tables.state import State
 
 
 @jit
@@ -30,7 +30,7 @@ def before(jobs: Any, a: int, b: int) -> bool:
 @jit
 def rank(state: State, j: int) -> int:
     """How many jobs with GPUs come before j."""
-    low, high = 0, state.tally[RUN]
+    low, high = 0, state.count[0].running
     while low < high:
         middle = (low + high) >> 1
         if before(state.jobs, state.run[middle], j):
@@ -43,27 +43,27 @@ def rank(state: State, j: int) -> int:
 @jit
 def add_running(state: State, j: int) -> None:
     k = rank(state, j)
-    for i in range(state.tally[RUN], k, -1):
+    for i in range(state.count[0].running, k, -1):
         state.run[i] = state.run[i - 1]
     state.run[k] = j
-    state.tally[RUN] += 1
+    state.count[0].running += 1
 
 
 @jit
 def drop_running(state: State, j: int) -> None:
     k = rank(state, j)
     assert state.run[k] == j
-    state.tally[RUN] -= 1
-    for i in range(k, state.tally[RUN]):
+    state.count[0].running -= 1
+    for i in range(k, state.count[0].running):
         state.run[i] = state.run[i + 1]
 
 
-# ---- waiting jobs: a treap a class
+# ---- waiting jobs: one treap per class
 
 
 @jit
 def priority(j: int) -> int:
-    """A fixed pseudo-random number a job (the finaliser of splitmix64), so that trees stay balanced."""
+    """A fixed pseudo-random number per job (the finaliser of splitmix64), so that trees stay balanced."""
     x = np.uint64(j) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -111,7 +111,7 @@ def insert(state: State, c: int, j: int) -> None:
     if greater >= 0:
         state.jobs[greater].low = -1
     _hang(state, c, parent, low, j)
-    state.tally[WAIT] += 1
+    state.count[0].waiting += 1
 
 
 @jit
@@ -131,7 +131,7 @@ def drop_waiting(state: State, c: int, j: int) -> None:
             _hang(state, c, parent, low, b)
             parent, low, b = b, True, state.jobs[b].low
     _hang(state, c, parent, low, a if a >= 0 else b)
-    state.tally[WAIT] -= 1
+    state.count[0].waiting -= 1
     if state.classes[c].root < 0:
         _close_class(state, c)
 
@@ -159,12 +159,12 @@ def next_waiting(state: State, c: int, j: int) -> int:
 
 @jit
 def _open_class(state: State, c: int) -> None:
-    k = state.tally[CLASSES]
+    k = state.count[0].classes
     while k > 0 and state.classes[k - 1].open > c:
         state.classes[k].open = state.classes[k - 1].open
         k -= 1
     state.classes[k].open = c
-    state.tally[CLASSES] += 1
+    state.count[0].classes += 1
 
 
 @jit
@@ -172,8 +172,8 @@ def _close_class(state: State, c: int) -> None:
     k = 0
     while state.classes[k].open != c:
         k += 1
-    state.tally[CLASSES] -= 1
-    for i in range(k, state.tally[CLASSES]):
+    state.count[0].classes -= 1
+    for i in range(k, state.count[0].classes):
         state.classes[i].open = state.classes[i + 1].open
 
 
@@ -193,6 +193,6 @@ def as_list(state: State, c: int) -> int:
         else:
             state.jobs[last].high = node
         last, node = node, state.jobs[node].high
-        state.tally[WAIT] -= 1
+        state.count[0].waiting -= 1
     state.classes[c].root = -1
     return first

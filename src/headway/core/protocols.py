@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from headway.core.compiler.jit import jit
 from headway.core.queues import never
 from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options, history, options
-from headway.core.tables.state import PLACE_SIGNATURE
+from headway.core.tables.scratch import PLACE_SIGNATURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Policy:
     promote: float = np.inf
     samples: NDArray[np.float64] | None = None  # a given distribution of GPU-seconds, for policies that learn
     plotted: bool = False
-    # An elastic policy resizes jobs. Given once what it may know, it makes allot(state, now), which sets `want`; see policies/optimus.py.
+    # An elastic policy resizes jobs. Given once what it may know, it makes allot(state, scratch, now), which sets `want` there:
+    # see policies/optimus.py.
     allot: Callable[..., Any] | None = None
 
     def options(self, jobs: int, min_runtime: float = 0.0, **placement: Any) -> Options:
@@ -69,7 +70,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where jobs run. `place` is described at PLACE_SIGNATURE (core/state.py)."""
+    """Where jobs run. `place` is described at PLACE_SIGNATURE (core/tables/scratch.py)."""
 
     name: str
     place: Any
@@ -134,9 +135,9 @@ def _call_back_change(function: Callable[..., Any]) -> Any:
 
 def _call_back_place(function: Callable[..., Any]) -> Any:
     @njit(PLACE_SIGNATURE)
-    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, given: Options, seed: int, out: Any) -> bool:
+    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Any) -> bool:
         with objmode(placed="boolean"):
-            placed = bool(function(nodes, leaves, fewest, job, j, given, seed, out))
+            placed = bool(function(nodes, leaves, fewest, job, given, out))
         return placed
 
     return place

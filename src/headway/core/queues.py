@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.jobs import PENDING, RUNNING
+from headway.core.tables.jobs import JobState
 from headway.core.tables.options import CHANGE_SIGNATURE, Options
 
 
 @jit(CHANGE_SIGNATURE)
 def crossing(job: Any, now: float, options: Options) -> float:
     """When the job crosses its threshold (running), or has waited PROMOTEKNOB times what it ran (waiting)."""
-    if job.state == RUNNING:
+    if job.state == JobState.RUNNING:
         return job.since + (options.thresholds[job.level] - job.service) / job.gpus
-    if job.state == PENDING and job.level > 0 and options.promote < np.inf:
+    if job.state == JobState.PENDING and job.level > 0 and options.promote < np.inf:
         return job.since + max(0.0, options.promote * job.ran - job.waited)
     return np.inf
 
@@ -34,7 +34,7 @@ def cross(job: Any, options: Options, late: bool) -> None:
 
     With a quantum a crossing is seen late: then the service beyond the threshold counts.
     """
-    if job.state == RUNNING:
+    if job.state == JobState.RUNNING:
         if not late:
             job.service = options.thresholds[job.level]
         job.level += 1

@@ -1,4 +1,4 @@
-"""Why each waiting job waits, read off the state after a decision. One code of the closed list in core/events.py a job."""
+"""Why each waiting job waits, read off the state after a decision. One code of the closed list in core/events.py per job."""
 
 from typing import Any
 
@@ -13,22 +13,21 @@ from headway.core.events import (
     WAIT_PREEMPTED,
     WAIT_STOPPING,
 )
-from headway.core.tables.actions import ROWS
-from headway.core.tables.jobs import PENDING, STOPPING
-from headway.core.tables.state import STOPPING_JOBS, State
+from headway.core.tables.jobs import JobState
+from headway.core.tables.state import State
 
 
 def why_waiting(state: State) -> NDArray[np.int8]:
     """The reason of every job: stopping (for it), gpus, preempted, or fragmentation (enough are free, but not together)."""
     jobs: Any = state.jobs
     free = int(state.nodes["free"][state.nodes["closed"] == 0].sum())
-    waits = jobs["state"] == PENDING
+    waits = jobs["state"] == JobState.PENDING
     lost = np.where(jobs["attempt"] > 0, WAIT_PREEMPTED, WAIT_GPUS)
     scattered = WAIT_ISOLATION if len(state.leaves) else WAIT_FRAGMENTATION
     why = np.where(jobs["gpus"] <= free, scattered, lost)
-    if state.tally[STOPPING_JOBS]:
-        promises = state.promises.rows["job"][: int(state.promises.tally[ROWS])]
+    if state.count["stopping"][0]:
+        promises = state.promises.rows["job"][: int(state.promises.count["rows"][0])]
         why[promises[jobs["promise"][promises] == np.arange(len(promises))]] = WAIT_STOPPING
     why = np.where(waits, why, NOT_WAITING)
-    why[jobs["state"] == STOPPING] = WAIT_STOPPING
+    why[jobs["state"] == JobState.STOPPING] = WAIT_STOPPING
     return why.astype(np.int8)

@@ -1,4 +1,4 @@
-"""record: the only mutator. One fact or one performed action about one job, and everything that follows from it."""
+"""record: the only mutator. One fact, or one action about to be performed, and everything that follows from it."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from headway.core.events import (
     ENDED,
     HELD,
     PACK,
+    REFITTED,
     RELEASED,
     RESERVE,
     RESIZE,
@@ -20,15 +21,15 @@ from headway.core.events import (
     STOPPED,
     SUBMITTED,
 )
-from headway.core.history import add_sample
+from headway.core.history import add_sample, refresh, stale
 from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_links, join_gpus, take_gpus, take_links
-from headway.core.order import add_running, add_waiting, drop_running, drop_waiting
+from headway.core.order import add_running, add_waiting, as_list, drop_running, drop_waiting, insert
 from headway.core.queues import cross, crossing
-from headway.core.tables.actions import ACTIONS_TYPE, ROWS, Actions, clear, close_row, copy_places
-from headway.core.tables.jobs import COMPLETED, ON_HOLD, PENDING, RUNNING, STARTING, STOPPING, settle
+from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, copy_places
+from headway.core.tables.jobs import JobState, settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
-from headway.core.timers import set_timer
+from headway.core.timers import drop_stale_timers, set_timer
 
 
 @jit
@@ -46,51 +47,51 @@ def free_at(job: Any, options: Options) -> float:
 @jit
 def pinned(job: Any, now: float, options: Options) -> bool:
     """Whether a job with GPUs must keep them."""
-    return job.state == STARTING or not options.preempts or now < free_at(job, options)
+    return job.state == JobState.STARTING or not options.preempts or now < free_at(job, options)
+
+
+@jit
+def current_key(job: Any, now: float, options: Options, key: Any) -> tuple[float, float]:
+    """How the job sorts now; those that keep their GPUs come first."""
+    first, second = key(job, now, options)
+    if job.state != JobState.PENDING and pinned(job, now, options):
+        first = -np.inf
+    return first, second
 
 
 @jit
 def set_key(job: Any, now: float, options: Options, key: Any) -> None:
-    """How the job sorts now; those that keep their GPUs come first."""
-    job.k1, job.k2 = key(job, now, options)
-    if job.state != PENDING and pinned(job, now, options):
-        job.k1 = -np.inf
+    """Write the job's key into its row."""
+    job.k1, job.k2 = current_key(job, now, options, key)
 
 
 @jit
-def set_rate(job: Any, now: float, rate: float) -> None:
-    """The job was seen to make headway at another speed from now on."""
-    settle(job, now)
-    job.rate = rate
-
-
-@jit
-def _leave(state: State, options: Options, job: Any, j: int) -> None:
+def _leave(state: State, options: Options, job: Any) -> None:
     """Take the job out of the list of its state."""
-    if job.state == RUNNING or job.state == STARTING:
-        drop_running(state, j)
-    elif job.state == PENDING:
-        drop_waiting(state, class_of(job, options), j)
+    if job.state == JobState.RUNNING or job.state == JobState.STARTING:
+        drop_running(state, job.row)
+    elif job.state == JobState.PENDING:
+        drop_waiting(state, class_of(job, options), job.row)
 
 
 @jit
-def _enter(state: State, options: Options, key: Any, change: Any, job: Any, j: int, now: float) -> None:
+def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now: float) -> None:
     """Put the job into the list of its state, with its key and its timer."""
-    if job.state == RUNNING or job.state == STARTING:
+    if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         set_key(job, now, options, key)
-        add_running(state, j)
-    elif job.state == PENDING:
+        add_running(state, job.row)
+    elif job.state == JobState.PENDING:
         set_key(job, now, options, key)
-        add_waiting(state, class_of(job, options), j)
+        add_waiting(state, class_of(job, options), job.row)
     else:
-        set_timer(state, j, np.inf)
+        set_timer(state, job.row, np.inf)
         return
     at = change(job, now, options)
     # Policies that sort running jobs anew at every quantum look at the minimum run time then.
     looks = options.moving and options.quantum < np.inf
-    if job.state == RUNNING and options.preempts and free_at(job, options) > now and not looks:
+    if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
         at = min(at, free_at(job, options))
-    set_timer(state, j, at)
+    set_timer(state, job.row, at)
 
 
 @jit
@@ -104,18 +105,18 @@ def _part(state: State, job: Any) -> None:
 
 
 @jit
-def _start(state: State, job: Any, j: int, now: float, given: Actions, row: int) -> None:
+def _start(state: State, job: Any, now: float, given: Actions, row: int) -> None:
     here, after = given.rows[row], given.rows[row + 1]
     if here.kind == PACK:
         job.partner = given.seats[here.seat_at].node
-        state.jobs[job.partner].partner = j
-        join_gpus(state, job, j, state.jobs[job.partner])
+        state.jobs[job.partner].partner = job.row
+        join_gpus(state, job, state.jobs[job.partner])
     else:
         for k in range(here.seat_at, after.seat_at):
-            take_gpus(state, job, j, given.seats[k].node, given.seats[k].gpus)
+            take_gpus(state, job, given.seats[k].node, given.seats[k].gpus)
         for k in range(here.link_at, after.link_at):
             take_links(state, job, given.links[k].leaf, given.links[k].mask)
-    job.state = STARTING
+    job.state = JobState.STARTING
     job.attempt += 1
     job.first = min(job.first, now)
     job.promise = -1
@@ -129,7 +130,7 @@ def _stop(state: State, job: Any, resizing: bool) -> None:
             state.bad_pairs[job.model, other.model] = 1
             state.bad_pairs[other.model, job.model] = 1
     begin_stopping(state, job)
-    job.state = STOPPING
+    job.state = JobState.STOPPING
     job.resizing = resizing
     if resizing:
         job.resizes += 1
@@ -141,20 +142,20 @@ def _stop(state: State, job: Any, resizing: bool) -> None:
 def _drop_kept_promises(state: State) -> None:
     """Move the promises that still stand to the front of the list."""
     promises = state.promises
-    n = promises.tally[ROWS]
+    n = promises.count[0].rows
     clear(promises)
     for row in range(n):
         j = promises.rows[row].job
-        if state.jobs[j].promise == row and state.jobs[j].state == PENDING:
+        if state.jobs[j].promise == row and state.jobs[j].state == JobState.PENDING:
             # In place: what is written lies before what is still to be read.
             copy_places(promises, row, promises)
-            state.jobs[j].promise = promises.tally[ROWS]
+            state.jobs[j].promise = promises.count[0].rows
             close_row(promises, RESERVE, j)
 
 
 @jit
-def _promise(state: State, job: Any, j: int, given: Actions, row: int) -> None:
-    """Note the places that are being freed for job j, so that the next decisions do not pick others and stop more jobs.
+def _promise(state: State, job: Any, given: Actions, row: int) -> None:
+    """Note the places that are being freed for the job, so that the next decisions do not pick others and stop more jobs.
 
     A promise lasts until the job starts. When the list is full of those that wait, all are dropped: they save work, but are
     not needed.
@@ -164,64 +165,98 @@ def _promise(state: State, job: Any, j: int, given: Actions, row: int) -> None:
         if not copy_places(given, row, state.promises):
             clear(state.promises)
             copy_places(given, row, state.promises)
-    job.promise = state.promises.tally[ROWS]
-    close_row(state.promises, RESERVE, j)
+    job.promise = state.promises.count[0].rows
+    close_row(state.promises, RESERVE, job.row)
 
 
-@jit(
-    types.void(
-        STATE_TYPE,
-        OPTIONS_TYPE,
-        KEY_TYPE,
-        CHANGE_TYPE,
-        types.int64,
-        types.int64,
-        types.float64,
-        ACTIONS_TYPE,
-        types.int64,
-    )
-)
-def record(
-    state: State, options: Options, key: Any, change: Any, kind: int, j: int, now: float, given: Actions, row: int
-) -> None:
-    """Record one fact, or one action performed, about job j. Actions read their places from `given` at `row`."""
+@jit
+def _end_attempt(state: State, options: Options, job: Any, now: float, ended: bool) -> None:
+    if job.state == JobState.STOPPING:
+        end_stopping(state, job)
+    _part(state, job)
+    if ended:
+        job.state = JobState.COMPLETED
+        job.end = now
+        add_sample(options.history, job.total)
+        return
+    job.state = JobState.PENDING
+    if not job.resizing:
+        job.queued = now
+    job.resizing = 0
+
+
+@jit(types.boolean(STATE_TYPE, OPTIONS_TYPE))
+def refit_due(state: State, options: Options) -> bool:
+    """Whether a world has to record Refitted before it decides: someone waits, and enough jobs ended since the last time."""
+    return options.learns and state.count[0].waiting > 0 and stale(options.history)
+
+
+@jit
+def _refit(state: State, options: Options, key: Any, now: float) -> None:
+    """Draw the curve over the finished jobs again; all waiting jobs get new keys, so each tree is emptied and filled again."""
+    refresh(options.history, options.plotted)
+    for i in range(state.count[0].classes):
+        c = state.classes[i].open
+        j = as_list(state, c)
+        while j >= 0:
+            following = state.jobs[j].high
+            set_key(state.jobs[j], now, options, key)
+            insert(state, c, j)
+            j = following
+
+
+@jit(types.void(STATE_TYPE, types.int64, types.float64, types.float64))
+def record_rate(state: State, j: int, rate: float, now: float) -> None:
+    """Record that a running job makes headway at another speed from now on (Rated)."""
+    settle(state.jobs[j], now)
+    state.jobs[j].rate = rate
+
+
+@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, types.int64, types.int64, types.float64))
+def record(state: State, options: Options, key: Any, change: Any, kind: int, j: int, now: float) -> None:
+    """Record one fact about job j, and everything that follows from it."""
+    if kind == REFITTED:
+        _refit(state, options, key, now)
+        return
     job = state.jobs[j]
     crosses_at = crossing(job, now, options) if kind == CROSSED else np.inf
-    _leave(state, options, job, j)
+    _leave(state, options, job)
     settle(job, now)
     if kind == SUBMITTED or kind == RELEASED:
-        job.state = PENDING
+        job.state = JobState.PENDING
         job.queued = now
     elif kind == HELD:
-        job.state = ON_HOLD
-    elif kind == START or kind == PACK:
-        _start(state, job, j, now, given, row)
+        job.state = JobState.HELD
     elif kind == STARTED:
-        job.state = RUNNING
+        job.state = JobState.RUNNING
         job.started = now
+    elif kind == STOPPED or kind == ENDED:
+        _end_attempt(state, options, job, now, kind == ENDED)
+    elif kind == CROSSED:
+        job.change_at = np.inf  # its timer has rung
+        if crosses_at <= now:
+            cross(job, options, crosses_at < now)
+    _enter(state, options, key, change, job, now)
+    drop_stale_timers(state)
+
+
+@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, ACTIONS_TYPE, types.int64, types.float64))
+def record_action(state: State, options: Options, key: Any, change: Any, given: Actions, row: int, now: float) -> None:
+    """Record the action in a row of `given`, about to be performed."""
+    kind, job = given.rows[row].kind, state.jobs[given.rows[row].job]
+    _leave(state, options, job)
+    settle(job, now)
+    if kind == START or kind == PACK:
+        _start(state, job, now, given, row)
     elif kind == STOP:
         _stop(state, job, False)
     elif kind == RESIZE:
-        if job.state != PENDING:
+        if job.state != JobState.PENDING:
             _stop(state, job, True)
         if job.gpus != given.seats[given.rows[row].seat_at].gpus:
             job.gpus = given.seats[given.rows[row].seat_at].gpus
             job.promise = -1  # it was for another size
     elif kind == RESERVE:
-        _promise(state, job, j, given, row)
-    elif kind == STOPPED or kind == ENDED:
-        if job.state == STOPPING:
-            end_stopping(state, job)
-        _part(state, job)
-        if kind == ENDED:
-            job.state = COMPLETED
-            job.end = now
-            add_sample(options.history, job.total)
-        else:
-            job.state = PENDING
-            if not job.resizing:
-                job.queued = now
-            job.resizing = 0
-    elif crosses_at <= now:
-        cross(job, options, crosses_at < now)
-    _enter(state, options, key, change, job, j, now)
+        _promise(state, job, given, row)
+    _enter(state, options, key, change, job, now)
+    drop_stale_timers(state)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.state import TIMERS, State
+from headway.core.tables.state import State
 
 
 @jit
@@ -52,43 +52,40 @@ def set_timer(state: State, j: int, at: float) -> None:
     state.jobs[j].change_at = at
     if at == np.inf:
         return
-    if state.tally[TIMERS] == len(state.timers):
+    if state.count[0].timers == len(state.timers):
         _compact(state)
-    push(state.timers, state.tally[TIMERS], at, j)
-    state.tally[TIMERS] += 1
+    push(state.timers, state.count[0].timers, at, j)
+    state.count[0].timers += 1
 
 
 @jit
 def _compact(state: State) -> None:
     """Drop the entries that no longer hold."""
-    n, state.tally[TIMERS] = state.tally[TIMERS], 0
+    n = state.count[0].timers
+    state.count[0].timers = 0
     for i in range(n):
         at, j = state.timers[i].at, state.timers[i].what
         if state.jobs[j].change_at == at:
-            push(state.timers, state.tally[TIMERS], at, j)
-            state.tally[TIMERS] += 1
-    assert state.tally[TIMERS] < len(state.timers)
+            push(state.timers, state.count[0].timers, at, j)
+            state.count[0].timers += 1
+    assert state.count[0].timers < len(state.timers)
+
+
+@jit
+def drop_stale_timers(state: State) -> None:
+    """After something was recorded: the first timer is valid again. Those behind it need not be."""
+    while state.count[0].timers > 0 and state.jobs[state.timers[0].what].change_at != state.timers[0].at:
+        pop(state.timers, state.count[0].timers)
+        state.count[0].timers -= 1
 
 
 @jit
 def next_timer(state: State) -> float:
-    """When the next valid timer rings; drops those before it that no longer hold."""
-    while state.tally[TIMERS] > 0:
-        at = state.timers[0].at
-        if state.jobs[state.timers[0].what].change_at == at:
-            return at
-        pop(state.timers, state.tally[TIMERS])
-        state.tally[TIMERS] -= 1
-    return np.inf
+    """When the next timer rings."""
+    return state.timers[0].at if state.count[0].timers > 0 else np.inf
 
 
 @jit
 def due(state: State, now: float) -> int:
-    """Take the next job whose timer has rung, or -1."""
-    if next_timer(state) > now:
-        return -1
-    j = state.timers[0].what
-    state.jobs[j].change_at = np.inf
-    pop(state.timers, state.tally[TIMERS])
-    state.tally[TIMERS] -= 1
-    return j
+    """The next job whose timer has rung, or -1; recording its Crossed takes the timer away."""
+    return state.timers[0].what if next_timer(state) <= now else -1

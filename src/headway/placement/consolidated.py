@@ -5,9 +5,9 @@ from typing import Any
 
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
-from headway.core.tables.actions import ROWS, SEATS, Actions, add_seat, forget
+from headway.core.tables.actions import Actions, add_seat, forget
 from headway.core.tables.options import Options
-from headway.core.tables.state import PLACE_SIGNATURE
+from headway.core.tables.scratch import PLACE_SIGNATURE
 
 
 @jit
@@ -38,7 +38,7 @@ def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
         best = tightest(nodes, need)
         if best < 0:
             best = largest(nodes)
-        if nodes[best].offer == 0 or out.tally[SEATS] - out.rows[out.tally[ROWS]].seat_at == most:
+        if nodes[best].offer == 0 or out.count[0].seats - out.rows[out.count[0].rows].seat_at == most:
             forget(out)
             return False
         take = min(need, nodes[best].offer)
@@ -49,13 +49,13 @@ def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
 
 
 @jit(PLACE_SIGNATURE)
-def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """On the fewest nodes that this cluster could ever hold it on, or not at all."""
     return fewest_on_offer(nodes, job.gpus, fewest[job.gpus], out)
 
 
 @jit(PLACE_SIGNATURE)
-def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """On the fewest nodes that can be had now."""
     return fewest_on_offer(nodes, job.gpus, len(nodes), out)
 

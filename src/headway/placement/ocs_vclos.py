@@ -14,7 +14,7 @@ from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_link, add_seat
 from headway.core.tables.options import Options
-from headway.core.tables.state import PLACE_SIGNATURE
+from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.network.slices.bits import popcount
 from headway.network.slices.circuits import NO_ROOM, ONE_SPINE, plan_ports
 from headway.network.slices.vclos import free_per_leaf, leaf_starts, take_in_leaf, total, within_one_leaf
@@ -53,7 +53,7 @@ def _pick(leaves: Any, first: int, last: int, spine: int, count: int, out: Actio
 
 
 @jit(PLACE_SIGNATURE, allocates=True)
-def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """One leaf; else the first case over spines whose port counts suffice."""
     free, leaf_of, masks = offered(nodes, leaves)
     below, spines = _count_rows(leaves)

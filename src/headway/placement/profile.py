@@ -12,7 +12,7 @@ from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_seat
 from headway.core.tables.options import Options
-from headway.core.tables.state import PLACE_SIGNATURE
+from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.io import specs as specs
 from headway.placement.consolidated import fewest_on_offer, tightest
 from headway.placement.spread import on_offer
@@ -43,7 +43,7 @@ def leftovers(nodes: Any, gpus: int, out: Actions) -> bool:
 
 
 @jit(PLACE_SIGNATURE)
-def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """Skewed models on the fewest nodes possible, or not at all."""
     if job.skew > options.pack_limit:
         return fewest_on_offer(nodes, job.gpus, fewest[job.gpus], out)
@@ -51,7 +51,7 @@ def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Op
 
 
 @jit(PLACE_SIGNATURE)
-def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """Skewed models on the fewest nodes that can be had now."""
     if job.skew > options.pack_limit:
         return fewest_on_offer(nodes, job.gpus, len(nodes), out)

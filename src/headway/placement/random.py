@@ -8,17 +8,17 @@ from headway.core.order import priority
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_seat
 from headway.core.tables.options import Options
-from headway.core.tables.state import PLACE_SIGNATURE
+from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.placement.spread import on_offer
 
 
 @jit(PLACE_SIGNATURE)
-def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """Go over the nodes; each GPU on offer is taken with the chance that makes all choices equally likely."""
     free = on_offer(nodes)
     if free < job.gpus:
         return False
-    need, draw = job.gpus, priority(seed + 1) ^ priority(1000003 * j + job.attempt)
+    need, draw = job.gpus, priority(options.seed + 1) ^ priority(1000003 * job.row + job.attempt)
     for x in range(len(nodes)):
         take = 0
         for _ in range(nodes[x].offer):

@@ -7,7 +7,7 @@ from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_seat
 from headway.core.tables.options import Options
-from headway.core.tables.state import PLACE_SIGNATURE
+from headway.core.tables.scratch import PLACE_SIGNATURE
 
 
 @jit
@@ -20,7 +20,7 @@ def on_offer(nodes: Any) -> int:
 
 
 @jit(PLACE_SIGNATURE)
-def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, options: Options, seed: int, out: Actions) -> bool:
+def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """Level the nodes down: find how far, then take what stands above that level."""
     if on_offer(nodes) < job.gpus:
         return False

@@ -2,7 +2,7 @@
 
 The search is `network/slices.py` (or `padded.py`); here it is given what is on offer, and what it chose is written into the one ledger:
 GPUs by node in rank order, links by leaf. Record releases them together. When the search runs past its node budget the MILP is asked,
-with a time limit, and that is counted (tally UNDECIDED of the actions).
+with a time limit, and that is counted (`undecided` of the actions).
 
 Jobs of one size are alike: the patterns of the simulator (shifts, and XOR for powers of two) are clean on every shape that holds the size.
 """
@@ -16,9 +16,9 @@ from numba import njit, objmode
 
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
-from headway.core.tables.actions import UNDECIDED, Actions, add_link, add_seat
+from headway.core.tables.actions import Actions, add_link, add_seat
 from headway.core.tables.options import Options
-from headway.core.tables.state import PLACE_SIGNATURE
+from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.network.slices import vclos as slices
 from headway.network.slices.padded import find_padded
 from headway.network.slices.vclos import NODE_BUDGET, find_slice
@@ -63,14 +63,14 @@ def _with_fallback(name: str) -> Any:
         return int(servers.size)
 
     @njit(PLACE_SIGNATURE)
-    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, j: int, given: Options, seed: int, out: Actions) -> bool:
+    def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Actions) -> bool:
         free, leaf_of, masks = offered(nodes, leaves)
         chosen, counts = np.empty(free.size, np.int64), np.empty(free.size, np.int64)
         links = np.zeros(masks.size, np.uint64)
         gpus = np.int64(job.gpus)
         status, entries, width, _ = find(free, leaf_of, masks, gpus, ANY_BLOCK, NODE_BUDGET, chosen, counts, links)
         if status == slices.UNDECIDED:
-            out.tally[UNDECIDED] += 1
+            out.count[0].undecided += 1
             widest = width if width > 0 else gpus
             with objmode(entries="int64"):
                 entries = solve(free, leaf_of, masks, gpus, widest, chosen, counts, links)

@@ -7,7 +7,7 @@ parted after a turn and its models are not tried again. A job scattered over nod
 from typing import Any
 
 from headway.core.protocols import Policy
-from headway.core.tables.jobs import PENDING
+from headway.core.tables.jobs import JobState
 from headway.core.tables.options import Options
 
 TURN_S = 60.0  # Gandiva's time slice, section 3.1
@@ -15,7 +15,7 @@ TURN_S = 60.0  # Gandiva's time slice, section 3.1
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     """By the moment at which a job began to wait; one that runs began at the end of its turn."""
-    if job.state == PENDING:
+    if job.state == JobState.PENDING:
         return job.queued, 0.0
     return job.started + options.quantum, 0.0
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Policy
-from headway.core.tables.jobs import COMPLETED, FUTURE, RUNNING
+from headway.core.tables.jobs import JobState
 from headway.core.tables.options import Options
+from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 
@@ -22,9 +23,11 @@ FEWEST_REPORTS_WORK_S: Final = 60.0  # before that much work there is nothing to
 FIRST_GUESS_S: Final = 3600.0
 CONVERGED: Final = 1e-3  # a job is done when a further per cent of its work improves the loss by less
 FLOORS: Final = 12  # how many floors b2 are tried, up to 0.95 of the least loss
-LISTED, SUBMITTED = range(2)  # positions in Allotment.tally
+COUNT: Final = np.dtype(
+    [("listed", "i8"), ("submitted", "i8")]
+)  # jobs in the list of active ones; jobs submitted so far
 
-# Work and loss, a row a job, of the reports that these jobs have made by the time each has done so much.
+# Work and loss, one row per job, of the reports that these jobs have made by the time each has done so much.
 Reports = Callable[[NDArray[np.int64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 
 
@@ -34,7 +37,7 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
 
 
 class Allotment:
-    """Sets the size that every active job should have (`want`), and keeps what it needs for that between decisions.
+    """Sets the size that every active job should have (`want` of the scratch), and keeps what it needs for that between decisions.
 
     `sizes` rounds a number of GPUs down to one that the network has slices for.
     """
@@ -45,27 +48,27 @@ class Allotment:
         self.interval_s, self.reports, self.scaling, self.sizes = interval_s, reports, scaling, sizes
         # Submitted and not over: as of the last interval, in the order of first start and submission; then those since.
         self.active = np.zeros(jobs, np.int64)
-        self.tally = np.zeros(2, np.int64)
+        self.count = np.zeros(1, COUNT)
         self.left = np.full(jobs, FIRST_GUESS_S)
         self.fitted = np.full(jobs, -np.inf)  # when `left` was predicted
         self.gains = np.zeros(len(sizes) + 1, TIMER)
 
-    def __call__(self, state: State, now: float) -> None:
+    def __call__(self, state: State, scratch: Scratch, now: float) -> None:
         """One GPU for every active job, then by marginal gain. Between intervals, only new jobs get theirs."""
         if now % self.interval_s:
-            size_new(state.jobs, self.active, self.tally, self.sizes)
+            size_new(state.jobs, scratch.jobs, self.active, self.count, self.sizes)
             return
         total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
-        list_active(state.jobs, self.active, self.tally, self.sizes)
-        active = self.active[: self.tally[LISTED]]
+        list_active(state.jobs, scratch.jobs, self.active, self.count, self.sizes)
+        active = self.active[: int(self.count["listed"][0])]
         self._predict(state.jobs, active[:total], now)
-        give_by_gain(state.jobs, active, total, self.left, self.scaling, self.sizes, self.gains)
+        give_by_gain(state.jobs, scratch.jobs, active, total, self.left, self.scaling, self.sizes, self.gains)
 
     def _predict(self, jobs: NDArray[Any], served: NDArray[np.int64], now: float) -> None:
         """Work left of these jobs, once a moment: deciding again at the same time fits nothing anew."""
         old = served[self.fitted[served] < now]
         self.fitted[old] = now
-        running = jobs["state"][old] == RUNNING
+        running = jobs["state"][old] == JobState.RUNNING
         done = jobs["done"][old] + running * (now - jobs["since"][old]) * jobs["rate"][old]
         long = done >= FEWEST_REPORTS_WORK_S
         if long.any():
@@ -73,32 +76,32 @@ class Allotment:
 
 
 @jit
-def _list_new(jobs: Any, active: Any, tally: Any, size: int) -> None:
+def _list_new(jobs: Any, wants: Any, active: Any, count: Any, size: int) -> None:
     """Jobs are submitted in their order: those since the last decision go to the end of the list, with the smallest size."""
-    while tally[SUBMITTED] < len(jobs) and jobs[tally[SUBMITTED]].state != FUTURE:
-        jobs[tally[SUBMITTED]].want = size
-        active[tally[LISTED]] = tally[SUBMITTED]
-        tally[LISTED] += 1
-        tally[SUBMITTED] += 1
+    while count[0].submitted < len(jobs) and jobs[count[0].submitted].state != JobState.FUTURE:
+        wants[count[0].submitted].want = size
+        active[count[0].listed] = count[0].submitted
+        count[0].listed += 1
+        count[0].submitted += 1
 
 
 @jit
-def size_new(jobs: Any, active: Any, tally: Any, sizes: Any) -> None:
+def size_new(jobs: Any, wants: Any, active: Any, count: Any, sizes: Any) -> None:
     """Between intervals, jobs that never ran start with one GPU; of those listed before, only the first could have been given more."""
-    _list_new(jobs, active, tally, sizes[1])
-    for i in range(min(len(sizes), tally[LISTED])):
+    _list_new(jobs, wants, active, count, sizes[1])
+    for i in range(min(len(sizes), count[0].listed)):
         if jobs[active[i]].attempt == 0:
-            jobs[active[i]].want = sizes[1]
+            wants[active[i]].want = sizes[1]
 
 
 @jit
-def list_active(jobs: Any, active: Any, tally: Any, sizes: Any) -> None:
+def list_active(jobs: Any, wants: Any, active: Any, count: Any, sizes: Any) -> None:
     """Drop the jobs that are over and sort the rest by first start: an insertion sort of a list that is almost sorted."""
-    _list_new(jobs, active, tally, sizes[1])
+    _list_new(jobs, wants, active, count, sizes[1])
     n = 0
-    for i in range(tally[LISTED]):
+    for i in range(count[0].listed):
         j = active[i]
-        if jobs[j].state >= COMPLETED:
+        if jobs[j].state >= JobState.COMPLETED:
             continue
         k = n
         while k > 0 and _later(jobs, active[k - 1], j):
@@ -106,7 +109,7 @@ def list_active(jobs: Any, active: Any, tally: Any, sizes: Any) -> None:
             k -= 1
         active[k] = j
         n += 1
-    tally[LISTED] = n
+    count[0].listed = n
 
 
 @jit
@@ -156,34 +159,36 @@ def predict_left(x: Any, loss: Any) -> float:
 
 
 @jit
-def _saved(job: Any, left: float, c: float) -> float:
+def _saved(job: Any, want: int, left: float, c: float) -> float:
     """Seconds that one GPU more saves a job with so much work left."""
     asked = job.asked / (1 + c * (job.asked - 1))
-    now, then = job.want / (1 + c * (job.want - 1)), (job.want + 1) / (1 + c * job.want)
+    now, then = want / (1 + c * (want - 1)), (want + 1) / (1 + c * want)
     return left / (now / asked) - left / (then / asked)
 
 
 @jit
-def give_by_gain(jobs: Any, active: Any, total: int, left: Any, scaling: Any, sizes: Any, gains: Any) -> None:
+def give_by_gain(
+    jobs: Any, wants: Any, active: Any, total: int, left: Any, scaling: Any, sizes: Any, gains: Any
+) -> None:
     """One GPU each; of the first `total` jobs, the next to the one that it saves most time, until none are left or none helps."""
     for j in active:
-        jobs[j].want = 1
+        wants[j].want = 1
     n = min(total, len(active))
     for i in range(n):
         j = active[i]
-        push(gains, i, -_saved(jobs[j], left[j], scaling[jobs[j].model]), j)
+        push(gains, i, -_saved(jobs[j], wants[j].want, left[j], scaling[jobs[j].model]), j)
     spare = total - n
     while spare > 0 and n > 0:
         j = gains[0].what
         pop(gains, n)
         n -= 1
-        jobs[j].want += 1
+        wants[j].want += 1
         spare -= 1
-        if jobs[j].want < 2 * jobs[j].asked:  # models are tuned for a batch: not beyond twice what was asked for
-            push(gains, n, -_saved(jobs[j], left[j], scaling[jobs[j].model]), j)
+        if wants[j].want < 2 * jobs[j].asked:  # models are tuned for a batch: not beyond twice what was asked for
+            push(gains, n, -_saved(jobs[j], wants[j].want, left[j], scaling[jobs[j].model]), j)
             n += 1
     for j in active:
-        jobs[j].want = sizes[jobs[j].want]
+        wants[j].want = sizes[wants[j].want]
 
 
 POLICY = Policy("optimus", key, quantum=INTERVAL_S, allot=Allotment)

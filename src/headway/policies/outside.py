@@ -12,7 +12,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from headway.core.protocols import Policy
-from headway.core.tables.jobs import PENDING, job_table
+from headway.core.tables.jobs import JobState, job_table
 from headway.errors import BadInput
 
 MOST_QUEUES = 64
@@ -104,8 +104,8 @@ def _samples(whose: str, value: Any) -> Any:
 def _try_out(policy: Policy) -> None:
     """Call the key and the change once, on a job that was just submitted: every policy meets one."""
     jobs = job_table(1)
-    jobs["asked"] = jobs["gpus"] = jobs["want"] = 1
-    jobs["state"] = PENDING
+    jobs["asked"] = jobs["gpus"] = 1
+    jobs["state"] = JobState.PENDING
     if policy.oracle:
         jobs["left"] = 60.0
     job, options = jobs.view(np.recarray)[0], policy.options(1)

@@ -3,28 +3,46 @@
 The Python loop (core/engine.py: drive) does the same with the same kernels; tests/equivalence compares their journals row by row.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import types
+from numba import typeof, types
 
 from headway.core.compiler.jit import jit
 from headway.core.decide import ALLOT_TYPE, decide, wake_at
-from headway.core.events import CROSSED, RESIZE, STARTED, STOP, SUBMITTED
+from headway.core.events import CROSSED, NO_JOB, REFITTED, RESIZE, STARTED, SUBMITTED
 from headway.core.ledger import gpu_count
-from headway.core.record import record
-from headway.core.tables.actions import ACTIONS_TYPE, ROWS, Actions
-from headway.core.tables.journal import JOURNAL_TYPE, Journal, has_room, note
+from headway.core.record import record, record_action, refit_due
+from headway.core.tables.actions import Actions
+from headway.core.tables.journal import Journal, has_room, journal, note, note_action
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
-from headway.core.tables.state import FREE, PLACE_TYPE, STATE_TYPE, State
+from headway.core.tables.scratch import PLACE_TYPE, Scratch, new_scratch, room_for_actions
+from headway.core.tables.state import STATE_TYPE, State, new_state
 from headway.core.timers import due
-from headway.sim.world import DONE, NEXT, ROUNDS, WORLD_TYPE, World, learn, next_fact, next_time, perform
+from headway.sim.world import WORLD_TYPE, World, learn, next_fact, next_time, perform
 
 FINISHED: Final = 0
 JOURNAL_FULL: Final = 1
 STUCK: Final = 2  # jobs wait and nothing will ever happen
 TURNING: Final = 3  # time stands still: a policy asks to be called again and again
+GOING_ON: Final = 4
 MOST_ROUNDS_AT_ONCE: Final = 100_000
+
+
+class Buffers(NamedTuple):
+    """What the loop writes beside the state and the world: the journal, and what a decision works on and gives."""
+
+    journal: Journal
+    scratch: Scratch
+    out: Actions
+
+
+def new_buffers(state: State, rows: int, keep_places: bool) -> Buffers:
+    """Buffers for a run on this state, with a journal of about so many rows."""
+    return Buffers(journal(state, rows, keep_places), new_scratch(state), room_for_actions(state))
+
+
+BUFFERS_TYPE = typeof(new_buffers(new_state(1, np.ones(1, np.int32)), 1, True))
 
 
 @jit
@@ -36,9 +54,9 @@ def any_fact(state: State, world: World, now: float) -> tuple[int, int]:
     j = due(state, now)
     if j >= 0:
         return CROSSED, j
-    j = world.tally[NEXT]
+    j = world.clock[0].next
     if j < len(state.jobs) and state.jobs[j].submit <= now:
-        world.tally[NEXT] = j + 1
+        world.clock[0].next = j + 1
         return SUBMITTED, j
     return -1, -1
 
@@ -50,76 +68,88 @@ def _happen(
     key: Any,
     change: Any,
     world: World,
-    book: Journal,
-    kind: int,
-    j: int,
+    journal: Journal,
+    fact: tuple[int, int],
     now: float,
-    out: Actions,
-    row: int,
-) -> bool:
-    """Record a fact or an action, write it down, and let it take effect. True: the job has started at once."""
+) -> None:
+    """Record a fact (kind, job), write it down, and let it take effect."""
+    kind, j = fact
     partner = state.jobs[j].partner
-    record(state, options, key, change, kind, j, now, out, row)
-    note(book, state, now, kind, j)
-    if kind < STOP:
-        learn(state, world, kind, j, partner, now)
-        return False
-    return perform(state, world, kind, j, now)
+    record(state, options, key, change, kind, j, now)
+    note(journal, state, kind, j, now)
+    learn(state, world, journal, kind, j, partner, now)
+
+
+@jit
+def _act(state: State, options: Options, key: Any, change: Any, world: World, buffers: Buffers, row: int) -> None:
+    """Record an action, write it down, and carry it out."""
+    now, action = world.clock[0].now, buffers.out.rows[row]
+    record_action(state, options, key, change, buffers.out, row, now)
+    note_action(buffers.journal, state, buffers.out, row, now)
+    if perform(state, world, buffers.journal, action.kind, action.job, now):
+        _happen(state, options, key, change, world, buffers.journal, (STARTED, action.job), now)
+
+
+@jit
+def _next_moment(state: State, options: Options, key: Any, change: Any, world: World, journal: Journal) -> int:
+    """Go to the next moment and record its facts."""
+    clock = world.clock[0]
+    now = next_time(state, world, clock.wake)
+    if now == np.inf:
+        return STUCK
+    clock.still = clock.still + 1 if now == clock.now else 0
+    if clock.still > MOST_ROUNDS_AT_ONCE:
+        return TURNING
+    clock.held_gpu_s += (now - clock.now) * (gpu_count(state) - state.count[0].free_gpus)
+    clock.now = now
+    while has_room(journal):
+        fact = any_fact(state, world, now)
+        if fact[0] < 0:
+            clock.rounds += 1
+            if refit_due(state, options):
+                record(state, options, key, change, REFITTED, NO_JOB, now)
+                note(journal, state, REFITTED, NO_JOB, now)
+            return GOING_ON
+        _happen(state, options, key, change, world, journal, fact, now)
+    clock.wake = now  # go on here with an empty buffer
+    return JOURNAL_FULL
+
+
+@jit
+def _resized(out: Actions) -> bool:
+    """Whether the decision changed sizes or places: then who is seated is still to be decided."""
+    found = False
+    for row in range(out.count[0].rows):
+        found |= out.rows[row].kind == RESIZE
+    return found
 
 
 @jit(
     types.int64(
-        STATE_TYPE,
-        OPTIONS_TYPE,
-        KEY_TYPE,
-        CHANGE_TYPE,
-        PLACE_TYPE,
-        ALLOT_TYPE,
-        types.int64,
-        WORLD_TYPE,
-        JOURNAL_TYPE,
-        ACTIONS_TYPE,
+        STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, PLACE_TYPE, ALLOT_TYPE, WORLD_TYPE, BUFFERS_TYPE
     )
-)
+)  # fmt: skip
 def drive_compiled(
-    state: State,
-    options: Options,
-    key: Any,
-    change: Any,
-    place: Any,
-    allot: Any,
-    seed: int,
-    world: World,
-    book: Journal,
-    out: Actions,
+    state: State, options: Options, key: Any, change: Any, place: Any, allot: Any, world: World, buffers: Buffers
 ) -> int:
     """Run until all jobs have ended or the journal is full; then it can be called again."""
-    still = 0
-    while world.tally[DONE] < len(state.jobs):
-        now = next_time(state, world, world.clock[1])
-        if now == np.inf:
-            return STUCK
-        still = still + 1 if now == world.clock[0] else 0
-        if still > MOST_ROUNDS_AT_ONCE:
-            return TURNING
-        world.clock[3] += (now - world.clock[0]) * (gpu_count(state) - state.tally[FREE])
-        world.clock[0] = now
-        kind, j = any_fact(state, world, now) if has_room(book) else (-2, -1)
-        while kind >= 0:
-            _happen(state, options, key, change, world, book, kind, j, now, out, 0)
-            kind, j = any_fact(state, world, now) if has_room(book) else (-2, -1)
-        if kind == -2:
-            world.clock[1] = now  # go on here with an empty buffer
-            return JOURNAL_FULL
-        world.tally[ROUNDS] += 1
-        again = True
-        while again:
-            again = False
-            decide(state, options, key, place, allot, seed, now, out)
-            for row in range(out.tally[ROWS]):
-                kind, j = out.rows[row].kind, out.rows[row].job
-                again |= kind == RESIZE
-                if _happen(state, options, key, change, world, book, kind, j, now, out, row):
-                    _happen(state, options, key, change, world, book, STARTED, j, now, out, row)
-        world.clock[1] = wake_at(state, options, now)
+    clock, out = world.clock[0], buffers.out
+    while clock.row >= 0 or clock.done < len(state.jobs):
+        if clock.row < 0:
+            reached = _next_moment(state, options, key, change, world, buffers.journal)
+            if reached != GOING_ON:
+                return reached
+            decide(state, options, key, place, allot, buffers.scratch, clock.now, out)
+            clock.row = 0
+        while clock.row < out.count[0].rows:
+            if not has_room(buffers.journal):
+                return JOURNAL_FULL
+            _act(state, options, key, change, world, buffers, clock.row)
+            clock.row += 1
+        if _resized(out):
+            decide(state, options, key, place, allot, buffers.scratch, clock.now, out)
+            clock.row = 0
+        else:
+            clock.wake = wake_at(state, options, clock.now)
+            clock.row = -1
     return FINISHED

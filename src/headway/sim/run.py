@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,16 @@ from headway.core.compiler.mistakes import told
 from headway.core.engine import Engine
 from headway.core.operations import admit
 from headway.core.protocols import Placement, Policy
-from headway.core.tables.actions import UNDECIDED
-from headway.core.tables.journal import ENTRY, ROWS, SEATS, journal
+from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
 from headway.errors import BadInput, HeadwayError
-from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled
+from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_buffers
 from headway.sim.models import communication, profiles
 from headway.sim.models.contention import Links, new_links
 from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
 from headway.sim.models.rewiring import MOVED, new_circuits
-from headway.sim.world import DONE, ROUNDS, World, new_world
+from headway.sim.world import World, new_world
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 16
@@ -40,6 +39,15 @@ class Setting:
     network: Network = IDEAL
 
 
+class Kept(NamedTuple):
+    """A journal that was kept, as described at core/tables/journal.py."""
+
+    entries: NDArray[Any]
+    seats: NDArray[np.int32]
+    places: NDArray[Any]
+    links: NDArray[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A finished simulation: the job table at the end, the journal where it was kept, and the counts."""
@@ -50,8 +58,7 @@ class Run:
     placement: Placement
     setting: Setting
     jobs: NDArray[Any]
-    entries: NDArray[Any]  # empty unless the journal was kept
-    seats: NDArray[np.int32]
+    journal: Kept  # empty unless the journal was kept
     events: int
     decisions: int
     preemption_cost_s: float
@@ -60,6 +67,16 @@ class Run:
     circuits_moved: int = 0
     stalled_s: float = 0.0  # of jobs whose circuits moved
     undecided: int = 0  # searches for links that ran out of their budget and were left to the MILP
+
+    @property
+    def entries(self) -> NDArray[Any]:
+        """The entries of the journal."""
+        return self.journal.entries
+
+    @property
+    def seats(self) -> NDArray[np.int32]:
+        """The seats of its Start and Pack entries."""
+        return self.journal.seats
 
 
 def impossible(workload: Workload, cluster: Cluster) -> NDArray[np.bool_]:
@@ -99,6 +116,7 @@ def prepare(
         by_class=placement.by_class,
         pack_limit=placement.pack_limit,
         models=len(profiles.TABLE) if policy.packs else 1,
+        seed=setting.seed,
     )
     rows = profiles.rows_of(workload.model)
     admit(
@@ -125,7 +143,7 @@ def prepare(
     )
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
-    return Engine(state, options, policy, placement, setting.seed), world
+    return Engine(state, options, policy, placement), world
 
 
 def _costs(rows: NDArray[np.int32], workers: NDArray[np.int32], cost: float | None) -> tuple[Any, Any]:
@@ -160,38 +178,26 @@ def simulate_run(
     """Run to the end. `progress(ended, all)` is called now and then."""
     setting = setting or Setting()
     engine, world = prepare(workload, cluster, policy, placement, setting)
-    book = journal(engine.state, JOURNAL_ROWS, keep_journal)
-    kept: list[NDArray[Any]] = []
-    seats: list[NDArray[np.int32]] = []
+    buffers = new_buffers(engine.state, JOURNAL_ROWS, keep_journal)
+    kept = [Kept(*(part[:0] for part in buffers.journal[:4]))]
     began, noted = perf_counter(), 0
     while True:
         with told():
             ended = drive_compiled(
-                engine.state,
-                engine.options,
-                engine.key,
-                engine.change,
-                engine.place,
-                engine.allot,
-                setting.seed,
-                world,
-                book,
-                engine._out,
+                engine.state, engine.options, engine.key, engine.change, engine.place, engine.allot, world, buffers
             )
-        n, m = int(book.tally[ROWS]), int(book.tally[SEATS])
+        n = int(buffers.journal.count["rows"][0])
         if keep_journal:
-            part = book.rows[:n].copy()
-            part["seat_at"] += sum(map(len, seats))
-            kept.append(part)
-            seats.append(book.seats[:m].copy())
+            kept.append(_kept(buffers.journal, kept))
         noted += n
-        book.tally[ROWS] = book.tally[SEATS] = 0
+        empty(buffers.journal)
         if progress:
-            progress(int(world.tally[DONE]), len(workload))
+            progress(int(world.clock["done"][0]), len(workload))
         if ended != JOURNAL_FULL:
             break
     if ended != FINISHED:
         raise _unfinished(ended, engine, world)
+    clock = world.clock[0]
     return Run(
         workload,
         cluster,
@@ -199,25 +205,38 @@ def simulate_run(
         placement,
         setting,
         engine.state.jobs,
-        np.concatenate(kept) if kept else np.zeros(0, ENTRY),
-        np.concatenate(seats) if seats else np.zeros(0, np.int32),
+        Kept(*map(np.concatenate, zip(*kept, strict=True))),
         noted,
-        int(world.tally[ROUNDS]),
-        float(world.clock[2]),
-        float(world.clock[3]),
+        int(clock["rounds"]),
+        float(clock["preemption_s"]),
+        float(clock["held_gpu_s"]),
         perf_counter() - began,
         int(world.circuits.tally[MOVED]),
-        float(world.clock[4]),
-        int(engine._out.tally[UNDECIDED]),
+        float(clock["stalled_s"]),
+        int(buffers.out.count["undecided"][0]),
     )
 
 
+def _kept(journal: Journal, before: list[Kept]) -> Kept:
+    """A copy of what the buffer holds; its entries count places from the first buffer on."""
+    count = journal.count[0]
+    part = Kept(
+        journal.rows[: count["rows"]].copy(),
+        journal.seats[: count["seats"]].copy(),
+        journal.places[: count["places"]].copy(),
+        journal.links[: count["links"]].copy(),
+    )
+    for name, pool in (("seat_at", "seats"), ("place_at", "places"), ("link_at", "links")):
+        part.entries[name] += sum(len(getattr(one, pool)) for one in before)
+    return part
+
+
 def _unfinished(why: int, engine: Engine, world: World) -> HeadwayError:
-    left = len(engine.state.jobs) - int(world.tally[DONE])
+    left = len(engine.state.jobs) - int(world.clock["done"][0])
     if why == STUCK:
         return BadInput(
             f"{left} jobs can never start under this placement: nothing runs, nothing will end, and they find no place"
         )
     return HeadwayError(
-        f"time stands still at {world.clock[0]} s: the policy's change() keeps asking to be called at once"
+        f"time stands still at {world.clock['now'][0]} s: the policy's change() keeps asking to be called at once"
     )

@@ -10,10 +10,11 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.core.events import ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
+from headway.core.events import ENDED, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
 from headway.core.ledger import nodes_held
-from headway.core.record import set_rate
-from headway.core.tables.jobs import RUNNING, STOPPING
+from headway.core.record import record_rate
+from headway.core.tables.jobs import JobState
+from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 from headway.sim.models.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
@@ -29,7 +30,22 @@ TRUTH: Final = np.dtype(
         ("stamp", "i8"),  # a fact on the heap holds while it carries the job's stamp
     ]
 )
-HEAP, NEXT, DONE, ROUNDS, FACTS = range(5)  # positions in World.tally
+CLOCK: Final = np.dtype(
+    [
+        ("now", "f8"),
+        ("wake", "f8"),  # when to decide again though nothing happens
+        ("preemption_s", "f8"),  # lost to saving and resuming
+        ("held_gpu_s", "f8"),
+        ("stalled_s", "f8"),  # lost to moved circuits
+        ("row", "i8"),  # the next action of the decision being performed; -1: none is
+        ("still", "i8"),  # rounds since time last moved on
+        ("heap", "i8"),  # facts on the heap
+        ("next", "i8"),  # the next job to arrive
+        ("done", "i8"),  # jobs that have ended
+        ("rounds", "i8"),
+        ("facts", "i8"),
+    ]
+)
 STAMP_BITS: Final = 24
 JOB_BITS: Final = 32
 
@@ -41,10 +57,7 @@ class World(NamedTuple):
     heap: NDArray[Any]
     speed: NDArray[np.float64]  # by model and GPUs: of elastic jobs
     together: NDArray[np.float64]  # by two models: speed of the first when packed with the second
-    clock: NDArray[
-        np.float64
-    ]  # now, when to wake, seconds lost to preemption, GPU-seconds held, seconds lost to moved circuits
-    tally: NDArray[np.int64]
+    clock: NDArray[Any]  # one row of CLOCK
     links: Links
     circuits: Circuits
 
@@ -65,13 +78,14 @@ def new_world(
     truth = np.zeros(len(duration_s), TRUTH)
     truth["left"] = duration_s
     truth["save"], truth["resume"], truth["apart"] = save_s, resume_s, apart
+    clock = np.zeros(1, CLOCK)
+    clock["wake"], clock["row"] = np.inf, -1
     return World(
         truth,
         np.zeros(8 * seats + 64, TIMER),
         np.ones((1, 1)) if speed is None else speed,
         np.ones((1, 1)) if together is None else together,
-        np.array([0.0, np.inf, 0.0, 0.0, 0.0]),
-        np.zeros(5, np.int64),
+        clock,
         no_links() if links is None else links,
         new_circuits(None) if circuits is None else circuits,
     )
@@ -83,11 +97,11 @@ WORLD_TYPE = typeof(new_world(np.ones(1), 1))
 @jit
 def _expect(world: World, at: float, kind: int, j: int) -> None:
     """Put a fact on the heap; it orders equal times by kind, then by job."""
-    if world.tally[HEAP] == len(world.heap):
+    if world.clock[0].heap == len(world.heap):
         _compact(world)
     stamp = world.truth[j].stamp & ((1 << STAMP_BITS) - 1)
-    push(world.heap, world.tally[HEAP], at, (kind << (JOB_BITS + STAMP_BITS)) | (j << STAMP_BITS) | stamp)
-    world.tally[HEAP] += 1
+    push(world.heap, world.clock[0].heap, at, (kind << (JOB_BITS + STAMP_BITS)) | (j << STAMP_BITS) | stamp)
+    world.clock[0].heap += 1
 
 
 @jit
@@ -103,38 +117,39 @@ def _holds(world: World, what: int) -> bool:
 
 @jit
 def _compact(world: World) -> None:
-    n, world.tally[HEAP] = world.tally[HEAP], 0
+    n = world.clock[0].heap
+    world.clock[0].heap = 0
     for i in range(n):
         at, what = world.heap[i].at, world.heap[i].what
         if _holds(world, what):
-            push(world.heap, world.tally[HEAP], at, what)
-            world.tally[HEAP] += 1
-    assert world.tally[HEAP] < len(world.heap)
+            push(world.heap, world.clock[0].heap, at, what)
+            world.clock[0].heap += 1
+    assert world.clock[0].heap < len(world.heap)
 
 
 @jit
 def _drop_first(world: World) -> None:
-    pop(world.heap, world.tally[HEAP])
-    world.tally[HEAP] -= 1
+    pop(world.heap, world.clock[0].heap)
+    world.clock[0].heap -= 1
 
 
 @jit
 def next_time(state: State, world: World, wake: float) -> float:
     """When something happens next: a fact, an arrival, or the moment to wake."""
-    while world.tally[HEAP] > 0 and not _holds(world, world.heap[0].what):
+    while world.clock[0].heap > 0 and not _holds(world, world.heap[0].what):
         _drop_first(world)
     at = wake
-    if world.tally[HEAP] > 0:
+    if world.clock[0].heap > 0:
         at = min(at, world.heap[0].at)
-    if world.tally[NEXT] < len(state.jobs):
-        at = min(at, state.jobs[world.tally[NEXT]].submit)
+    if world.clock[0].next < len(state.jobs):
+        at = min(at, state.jobs[world.clock[0].next].submit)
     return at
 
 
 @jit
 def next_fact(world: World, now: float) -> tuple[int, int]:
     """Take the next fact from the heap that is due by now: (kind, job), or (-1, -1)."""
-    while world.tally[HEAP] > 0 and world.heap[0].at <= now:
+    while world.clock[0].heap > 0 and world.heap[0].at <= now:
         what = world.heap[0].what
         _drop_first(world)
         if _holds(world, what):
@@ -150,7 +165,7 @@ def _rate(state: State, world: World, j: int) -> float:
         rate = world.speed[job.model, job.gpus] / world.speed[job.model, job.asked]
     if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.gpus]:
         rate *= truth.apart
-    if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
+    if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
         rate *= world.together[job.model, state.jobs[job.partner].model]
     if world.links.ints[RULE] >= 0:
         rate *= slowed(world.links, j)
@@ -164,77 +179,78 @@ def _advance(truth: Any, job: Any, now: float) -> None:
 
 
 @jit
-def _retime(state: State, world: World, j: int, now: float) -> None:
-    """A running job's speed may have changed: work out when it ends now."""
+def _retime(state: State, world: World, journal: Journal, j: int, now: float) -> None:
+    """A running job's speed may have changed, which is a fact of its own: work out when the job ends now."""
     job, truth = state.jobs[j], world.truth[j]
     rate = _rate(state, world, j)
     _advance(truth, job, now)
     if rate != job.rate:
-        set_rate(job, now, rate)
+        record_rate(state, j, rate, now)
+        note(journal, state, RATED, j, now)
     truth.stamp += 1
     _expect(world, now + truth.left / rate, ENDED, j)
 
 
 @jit
-def _retime_met(state: State, world: World, count: int, now: float) -> None:
+def _retime_met(state: State, world: World, journal: Journal, count: int, now: float) -> None:
     """The first `count` jobs that `met` lists share links with one that came or went."""
     for i in range(count):
         j = met(world.links, i)
-        if state.jobs[j].state == RUNNING and _rate(state, world, j) != state.jobs[j].rate:
-            _retime(state, world, j, now)
+        if state.jobs[j].state == JobState.RUNNING and _rate(state, world, j) != state.jobs[j].rate:
+            _retime(state, world, journal, j, now)
 
 
 @jit
-def _rewire(state: State, world: World, j: int, now: float) -> None:
+def _rewire(state: State, world: World, journal: Journal, j: int, now: float) -> None:
     """Set up the circuits of a job that starts; owners of circuits that move for it stand still meanwhile."""
     for i in range(set_up(state, world.circuits, j)):
         owner = world.circuits.moves[i, 0]
-        if state.jobs[owner].state == RUNNING:
+        if state.jobs[owner].state == JobState.RUNNING:
             world.truth[owner].left += SWITCHING_S * state.jobs[owner].rate
-            world.clock[4] += SWITCHING_S
-            _retime(state, world, owner, now)
+            world.clock[0].stalled_s += SWITCHING_S
+            _retime(state, world, journal, owner, now)
 
 
 @jit
-def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
+def perform(state: State, world: World, journal: Journal, kind: int, j: int, now: float) -> bool:
     """Carry out an action that has been recorded. True: the job has started at once."""
     job, truth = state.jobs[j], world.truth[j]
     if kind == START or kind == PACK:
         truth.stamp += 1
         if world.circuits.tally[LEAVES] > 0:
-            _rewire(state, world, j, now)
+            _rewire(state, world, journal, j, now)
         if job.attempt == 1 or truth.resume == 0.0:
             return True
-        world.clock[2] += truth.resume
+        world.clock[0].preemption_s += truth.resume
         _expect(world, now + truth.resume, STARTED, j)
-    elif (kind == STOP or kind == RESIZE) and job.state == STOPPING:
+    elif (kind == STOP or kind == RESIZE) and job.state == JobState.STOPPING:
         _advance(truth, job, now)
         truth.stamp += 1
-        world.clock[2] += truth.save
+        world.clock[0].preemption_s += truth.save
         _expect(world, now + truth.save, STOPPED, j)
         if world.links.ints[RULE] >= 0:
-            _retime_met(state, world, end_sending(world.links, j), now)
-        if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
-            _retime(state, world, job.partner, now)
+            _retime_met(state, world, journal, end_sending(world.links, j), now)
+        if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
+            _retime(state, world, journal, job.partner, now)
     return False
 
 
 @jit
-def learn(state: State, world: World, kind: int, j: int, partner: int, now: float) -> None:
+def learn(state: State, world: World, journal: Journal, kind: int, j: int, partner: int, now: float) -> None:
     """What a recorded fact about job j means for the world; `partner` is who shared its GPUs before."""
-    world.tally[FACTS] += 1
+    world.clock[0].facts += 1
     if world.circuits.tally[LEAVES] > 0 and (kind == ENDED or kind == STOPPED):
         take_down(world.circuits, j)
     if world.links.ints[RULE] >= 0 and (kind == ENDED or kind == STARTED):
         others = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
-        _retime_met(state, world, others, now)
+        _retime_met(state, world, journal, others, now)
     if kind == STARTED:
         world.truth[j].timed = now
-        _retime(state, world, j, now)
+        _retime(state, world, journal, j, now)
         partner = state.jobs[j].partner
     elif kind == ENDED:
         world.truth[j].stamp += 1
         world.truth[j].left = 0.0
-        world.tally[DONE] += 1
-    if partner >= 0 and state.jobs[partner].state == RUNNING:
-        _retime(state, world, partner, now)
+        world.clock[0].done += 1
+    if partner >= 0 and state.jobs[partner].state == JobState.RUNNING:
+        _retime(state, world, journal, partner, now)

@@ -6,20 +6,21 @@ import numpy as np
 
 from headway.core.engine import Action, Engine, Event
 from headway.core.events import STARTED
-from headway.core.tables.journal import Journal, note
+from headway.core.tables.actions import one_action
+from headway.core.tables.journal import Journal, note, note_action
 from headway.sim.loop import any_fact
-from headway.sim.world import DONE, World, learn, next_time, perform
+from headway.sim.world import World, learn, next_time, perform
 
 
 class SimulatedWorld:
     """Fills the World protocol of core/engine.py."""
 
-    def __init__(self, engine: Engine, world: World, book: Journal) -> None:
-        self.state, self.world, self.book = engine.state, world, book
+    def __init__(self, engine: Engine, world: World, journal: Journal) -> None:
+        self.state, self.world, self.journal = engine.state, world, journal
 
     def wait(self, until: float) -> float | None:
         """Jump to the next moment."""
-        if self.world.tally[DONE] == len(self.state.jobs):
+        if self.world.clock["done"][0] == len(self.state.jobs):
             return None
         now = float(next_time(self.state, self.world, float(until)))
         return None if now == np.inf else now
@@ -32,14 +33,18 @@ class SimulatedWorld:
                 return
             partner = int(self.state.jobs[j]["partner"])
             yield Event(int(kind), int(j))
-            learn(self.state, self.world, kind, j, partner, now)
+            learn(self.state, self.world, self.journal, kind, j, partner, now)
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Schedule what follows from the action."""
-        if perform(self.state, self.world, action.kind, action.job, now):
+        if perform(self.state, self.world, self.journal, action.kind, action.job, now):
             yield Event(STARTED, action.job)
-            learn(self.state, self.world, STARTED, action.job, -1, now)
+            learn(self.state, self.world, self.journal, STARTED, action.job, -1, now)
 
-    def note(self, kind: int, job: int, now: float) -> None:
+    def note(self, event: Event | Action, now: float) -> None:
         """Write the journal."""
-        note(self.book, self.state, now, kind, job)
+        if isinstance(event, Action):
+            given = one_action(event.kind, event.job, event.places, event.links)
+            note_action(self.journal, self.state, given, 0, now)
+        else:
+            note(self.journal, self.state, event.kind, event.job, now)

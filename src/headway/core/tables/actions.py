@@ -1,5 +1,6 @@
 """Actions and the places they are about: GPUs by node, links by leaf. Promises are kept in the same form."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,9 +9,8 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 
-# Positions in Actions.tally. The last is never cleared: searches for links that ran out of their budget.
-ROWS, SEATS, LINKS, UNDECIDED = range(4)
-
+# How many of each are in use. `undecided` is never cleared: searches for links that ran out of their budget.
+COUNT = np.dtype([("rows", "i8"), ("seats", "i8"), ("links", "i8"), ("undecided", "i8")])
 # A row's places are the entries from its own seat_at and link_at up to those of the row after it.
 ROW = np.dtype([("kind", "i4"), ("job", "i4"), ("seat_at", "i4"), ("link_at", "i4")])
 SEATS_OF = np.dtype([("node", "i4"), ("gpus", "i4")])
@@ -23,12 +23,27 @@ class Actions(NamedTuple):
     rows: NDArray[Any]
     seats: NDArray[Any]
     links: NDArray[Any]
-    tally: NDArray[np.int64]
+    count: NDArray[Any]  # one row of COUNT
 
 
 def actions(rows: int, seats: int, links: int) -> Actions:
     """Room for so many rows, GPU entries and link entries."""
-    return Actions(np.zeros(rows + 1, ROW), np.zeros(seats, SEATS_OF), np.zeros(links, LINKS_OF), np.zeros(4, np.int64))
+    return Actions(np.zeros(rows + 1, ROW), np.zeros(seats, SEATS_OF), np.zeros(links, LINKS_OF), np.zeros(1, COUNT))
+
+
+Pairs = Sequence[tuple[int, int]]
+
+
+def one_action(kind: int, j: int, places: Pairs = (), links: Pairs = ()) -> Actions:
+    """One action about job j, with its (node, GPUs) and (leaf, mask)."""
+    one = actions(1, len(places), len(links))
+    for k, (node, gpus) in enumerate(places):
+        one.seats[k] = (node, gpus)
+    for k, (leaf, mask) in enumerate(links):
+        one.links[k] = (mask, leaf)
+    one.rows[0] = (kind, j, 0, 0)
+    one.rows[1] = (0, 0, len(places), len(links))
+    return one
 
 
 ACTIONS_TYPE = typeof(actions(1, 1, 1))
@@ -36,7 +51,9 @@ ACTIONS_TYPE = typeof(actions(1, 1, 1))
 
 @jit
 def clear(out: Actions) -> None:
-    out.tally[:UNDECIDED] = 0
+    out.count[0].rows = 0
+    out.count[0].seats = 0
+    out.count[0].links = 0
     out.rows[0].seat_at = 0
     out.rows[0].link_at = 0
 
@@ -44,38 +61,38 @@ def clear(out: Actions) -> None:
 @jit
 def add_seat(out: Actions, node: int, gpus: int) -> None:
     """Add GPUs to the row being written."""
-    k = out.tally[SEATS]
+    k = out.count[0].seats
     out.seats[k].node = node
     out.seats[k].gpus = gpus
-    out.tally[SEATS] = k + 1
+    out.count[0].seats = k + 1
 
 
 @jit
 def add_link(out: Actions, leaf: int, mask: Any) -> None:
     """Add links to the row being written."""
-    k = out.tally[LINKS]
+    k = out.count[0].links
     out.links[k].leaf = leaf
     out.links[k].mask = mask
-    out.tally[LINKS] = k + 1
+    out.count[0].links = k + 1
 
 
 @jit
 def forget(out: Actions) -> None:
     """Drop what was added to the row being written."""
-    row = out.rows[out.tally[ROWS]]
-    out.tally[SEATS] = row.seat_at
-    out.tally[LINKS] = row.link_at
+    row = out.rows[out.count[0].rows]
+    out.count[0].seats = row.seat_at
+    out.count[0].links = row.link_at
 
 
 @jit
 def close_row(out: Actions, kind: int, j: int) -> None:
     """End the row being written."""
-    k = out.tally[ROWS]
+    k = out.count[0].rows
     out.rows[k].kind = kind
     out.rows[k].job = j
-    out.rows[k + 1].seat_at = out.tally[SEATS]
-    out.rows[k + 1].link_at = out.tally[LINKS]
-    out.tally[ROWS] = k + 1
+    out.rows[k + 1].seat_at = out.count[0].seats
+    out.rows[k + 1].link_at = out.count[0].links
+    out.count[0].rows = k + 1
 
 
 @jit
@@ -83,9 +100,9 @@ def copy_places(given: Actions, row: int, out: Actions) -> bool:
     """Add the places of a row to the row being written elsewhere; False where there is no room for them."""
     a, b = given.rows[row], given.rows[row + 1]
     if (
-        out.tally[ROWS] + 1 >= len(out.rows)
-        or out.tally[SEATS] + b.seat_at - a.seat_at > len(out.seats)
-        or out.tally[LINKS] + b.link_at - a.link_at > len(out.links)
+        out.count[0].rows + 1 >= len(out.rows)
+        or out.count[0].seats + b.seat_at - a.seat_at > len(out.seats)
+        or out.count[0].links + b.link_at - a.link_at > len(out.links)
     ):
         return False
     for k in range(a.seat_at, b.seat_at):

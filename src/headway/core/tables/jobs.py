@@ -1,8 +1,9 @@
-"""The job table: one row a job. Kernels and policies read `job.column`; only `record` writes.
+"""The job table: one row per job. Kernels and policies read `job.column`; only `record` and `core/operations.py` write.
 
 A row holds what a manager can know. What only a simulator knows (the work left) is NaN unless the policy is a declared oracle.
 """
 
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -11,28 +12,21 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 
-FUTURE: Final = 0
-PENDING: Final = 1
-ON_HOLD: Final = 2
-STARTING: Final = 3
-RUNNING: Final = 4
-STOPPING: Final = 5
-COMPLETED: Final = 6
-FAILED: Final = 7
-CANCELLED: Final = 8
-TIMEOUT: Final = 9
-STATES: Final = (
-    "FUTURE",
-    "PENDING",
-    "HELD",
-    "STARTING",
-    "RUNNING",
-    "STOPPING",
-    "COMPLETED",
-    "FAILED",
-    "CANCELLED",
-    "TIMEOUT",
-)
+
+class JobState(IntEnum):
+    """The states of a job. FUTURE: not submitted yet; from COMPLETED on, the job is over."""
+
+    FUTURE = 0
+    PENDING = 1
+    HELD = 2
+    STARTING = 3
+    RUNNING = 4
+    STOPPING = 5
+    COMPLETED = 6
+    FAILED = 7
+    CANCELLED = 8
+    TIMEOUT = 9
+
 
 JOB: Final = np.dtype(
     [
@@ -55,7 +49,7 @@ JOB: Final = np.dtype(
             "f8",
         ),  # seconds that an attempt runs before it may lose its GPUs; infinity: it is never preempted
         ("change_at", "f8"),  # the one valid timer of this job
-        ("k1", "f8"),
+        ("k1", "f8"),  # the policy's key as of the job's last event; decide derives those of running jobs that move
         ("k2", "f8"),
         ("skew", "f4"),  # largest tensor / model size; NaN: not known
         ("asked", "i4"),  # GPUs asked for
@@ -70,12 +64,11 @@ JOB: Final = np.dtype(
         ("partner", "i4"),  # the job packed on the same GPUs, -1: none
         ("low", "i4"),  # the tree of waiting jobs: children before and after
         ("high", "i4"),
-        ("want", "i4"),  # GPUs that an elastic policy gives it in this decision
+        ("row", "i4"),  # its own number: jobs are numbered in the order of submission
         ("level", "i1"),
         ("state", "i1"),
         ("resizing", "i1"),  # stopping to change size or place: not a preemption
         ("freeing", "i1"),  # stopping, and its GPUs are then free
-        ("kept", "i1"),  # keeps its GPUs in this decision
     ],
     align=True,
 )
@@ -91,6 +84,7 @@ def job_table(n: int) -> NDArray[Any]:
     for column in ("seat", "link", "promise", "partner", "low", "high"):
         jobs[column] = -1
     jobs["rate"] = 1.0
+    jobs["row"] = np.arange(n)
     return jobs
 
 
@@ -100,19 +94,19 @@ JOB_TYPE = typeof(job_table(1)[0])
 @jit
 def served(job: Any, now: float) -> float:
     """GPU-seconds attained by now, W*t of the paper."""
-    return job.service + (now - job.since) * job.gpus * (job.state == RUNNING)
+    return job.service + (now - job.since) * job.gpus * (job.state == JobState.RUNNING)
 
 
 @jit
 def ran(job: Any, now: float) -> float:
     """Seconds run by now."""
-    return job.ran + (now - job.since) * (job.state == RUNNING)
+    return job.ran + (now - job.since) * (job.state == JobState.RUNNING)
 
 
 @jit
 def left(job: Any, now: float) -> float:
     """Seconds of work left now. For oracles only: NaN otherwise."""
-    return job.left - (now - job.since) * job.rate * (job.state == RUNNING)
+    return job.left - (now - job.since) * job.rate * (job.state == JobState.RUNNING)
 
 
 @jit
@@ -120,12 +114,12 @@ def settle(job: Any, now: float) -> None:
     """Bring the counters of a job up to now; done on the job's own events only."""
     elapsed = now - job.since
     job.since = now
-    if job.state == RUNNING:
+    if job.state == JobState.RUNNING:
         job.service += elapsed * job.gpus
         job.total += elapsed * job.gpus
         job.ran += elapsed
         job.done += elapsed * job.rate
         job.left -= elapsed * job.rate
-    elif job.state == PENDING:
+    elif job.state == JobState.PENDING:
         job.waited += elapsed
         job.pending += elapsed

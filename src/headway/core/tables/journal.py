@@ -1,4 +1,7 @@
-"""The journal of a run, in columns: every fact and every action, in order. Everything told about a run is read from it."""
+"""The journal of a run, in columns: every fact and every action, in order. Everything said about a run is read from it.
+
+It holds what a state is rebuilt from: actions with their places and links, and changes of rate.
+"""
 
 from typing import Any, Final, NamedTuple
 
@@ -7,40 +10,53 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.core.events import PACK, START
+from headway.core.events import PACK, START, STOP
+from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions, actions
 from headway.core.tables.state import State, new_state
 
 ENTRY: Final = np.dtype(
     [
         ("time", "f8"),
-        ("job", "i4"),
+        ("rate", "f8"),  # the job's speed
+        ("job", "i4"),  # -1: about no job
         ("kind", "i2"),
         ("level", "i2"),
         ("attempt", "i4"),
         ("gpus", "i4"),
         ("seat_at", "i8"),
+        ("place_at", "i8"),
+        ("link_at", "i8"),
     ]
 )
-ROWS, SEATS, KEEP_SEATS, MARGIN = range(4)  # positions in Journal.tally
+COUNT: Final = np.dtype([("rows", "i8"), ("seats", "i8"), ("places", "i8"), ("links", "i8"), ("margin", "i8")])
 
 
 class Journal(NamedTuple):
-    """A buffer of entries. Start and Pack have their seats in `seats[seat_at:seat_at + gpus]`, where seats are kept."""
+    """A buffer of entries. The seats of Start and Pack are `seats[seat_at:seat_at + gpus]`; what an action was given lies in `places` and
+    `links`, from its own place_at and link_at up to those of the entry after it. All three are empty where places are not kept.
+    """
 
     rows: NDArray[Any]
     seats: NDArray[np.int32]
-    tally: NDArray[np.int64]
+    places: NDArray[Any]
+    links: NDArray[Any]
+    count: NDArray[Any]  # one row of COUNT
 
 
-def journal(state: State, rows: int, keep_seats: bool) -> Journal:
+def journal(state: State, rows: int, keep_places: bool) -> Journal:
     """An empty buffer for about so many entries."""
-    # One decision stops and starts at most every seat, reserves as many, and resizes every job.
-    margin = 8 * len(state.seats) + len(state.jobs) + 64
+    # One fact or action takes at most every seat and link, and may change the rates of all who run.
+    margin = 4 * len(state.seats) + 64 * len(state.leaves) + 64
     rows += margin
+    kept = rows if keep_places else 0
+    count = np.zeros(1, COUNT)
+    count["margin"] = margin
     return Journal(
         np.zeros(rows, ENTRY),
-        np.zeros(rows if keep_seats else 1, np.int32),
-        np.array([0, 0, keep_seats, margin], np.int64),
+        np.zeros(kept, np.int32),
+        np.zeros(kept, SEATS_OF),
+        np.zeros(kept if len(state.leaves) else 0, LINKS_OF),
+        count,
     )
 
 
@@ -48,28 +64,66 @@ JOURNAL_TYPE = typeof(journal(new_state(1, np.ones(1, np.int32)), 1, True))
 
 
 @jit
-def note(book: Journal, state: State, now: float, kind: int, j: int) -> None:
+def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
     """Append an entry about job j, after it has been recorded."""
-    job, row = state.jobs[j], book.rows[book.tally[ROWS]]
+    count = journal.count[0]
+    row = journal.rows[count.rows]
     row.time = now
     row.job = j
     row.kind = kind
+    row.seat_at = count.seats
+    row.place_at = count.places
+    row.link_at = count.links
+    count.rows += 1
+    if j < 0:
+        row.rate, row.level, row.attempt, row.gpus = 1.0, 0, 0, 0
+        return
+    job = state.jobs[j]
+    row.rate = job.rate
     row.level = job.level
     row.attempt = job.attempt
     row.gpus = job.gpus
-    row.seat_at = book.tally[SEATS]
-    book.tally[ROWS] += 1
-    if book.tally[KEEP_SEATS] and (kind == START or kind == PACK):
+    if len(journal.seats) > 0 and (kind == START or kind == PACK):
         seat = job.seat
         while seat >= 0:
-            book.seats[book.tally[SEATS]] = seat
-            book.tally[SEATS] += 1
+            journal.seats[count.seats] = seat
+            count.seats += 1
             seat = state.seats[seat].next
 
 
 @jit
-def has_room(book: Journal) -> bool:
-    """Whether a decision's actions, with the facts that follow at once, are sure to fit."""
-    return book.tally[ROWS] + book.tally[MARGIN] < len(book.rows) and (
-        not book.tally[KEEP_SEATS] or book.tally[SEATS] + book.tally[MARGIN] < len(book.seats)
-    )
+def note_action(journal: Journal, state: State, given: Actions, row: int, now: float) -> None:
+    """Append an entry about an action, after it has been recorded."""
+    here, after, count = given.rows[row], given.rows[row + 1], journal.count[0]
+    note(journal, state, here.kind, here.job, now)
+    if len(journal.seats) == 0:
+        return
+    for k in range(here.seat_at, after.seat_at):
+        journal.places[count.places] = given.seats[k]
+        count.places += 1
+    for k in range(here.link_at, after.link_at):
+        journal.links[count.links] = given.links[k]
+        count.links += 1
+
+
+@jit
+def has_room(journal: Journal) -> bool:
+    """Whether one more fact or action, with the facts that follow from it at once, is sure to fit."""
+    count = journal.count[0]
+    most = len(journal.rows) - count.margin
+    return count.rows < most and count.seats < most and count.places < most and count.links < most
+
+
+def empty(journal: Journal) -> None:
+    """Begin the buffer anew."""
+    for name in ("rows", "seats", "places", "links"):
+        journal.count[name] = 0
+
+
+def as_actions(entries: NDArray[Any], places: NDArray[Any], links: NDArray[Any]) -> Actions:
+    """Kept entries in the form that `record_action` reads: the row of an action is its number among the entries."""
+    given = actions(len(entries), 0, 0)
+    for name, column in (("kind", "kind"), ("job", "job"), ("seat_at", "place_at"), ("link_at", "link_at")):
+        given.rows[name][:-1] = entries[column]
+    given.rows[-1] = (STOP, -1, len(places), len(links))
+    return given._replace(seats=places, links=links)

@@ -10,17 +10,15 @@ from headway.core.tables.jobs import JOB_TYPE
 
 
 class History(NamedTuple):
-    """GPU-seconds of the jobs that have ended (or of a given file), sorted, and the Gittins curve over them."""
+    """GPU-seconds of the jobs that have ended (or of a given file), sorted, and the Gittins curve over them. Only `record` writes it."""
 
     samples: NDArray[np.float64]
     curve: NDArray[Any]  # CORNER rows, one more than samples; see core/history.py
-    tally: NDArray[np.int64]
+    count: NDArray[Any]  # one row of HISTORY_COUNT
 
 
-# Positions in History.tally: samples of the curve, samples after them that are not in it yet, 1 if samples are added as jobs end.
-FITTED, NEW, GROWS = range(3)
-
-
+# fitted: samples of the curve; new: samples after them that are not in it yet; grows: whether samples are added as jobs end
+HISTORY_COUNT = np.dtype([("fitted", "i8"), ("new", "i8"), ("grows", "i8")])
 # sum: of the first i samples; reach: the curve's x at sample i; hull: the next corner of its upper hull
 CORNER = np.dtype([("sum", "f8"), ("reach", "f8"), ("hull", "i8")])
 
@@ -43,16 +41,17 @@ class Options(NamedTuple):
     models: int  # that tell jobs apart where two share a GPU; 1 elsewhere
     by_class: bool  # the placement treats jobs of one class (GPUs, skewed or not) alike
     pack_limit: float  # skew above which a job wants the fewest nodes
+    seed: int
     history: History
 
 
 def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> History:
     """A history with the given samples (fixed), or an empty one with room for the jobs that will end."""
     n = room + 1 if samples is None else len(samples) + 1
-    empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([0, 0, 1], np.int64))
+    empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([(0, 0, 1)], HISTORY_COUNT))
     if samples is not None:
         empty.samples[: len(samples)] = np.sort(samples)
-        empty.tally[:] = (0, len(samples), 0)
+        empty.count[0] = (0, len(samples), 0)
     return empty
 
 
@@ -74,6 +73,7 @@ def options(**given: Any) -> Options:
         "models": 1,
         "by_class": True,
         "pack_limit": np.inf,
+        "seed": 0,
     }
     unknown = set(given) - set(defaults) - {"history"}
     if unknown:

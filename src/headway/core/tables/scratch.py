@@ -1,0 +1,89 @@
+"""What a decision works on while it is being made. It means nothing between decisions, and no result depends on what was left in it."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import typeof, types
+from numpy.typing import NDArray
+
+from headway.core.tables.actions import ACTIONS_TYPE, Actions, actions
+from headway.core.tables.jobs import JOB_TYPE
+from headway.core.tables.options import OPTIONS_TYPE
+from headway.core.tables.state import State, new_state
+
+# What is still there for the jobs not seated yet: GPUs per node, links per leaf (as bits).
+ROOMS: Final = (
+    "target",
+    "now",
+    "soon",
+    "offer",
+)  # of everything; of what is free; also of what is being freed; what a placement is shown
+NODE_ROOM: Final = np.dtype([("leaf", "i4"), *((name, "i4") for name in ROOMS)])
+LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
+# The classes still open, with the first job of each that has not had its turn; `rest`: per class, the first job not seated yet.
+CLASS_WALK: Final = np.dtype([("id", "i4"), ("head", "i4"), ("rest", "i4")])
+JOB_WALK: Final = np.dtype(
+    [
+        ("k1", "f8"),  # the key now, of running jobs whose keys move
+        ("k2", "f8"),
+        ("listed", "i8"),  # the decision in which it was last among `order`
+        ("want", "i4"),  # GPUs that an elastic policy gives it
+        ("kept", "i1"),  # keeps its GPUs, and may take a partner
+    ],
+    align=True,
+)
+WALK: Final = np.dtype(
+    [
+        ("decision", "i8"),
+        ("ordered", "i8"),  # jobs in `order`
+        ("spare", "i8"),  # GPUs left to seat
+        ("open", "i8"),  # classes
+        ("evicted", "i8"),  # whether someone lost a seat
+    ]
+)
+
+
+class Scratch(NamedTuple):
+    """Tables beside those of the state, and the actions being written."""
+
+    nodes: NDArray[Any]
+    leaves: NDArray[Any]
+    classes: NDArray[Any]
+    jobs: NDArray[Any]
+    order: NDArray[np.int32]  # running jobs by their keys now, where keys move
+    walk: NDArray[Any]  # one row of WALK
+
+
+def new_scratch(state: State) -> Scratch:
+    """Scratch for decisions on this state, until its tables grow."""
+    nodes, leaves = np.zeros(len(state.nodes), NODE_ROOM), np.zeros(len(state.leaves), LEAF_ROOM)
+    nodes["leaf"], leaves["spine"] = state.nodes["leaf"], state.leaves["spine"]
+    return Scratch(
+        nodes,
+        leaves,
+        np.zeros(len(state.classes), CLASS_WALK),
+        np.zeros(len(state.jobs), JOB_WALK),
+        np.zeros(len(state.run), np.int32),
+        np.zeros(1, WALK),
+    )
+
+
+def room_for_actions(state: State) -> Actions:
+    """As many actions as one decision can make: every job stopped, every GPU claimed, every job resized."""
+    seats, jobs = len(state.seats), len(state.jobs)
+    return actions(4 * seats + jobs + 16, 4 * seats + jobs + 16, 64 * len(state.leaves) + 16)
+
+
+SCRATCH_TYPE = typeof(new_scratch(new_state(1, np.ones(1, np.int32))))
+
+# A placement: place(nodes, leaves, fewest, job, options, out). Nodes and leaves are those of the scratch: it adds GPUs (and links) among
+# those on `offer` to `out` and returns True, or adds nothing and returns False. It may spoil the offer.
+PLACE_SIGNATURE = types.boolean(
+    typeof(np.zeros(1, NODE_ROOM)),
+    typeof(np.zeros(1, LEAF_ROOM)),
+    typeof(np.zeros(1, np.int32)),
+    JOB_TYPE,
+    OPTIONS_TYPE,
+    ACTIONS_TYPE,
+)
+PLACE_TYPE = types.FunctionType(PLACE_SIGNATURE)
