@@ -7,7 +7,7 @@ On the command line:   headway compare TRACE --cluster 15x4 --policies fifo,own_
 import math
 
 import headway
-from headway.core.tables.jobs import PENDING
+from headway.core.tables.jobs import JobState
 
 
 class SmallFirst:
@@ -21,7 +21,7 @@ class SmallFirst:
 
         def change(job, now, options):  # when the key of a waiting job is to be asked for again
             runs_out = job.queued + patience
-            return runs_out if job.state == PENDING and now < runs_out else math.inf
+            return runs_out if job.state == JobState.PENDING and now < runs_out else math.inf
 
         self.key, self.change = key, change
 

@@ -5,9 +5,7 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.events import START, STOP
-from headway.core.tables.jobs import COMPLETED
-from headway.core.tables.journal import ROWS
-from headway.core.tables.state import FREE, RUN, STOPPING_JOBS, WAIT
+from headway.core.tables.jobs import JobState
 from headway.placement import TABLE as PLACEMENTS
 from headway.placement.registry import find_placement
 from headway.policies import ORACLES
@@ -43,7 +41,7 @@ def run_of(policy: str, placement: str, setting: Setting, seed: int = 1, jobs: i
 def test_no_gpu_is_held_twice_and_every_job_ends(check_seats, policy, placement, setting):
     run = run_of(policy, placement, SETTINGS[setting])
     check_seats(run)
-    assert (run.jobs["state"] == COMPLETED).all()
+    assert (run.jobs["state"] == JobState.COMPLETED).all()
     assert np.isfinite(run.jobs["end"]).all()
     assert (run.jobs["end"] >= run.jobs["submit"]).all()
     if not run.policy.allot and not run.policy.packs and not SETTINGS[setting].slowdown:
@@ -81,12 +79,12 @@ def test_deciding_again_changes_nothing_and_the_ledger_is_whole_at_the_end(polic
         assert engine.decide(now).actions == ()
         wake = engine.wake_at(now)
     state = engine.state
-    assert (state.jobs["state"] == COMPLETED).all()
+    assert (state.jobs["state"] == JobState.COMPLETED).all()
     assert state.nodes["free"].tolist() == list(where.gpus)
     assert (state.nodes["stopping"] == 0).all()
     assert (state.seats["holder"] == -1).all()
-    assert [int(state.tally[k]) for k in (RUN, WAIT, STOPPING_JOBS)] == [0, 0, 0]
-    assert state.tally[FREE] == where.total
+    assert [int(state.counts[name][0]) for name in ("running", "waiting", "stopping")] == [0, 0, 0]
+    assert state.counts["free_gpus"][0] == where.total
 
 
 def _book(engine):
@@ -109,7 +107,7 @@ def test_only_declared_oracles_know_the_work_left(policy):
 
     book = journal(engine.state, 1 << 20, True)
     drive(engine, SimulatedWorld(engine, world, book))
-    assert book.rows[: book.tally[ROWS]].tobytes() == plain.entries.tobytes()
+    assert book.rows[: int(book.counts["rows"][0])].tobytes() == plain.entries.tobytes()
 
 
 @pytest.mark.parametrize("policy", ["tiresias-l", "tiresias-g", "las", "2d-las", "gittins", "srtf"])

@@ -5,8 +5,8 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.tables.jobs import COMPLETED
-from headway.core.tables.journal import ROWS, SEATS, journal
+from headway.core.tables.jobs import JobState
+from headway.core.tables.journal import journal
 from headway.errors import BadInput
 from headway.network.certificates.verify import verify
 from headway.network.fabric.model import Fabric, Ocs
@@ -91,12 +91,12 @@ def test_no_link_or_circuit_is_held_twice_and_isolated_jobs_share_none(placement
     for seed in range(1, rounds(2, 40)):
         watched, engine = run_checked(placement, policy, seed, rounds(60, 400), preemption_cost=float(seed % 2) * 5)
         assert watched.certified > 20, "too few slices over several leaves: the run is too tame"
-        assert (engine.state.jobs["state"] == COMPLETED).all()
+        assert (engine.state.jobs["state"] == JobState.COMPLETED).all()
         assert (engine.state.leaves["free"] == FULL).all(), "release restores the fabric"
         assert (engine.state.leaves["stopping"] == 0).all()
         assert (watched.world.circuits.ends == -1).all()
         spare = set()
-        entry = int(engine.state.tally[6])
+        entry = int(engine.state.counts["spare_link"][0])
         while entry >= 0:
             spare.add(entry)
             entry = int(engine.state.held_links[entry]["next"])
@@ -107,7 +107,7 @@ def test_circuits_move_and_their_owners_pay():
     moved = sum(int(run_checked("ocs-vclos", "fifo", seed, 120)[0].world.circuits.tally[MOVED]) for seed in range(3))
     assert moved > 0
     watched, engine = run_checked("ocs-vclos", "fifo", 1, 120)
-    stalled = float(watched.world.clock[4])
+    stalled = float(watched.world.clock["stalled_s"][0])
     assert stalled > 0
     ran = engine.state.jobs["total"] / engine.state.jobs["gpus"]
     late = ran - jobs_of(1, 120).duration_s
@@ -121,12 +121,12 @@ def test_both_loops_write_the_same_journal_and_every_job_ends(policy, placement)
     found_policy, found = find_policy(policy), find_placement(placement)
     setting = setting_for(placement, preemption_cost=4.0, seed=3)
     compiled = simulate_run(jobs, where, found_policy, found, setting, keep_journal=True)
-    assert (compiled.jobs["state"] == COMPLETED).all()
+    assert (compiled.jobs["state"] == JobState.COMPLETED).all()
     engine, world = prepare(jobs, where, found_policy, found, setting)
     book = journal(engine.state, 1 << 18, True)
     drive(engine, SimulatedWorld(engine, world, book))
-    assert book.rows[: int(book.tally[ROWS])].tobytes() == compiled.entries.tobytes()
-    assert np.array_equal(book.seats[: int(book.tally[SEATS])], compiled.seats)
+    assert book.rows[: int(book.counts["rows"][0])].tobytes() == compiled.entries.tobytes()
+    assert np.array_equal(book.seats[: int(book.counts["seats"][0])], compiled.seats)
     assert world.circuits.tally[MOVED] == compiled.circuits_moved
 
 
@@ -171,7 +171,7 @@ def test_past_its_budget_the_search_asks_the_milp(name, monkeypatch):
     jobs, where = jobs_of(3, 25), cluster("12x4")
     run = simulate_run(jobs, where, find_policy("fifo"), solved, setting_for(name))
     assert run.undecided > 5
-    assert (run.jobs["state"] == COMPLETED).all()
+    assert (run.jobs["state"] == JobState.COMPLETED).all()
     searched = simulate_run(jobs, where, find_policy("fifo"), usual, setting_for(name))
     assert searched.undecided == 0
     assert run.jobs["first"][:3].tolist() == searched.jobs["first"][:3].tolist()

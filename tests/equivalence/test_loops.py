@@ -5,7 +5,7 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.tables.journal import ROWS, SEATS, journal
+from headway.core.tables.journal import journal
 from headway.placement import TABLE as PLACEMENTS
 from headway.placement.registry import find_placement
 from headway.policies import TABLE as POLICIES
@@ -36,9 +36,11 @@ def compare(policy: str, placement: str, setting: Setting) -> None:
     engine, world = prepare(jobs, where, found_policy, found_placement, setting)
     book = journal(engine.state, 1 << 20, True)
     drive(engine, SimulatedWorld(engine, world, book))
-    rows = book.rows[: int(book.tally[ROWS])]
+    rows = book.rows[: int(book.counts["rows"][0])]
     assert len(rows) == len(compiled.entries)
     for column in rows.dtype.names:
         assert np.array_equal(rows[column], compiled.entries[column]), column
-    assert np.array_equal(book.seats[: int(book.tally[SEATS])], compiled.seats)
+    for pool in ("seats", "places", "links"):
+        kept = getattr(book, pool)[: int(book.counts[pool][0])]
+        assert kept.tobytes() == getattr(compiled.journal, pool).tobytes(), pool
     assert rows.tobytes() == compiled.entries.tobytes()

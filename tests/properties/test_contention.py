@@ -5,8 +5,8 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.tables.jobs import COMPLETED, RUNNING
-from headway.core.tables.journal import ROWS, journal
+from headway.core.tables.jobs import RUNNING, JobState
+from headway.core.tables.journal import journal
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.routing import RULES, wiring_of
@@ -74,7 +74,7 @@ def test_rates_kept_job_by_job_equal_rates_worked_out_anew(rule, rounds):
         watched = Recomputed(engine, world, journal(engine.state, 1 << 16, False), rule, jobs, seed)
         drive(engine, watched)
         assert watched.slowed > 20, "hardly anybody shares a link: the run is too tame"
-        assert (engine.state.jobs["state"] == COMPLETED).all()
+        assert (engine.state.jobs["state"] == JobState.COMPLETED).all()
         assert (_whole(world.links, TOTAL) == 0).all()
         assert (_whole(world.links, MEMBER) == 0).all()
         ran = engine.state.jobs["total"] / engine.state.jobs["gpus"]
@@ -90,14 +90,14 @@ def test_both_loops_write_the_same_journal_on_shared_links(rule):
     compiled = simulate_run(
         jobs, cluster("12x4"), find_policy(POLICY), find_placement("spread"), setting, keep_journal=True
     )
-    assert book.rows[: int(book.tally[ROWS])].tobytes() == compiled.entries.tobytes()
+    assert book.rows[: int(book.counts["rows"][0])].tobytes() == compiled.entries.tobytes()
 
 
 def test_rails_and_packed_jobs_can_share_links():
     rail = Fabric("rails", "rail", tuple(server // 4 for server in range(12)), 4, 8)
     setting = Setting(network=Network("ecmp", rail))
     run = simulate_run(jobs_of(2), cluster("12x4"), find_policy("gandiva"), find_placement("spread"), setting)
-    assert (run.jobs["state"] == COMPLETED).all()
+    assert (run.jobs["state"] == JobState.COMPLETED).all()
 
 
 def test_steps_are_those_of_the_pattern():

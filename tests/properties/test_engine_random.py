@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headway.cluster.nodes import Cluster, of_groups
 from headway.core.events import ENDED, RESIZE, STARTED, STOP, SUBMITTED
-from headway.core.tables.jobs import COMPLETED
+from headway.core.tables.jobs import JobState
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.models.profiles import PROFILES
@@ -99,7 +99,7 @@ def run_of(case: tuple[Cluster, Workload], policy: str, placement: str, setting:
 def test_every_job_ends_and_no_seat_is_held_twice(check_seats, case, policy, placement, setting):
     run = run_of(case, policy, placement, setting)
     check_seats(run)
-    assert (run.jobs["state"] == COMPLETED).all()
+    assert (run.jobs["state"] == JobState.COMPLETED).all()
     assert (run.jobs["end"] >= run.jobs["submit"]).all()
     assert (np.diff(run.entries["time"]) >= 0).all(), "the journal goes back in time"
     for kind in (SUBMITTED, ENDED):

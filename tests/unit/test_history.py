@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headway.core.history import FEWEST_SAMPLES, add_sample, gittins, gittins_within, index_of, refresh, stale
-from headway.core.tables.options import FITTED, NEW, history
+from headway.core.tables.options import history
 
 
 def brute_force(samples: np.ndarray, a: float, *, plotted: bool) -> float:
@@ -106,7 +106,7 @@ def test_a_given_distribution_does_not_grow():
     given = history(np.array([1.0, 2.0, 3.0]))
     add_sample(given, 9.0)
     refresh(given, False)
-    assert given.tally[FITTED] == 3
+    assert int(given.counts["fitted"][0]) == 3
 
 
 def test_the_curve_is_drawn_again_when_the_samples_have_grown_by_a_hundredth():
@@ -114,7 +114,7 @@ def test_the_curve_is_drawn_again_when_the_samples_have_grown_by_a_hundredth():
     drawn, fits = rng.pareto(1.1, 1000) * 100 + 1, 0
     for n, sample in enumerate(drawn, 1):
         add_sample(past, sample)
-        assert stale(past) == (past.tally[NEW] >= past.tally[FITTED] / 100)
+        assert stale(past) == (int(past.counts["new"][0]) >= int(past.counts["fitted"][0]) / 100)
         if stale(past):
             refresh(past, False)
             fits += 1

@@ -9,7 +9,8 @@ import pytest
 from headway.cluster.named import cluster
 from headway.core.engine import allot_function
 from headway.core.events import STOPPED
-from headway.core.tables.jobs import COMPLETED, FUTURE, PENDING, RUNNING, STARTING, STOPPING
+from headway.core.tables.jobs import JobState
+from headway.core.tables.scratch import new_scratch
 from headway.core.tables.state import new_state
 from headway.placement.registry import find_placement
 from headway.policies import optimus
@@ -40,12 +41,16 @@ def plainly_left(x, loss):
 
 def plain_sizes(jobs, now, total, curves, scaling):
     """GPUs of every active job at an interval."""
-    active = [j for j in range(len(jobs)) if jobs["state"][j] in (PENDING, STARTING, RUNNING, STOPPING)]
+    active = [
+        j
+        for j in range(len(jobs))
+        if jobs["state"][j] in (JobState.PENDING, JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
+    ]
     served = sorted(active, key=lambda j: (jobs["first"][j], j))[:total]
     given = dict.fromkeys(active, 1)
 
     def left(j):
-        done = jobs["done"][j] + (now - jobs["since"][j]) * jobs["rate"][j] * (jobs["state"][j] == RUNNING)
+        done = jobs["done"][j] + (now - jobs["since"][j]) * jobs["rate"][j] * (jobs["state"][j] == JobState.RUNNING)
         if done < 60.0:
             return FIRST_GUESS_S
         x, loss = curves.reported(np.array([j]), np.array([done]))
@@ -72,11 +77,13 @@ def plain_sizes(jobs, now, total, curves, scaling):
 def draw_jobs(jobs, random, now):
     """A job table in the middle of a run."""
     n = len(jobs)
-    jobs["state"] = random.choice([PENDING, STARTING, RUNNING, STOPPING, COMPLETED], n)
-    jobs["state"][random.integers(n // 2, n + 1) :] = FUTURE  # jobs come in their order
-    jobs["asked"] = jobs["gpus"] = jobs["want"] = random.integers(1, 9, n)
+    jobs["state"] = random.choice(
+        [JobState.PENDING, JobState.STARTING, JobState.RUNNING, JobState.STOPPING, JobState.COMPLETED], n
+    )
+    jobs["state"][random.integers(n // 2, n + 1) :] = JobState.FUTURE  # jobs come in their order
+    jobs["asked"] = jobs["gpus"] = random.integers(1, 9, n)
     jobs["model"] = random.integers(0, len(profiles.TABLE), n)
-    started = jobs["state"] >= STARTING
+    started = jobs["state"] >= JobState.STARTING
     jobs["attempt"] = started
     jobs["first"] = np.where(started, random.uniform(0, now, n).round(-1), np.inf)
     jobs["since"] = random.uniform(0, now, n)
@@ -111,38 +118,43 @@ def test_shares_are_those_of_the_plain_version(seed):
     state = new_state(n, NODES)
     draw_jobs(state.jobs, random, now)
     curves, scaling = LossCurves(random.uniform(100.0, 50000.0, n), seed), profiles.column("scaling")
-    allot = Allotment(n, INTERVAL_S, curves.reported, scaling, SIZES)
-    allot(state, now)
+    allot, scratch = Allotment(n, INTERVAL_S, curves.reported, scaling, SIZES), new_scratch(state)
+    allot(state, scratch, now)
     expected = plain_sizes(state.jobs, now, 16, curves, scaling)
-    assert {j: int(state.jobs["want"][j]) for j in expected} == expected
-    allot(state, now)  # deciding again changes nothing
-    assert {j: int(state.jobs["want"][j]) for j in expected} == expected
+    assert {j: int(scratch.jobs["want"][j]) for j in expected} == expected
+    allot(state, scratch, now)  # deciding again changes nothing
+    assert {j: int(scratch.jobs["want"][j]) for j in expected} == expected
     # Later, some are over, some have started: the list that is kept stays right.
     ended = random.random(n) < 0.3
-    state.jobs["state"][ended & (state.jobs["state"] != FUTURE)] = COMPLETED
-    begun = (random.random(n) < 0.5) & (state.jobs["state"] == PENDING)
+    state.jobs["state"][ended & (state.jobs["state"] != JobState.FUTURE)] = JobState.COMPLETED
+    begun = (random.random(n) < 0.5) & (state.jobs["state"] == JobState.PENDING)
     state.jobs["first"][begun] = now + random.integers(0, 600, int(begun.sum()))
-    state.jobs["state"][begun], state.jobs["attempt"][begun] = STARTING, 1
-    allot(state, now + INTERVAL_S)
+    state.jobs["state"][begun], state.jobs["attempt"][begun] = JobState.STARTING, 1
+    allot(state, scratch, now + INTERVAL_S)
     expected = plain_sizes(state.jobs, now + INTERVAL_S, 16, curves, scaling)
-    assert {j: int(state.jobs["want"][j]) for j in expected} == expected
+    assert {j: int(scratch.jobs["want"][j]) for j in expected} == expected
 
 
 def test_between_intervals_only_jobs_that_never_ran_change():
     state = new_state(4, NODES)
-    state.jobs["state"], state.jobs["asked"], state.jobs["want"] = [PENDING, PENDING, PENDING, FUTURE], 3, 3
+    scratch = new_scratch(state)
+    state.jobs["state"], state.jobs["asked"], scratch.jobs["want"] = (
+        [JobState.PENDING, JobState.PENDING, JobState.PENDING, JobState.FUTURE],
+        3,
+        3,
+    )
     allot = Allotment(4, INTERVAL_S, LossCurves(np.full(4, 1e4), 0).reported, profiles.column("scaling"), SIZES)
-    allot(state, 7.0)
-    assert state.jobs["want"].tolist() == [1, 1, 1, 3]
-    state.jobs["state"][0], state.jobs["attempt"][:2], state.jobs["want"] = RUNNING, 1, 3
-    allot(state, 8.0)
-    assert state.jobs["want"].tolist() == [3, 3, 1, 3]
-    state.jobs["state"][3] = PENDING
-    allot(state, 600.0)
-    assert state.jobs["want"].tolist() == plain_list(state, 600.0)
-    assert state.jobs["want"][3] > 1
-    allot(state, 601.0)  # had more, and found no place for it: back to one
-    assert state.jobs["want"].tolist()[2:] == [1, 1]
+    allot(state, scratch, 7.0)
+    assert scratch.jobs["want"].tolist() == [1, 1, 1, 3]
+    state.jobs["state"][0], state.jobs["attempt"][:2], scratch.jobs["want"] = JobState.RUNNING, 1, 3
+    allot(state, scratch, 8.0)
+    assert scratch.jobs["want"].tolist() == [3, 3, 1, 3]
+    state.jobs["state"][3] = JobState.PENDING
+    allot(state, scratch, 600.0)
+    assert scratch.jobs["want"].tolist() == plain_list(state, 600.0)
+    assert scratch.jobs["want"][3] > 1
+    allot(state, scratch, 601.0)  # had more, and found no place for it: back to one
+    assert scratch.jobs["want"].tolist()[2:] == [1, 1]
 
 
 def plain_list(state, now):
@@ -152,13 +164,18 @@ def plain_list(state, now):
 
 def test_sizes_without_a_slice_are_rounded_down():
     state = new_state(2, NODES)
-    state.jobs["state"], state.jobs["asked"] = PENDING, 8
+    scratch = new_scratch(state)
+    state.jobs["state"], state.jobs["asked"] = JobState.PENDING, 8
     powers = (2 ** np.floor(np.log2(np.maximum(SIZES, 1)))).astype(np.int32)
-    Allotment(2, INTERVAL_S, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(state, 0.0)
-    assert state.jobs["want"].tolist() == [8, 8]
+    Allotment(2, INTERVAL_S, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(
+        state, scratch, 0.0
+    )
+    assert scratch.jobs["want"].tolist() == [8, 8]
     state.jobs["asked"] = [3, 8]
-    Allotment(2, INTERVAL_S, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(state, 0.0)
-    assert state.jobs["want"].tolist() == [4, 8]  # of 6 and 10
+    Allotment(2, INTERVAL_S, LossCurves(np.full(2, 1e4), 0).reported, profiles.column("scaling"), powers)(
+        state, scratch, 0.0
+    )
+    assert scratch.jobs["want"].tolist() == [4, 8]  # of 6 and 10
 
 
 def test_compiled_code_calls_the_very_object():
@@ -167,16 +184,17 @@ def test_compiled_code_calls_the_very_object():
     class Counts:
         calls = 0
 
-        def __call__(self, state, now):
+        def __call__(self, state, scratch, now):
             self.calls += 1
-            state.jobs["want"] = 5
+            scratch.jobs["want"] = 5
 
     allot, state = Counts(), new_state(1, NODES)
+    scratch = new_scratch(state)
     compiled = allot_function(allot)
     for _ in range(3):
-        compiled(state, 1.0)
+        compiled(state, scratch, 1.0)
     assert allot.calls == 3
-    assert state.jobs["want"].tolist() == [5]
+    assert scratch.jobs["want"].tolist() == [5]
 
 
 def test_fits_are_made_once_a_moment(monkeypatch):
@@ -195,11 +213,11 @@ def test_fits_are_made_once_a_moment(monkeypatch):
 
 
 def test_a_policy_of_ones_own_may_resize_jobs():
-    """An elastic policy is anything that makes allot(state, now): here, half of what was asked for."""
+    """An elastic policy is anything that makes allot(state, scratch, now): here, half of what was asked for."""
 
     def halves(jobs, interval_s, reports, scaling, sizes):
-        def allot(state, now):
-            state.jobs["want"] = np.maximum(state.jobs["asked"] // 2, 1)
+        def allot(state, scratch, now):
+            scratch.jobs["want"] = np.maximum(state.jobs["asked"] // 2, 1)
 
         return allot
 
@@ -207,7 +225,7 @@ def test_a_policy_of_ones_own_may_resize_jobs():
     policy = replace(optimus.POLICY, allot=halves)
     run = simulate_run(jobs, cluster("15x4"), policy, find_placement("consolidated"))
     assert run.jobs["gpus"].tolist() == np.maximum(jobs.gpus // 2, 1).tolist()
-    assert (run.jobs["state"] == COMPLETED).all()
+    assert (run.jobs["state"] == JobState.COMPLETED).all()
 
 
 @pytest.mark.parametrize(("spec", "interval_s"), [("optimus", 600), ("optimus?quantum=900", 900)])

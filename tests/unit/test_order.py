@@ -15,7 +15,7 @@ from headway.core.order import (
     next_waiting,
     rank,
 )
-from headway.core.tables.state import CLASSES, RUN, WAIT, new_state
+from headway.core.tables.state import new_state
 
 JOBS, CLASS_COUNT = 200, 6
 
@@ -56,7 +56,7 @@ def test_running_jobs_stay_sorted(distinct, rounds):
             else:
                 add_running(state, j)
                 inside.add(j)
-            assert state.run[: state.tally[RUN]].tolist() == sorted(inside, key=by_key(state)), seed
+            assert state.run[: int(state.counts["running"][0])].tolist() == sorted(inside, key=by_key(state)), seed
 
 
 @pytest.mark.parametrize("distinct", [1, 3, 10**6])
@@ -83,7 +83,7 @@ def test_waiting_jobs_come_in_order_class_by_class(distinct, rounds):
 def list_waiting(state):
     """All waiting jobs, class by class, in order."""
     found = []
-    for c in state.classes["open"][: state.tally[CLASSES]]:
+    for c in state.classes["open"][: int(state.counts["classes"][0])]:
         j = first_waiting(state, c)
         while j >= 0:
             found.append(j)
@@ -94,8 +94,8 @@ def list_waiting(state):
 def check_classes(state, inside: dict[int, set[int]]) -> None:
     """Counts, the classes in which someone waits, and walking a class by `next`."""
     used = [c for c in sorted(inside) if inside[c]]
-    assert state.tally[WAIT] == sum(map(len, inside.values()))
-    assert state.classes["open"][: state.tally[CLASSES]].tolist() == used
+    assert int(state.counts["waiting"][0]) == sum(map(len, inside.values()))
+    assert state.classes["open"][: int(state.counts["classes"][0])].tolist() == used
     for c in used:
         order = sorted(inside[c], key=by_key(state))
         assert first_waiting(state, c) == order[0]
@@ -110,7 +110,11 @@ def test_an_emptied_tree_is_like_a_new_one():
         assert list_waiting(state) == sorted(range(50), key=by_key(state))
         for j in range(50):
             drop_waiting(state, 2, j)
-        assert (state.tally[WAIT], state.tally[CLASSES], state.classes[2]["root"]) == (0, 0, -1)
+        assert (int(state.counts["waiting"][0]), int(state.counts["classes"][0]), state.classes[2]["root"]) == (
+            0,
+            0,
+            -1,
+        )
 
 
 def test_a_tree_unrolls_to_a_list_and_fills_again(rounds):
@@ -121,7 +125,7 @@ def test_a_tree_unrolls_to_a_list_and_fills_again(rounds):
             add_waiting(state, 1, j)
         order = sorted(members, key=by_key(state))
         j, found = as_list(state, 1), []
-        assert (state.tally[WAIT], state.classes[1]["root"]) == (0, -1)
+        assert (int(state.counts["waiting"][0]), state.classes[1]["root"]) == (0, -1)
         while j >= 0:
             following = int(state.jobs[j]["high"])
             found.append(j)

@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headway.core.tables.actions import SEATS, actions, clear
+from headway.core.tables.actions import actions, clear
 from headway.core.tables.options import options
+from headway.core.tables.scratch import new_scratch
 from headway.core.tables.state import new_state
 from headway.placement.registry import find_placement
 
@@ -19,15 +20,16 @@ def place(
     """GPUs taken by node where `free` of each node's GPUs are on offer; None: it waits."""
     placement = find_placement(spec)
     state = new_state(1, np.array(sizes))
-    state.nodes["offer"] = free
+    scratch = new_scratch(state)
+    scratch.nodes["offer"] = free
     state.jobs["gpus"] = gpus
     state.jobs["skew"] = skew
     state.jobs["attempt"] = attempt
     out = actions(4, 64, 4)
     clear(out)
-    given = options(pack_limit=placement.pack_limit, by_class=placement.by_class)
-    placed = placement.place(state.nodes, state.leaves, state.fewest, state.jobs[0], 0, given, seed, out)
-    seats = out.seats[: out.tally[SEATS]]
+    given = options(pack_limit=placement.pack_limit, by_class=placement.by_class, seed=seed)
+    placed = placement.place(scratch.nodes, scratch.leaves, state.fewest, state.jobs[0], given, out)
+    seats = out.seats[: int(out.counts["seats"][0])]
     assert placed == (len(seats) > 0)
     taken = {int(seat["node"]): int(seat["gpus"]) for seat in seats}
     assert len(taken) == len(seats), "a node is named once"

@@ -45,7 +45,7 @@ def _place(state: State, options: Options, place: Any, scratch: Scratch, out: Ac
     if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):
         return False
     gpus = 0
-    for k in range(out.rows[out.count[0].rows].seat_at, out.count[0].seats):
+    for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats):
         node, taken = out.seats[k].node, out.seats[k].gpus
         if node < 0 or node >= len(state.nodes):
             raise ValueError("the placement chose a node that does not exist")
@@ -65,7 +65,7 @@ def _gather(state: State, options: Options, place: Any, scratch: Scratch, out: A
         return
     if not _place(state, options, place, scratch, out, job, NOW):
         return
-    if out.count[0].seats - out.rows[out.count[0].rows].seat_at >= sits_on:
+    if out.counts[0].seats - out.rows[out.counts[0].rows].seat_at >= sits_on:
         forget(out)
         return
     _take(scratch, out, RESERVE, job, NOW)
@@ -77,13 +77,13 @@ def _gather(state: State, options: Options, place: Any, scratch: Scratch, out: A
 def _take(scratch: Scratch, out: Actions, kind: int, job: Any, within: int) -> None:
     """End the row being written about the job; its places are no longer on offer."""
     close_row(out, kind, job.row)
-    withdraw(scratch, out, out.count[0].rows - 1, within)
+    withdraw(scratch, out, out.counts[0].rows - 1, within)
 
 
 @jit
 def _pack(state: State, scratch: Scratch, order: Any, now: float, out: Actions, job: Any) -> bool:
     """Join a job that keeps as many GPUs, runs alone on them, and has not proved a bad partner."""
-    for i in range(state.count[0].running):
+    for i in range(state.counts[0].running):
         other = state.jobs[order[i]]
         if (
             scratch.jobs[other.row].kept
@@ -104,7 +104,7 @@ def _pack(state: State, scratch: Scratch, order: Any, now: float, out: Actions, 
 def _promised(state: State, scratch: Scratch, job: Any) -> int:
     """The row of the job's promise if it can still be kept, or -1."""
     row = job.promise
-    if row < 0 or row >= state.promises.count[0].rows or state.promises.rows[row].job != job.row:
+    if row < 0 or row >= state.promises.counts[0].rows or state.promises.rows[row].job != job.row:
         return -1
     return row if holds(state, scratch, state.promises, row, TARGET) else -1
 
@@ -130,7 +130,7 @@ def _seat_waiting(
         withdraw(scratch, state.promises, row, SOON)
         walk.evicted = 1
         return True
-    if state.count[0].stopping > 0 and _place(state, options, place, scratch, out, job, SOON):
+    if state.counts[0].stopping > 0 and _place(state, options, place, scratch, out, job, SOON):
         _take(scratch, out, RESERVE, job, SOON)
         return True
     if (lesser or walk.evicted) and _place(state, options, place, scratch, out, job, TARGET):
@@ -176,7 +176,7 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, seated: b
 def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, order: Any, out: Actions) -> None:
     """Walk the running jobs (in `order`) and the waiting ones together, first come first."""
     open_classes(state, scratch)
-    n, r, whole_walk = state.count[0].running, 0, options.packs or options.migrates
+    n, r, whole_walk = state.counts[0].running, 0, options.packs or options.migrates
     i = _next_head(state, scratch)
     if whole_walk:
         _keep_nobody(state, scratch, order)
@@ -208,7 +208,7 @@ def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, orde
 @jit
 def _keep_nobody(state: State, scratch: Scratch, order: Any) -> None:
     """Before a whole walk: no running job has been seated yet, nor its partner (one that is stopping is not among those that run)."""
-    for i in range(state.count[0].running):
+    for i in range(state.counts[0].running):
         job = state.jobs[order[i]]
         scratch.jobs[job.row].kept = 0
         if job.partner >= 0:
@@ -220,7 +220,7 @@ def _pack_rest(state: State, scratch: Scratch, order: Any, now: float, out: Acti
     """Those who found no place join others on their GPUs, in order. When one of a class finds no partner, no other of its class does."""
     walk = scratch.walk[0]
     walk.open = 0
-    for i in range(state.count[0].classes):
+    for i in range(state.counts[0].classes):
         c = state.classes[i].open
         if scratch.classes[c].rest >= 0:
             scratch.classes[walk.open].id = c
@@ -239,7 +239,7 @@ def _pack_rest(state: State, scratch: Scratch, order: Any, now: float, out: Acti
 @jit
 def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
     """Move the later of two packed jobs that together made less headway than one alone, after a fair trial."""
-    for i in range(state.count[0].running):
+    for i in range(state.counts[0].running):
         job = state.jobs[state.run[i]]
         if job.partner < 0 or job.state != JobState.RUNNING or now < job.started + options.quantum:
             continue
@@ -263,11 +263,11 @@ def as_asked(state: State, scratch: Scratch, now: float) -> None:
 def _resize(state: State, options: Options, allot: Any, scratch: Scratch, now: float, out: Actions) -> None:
     """Give every job the size that an elastic policy wants for it (`want` of the scratch); those that run stop first."""
     allot(state, scratch, now)
-    for i in range(state.count[0].running):
+    for i in range(state.counts[0].running):
         job = state.jobs[state.run[i]]
         if job.state == JobState.RUNNING and not pinned(job, now, options):
             _resize_to(scratch, out, job)
-    for i in range(state.count[0].classes):
+    for i in range(state.counts[0].classes):
         j = first_waiting(state, state.classes[i].open)
         while j >= 0:
             _resize_to(scratch, out, state.jobs[j])
@@ -289,10 +289,10 @@ def decide(
     clear(out)
     if options.packs:
         _part_bad_pairs(state, options, now, out)
-    if options.elastic and out.count[0].rows == 0:
+    if options.elastic and out.counts[0].rows == 0:
         _resize(state, options, allot, scratch, now, out)
-    idle = state.count[0].waiting == 0 and not (options.migrates and state.count[0].running > 0)
-    if out.count[0].rows > 0 or idle:
+    idle = state.counts[0].waiting == 0 and not (options.migrates and state.counts[0].running > 0)
+    if out.counts[0].rows > 0 or idle:
         return
     order = state.run
     if options.moving:
@@ -308,7 +308,7 @@ def wake_at(state: State, options: Options, now: float) -> float:
     """When to decide again though nothing happens: a timer rings; where there is a quantum, when it ends while someone waits."""
     if options.quantum == np.inf:
         return next_timer(state)
-    if state.count[0].waiting == 0 and not (options.elastic and state.count[0].running > 0):
+    if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):
         return np.inf
     turn = (np.floor(now / options.quantum) + 1) * options.quantum
     return turn if turn > now else turn + options.quantum

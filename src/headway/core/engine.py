@@ -100,7 +100,7 @@ class Engine:
         """What to do now. Reads the state and changes nothing in it."""
         out = self.out
         decide(self.state, self.options, self.key, self.place, self.allot, self.scratch, float(now), out)
-        n = int(out.count["rows"][0])
+        n = int(out.counts["rows"][0])
         rows = out.rows[: n + 1]
         made = tuple(
             Action(

@@ -21,29 +21,29 @@ REFIT_PART = 100  # the curve is drawn again when the samples have grown by a hu
 @jit
 def add_sample(past: History, gpu_s: float) -> None:
     """Note the service of a job that ended, if this history grows: unsorted, after the samples of the curve."""
-    if past.count[0].grows:
-        past.samples[past.count[0].fitted + past.count[0].new] = gpu_s
-        past.count[0].new += 1
+    if past.counts[0].grows:
+        past.samples[past.counts[0].fitted + past.counts[0].new] = gpu_s
+        past.counts[0].new += 1
 
 
 @jit
 def stale(past: History) -> bool:
     """Whether there are enough new samples to draw the curve again: a hundredth of those it has, at least one."""
-    return past.count[0].new > 0 and REFIT_PART * past.count[0].new >= past.count[0].fitted
+    return past.counts[0].new > 0 and REFIT_PART * past.counts[0].new >= past.counts[0].fitted
 
 
 @jit
 def refresh(past: History, plotted: bool) -> None:
     """Sort the new samples in, and rebuild sums and hull."""
-    n = past.count[0].fitted + past.count[0].new
-    for i in range(past.count[0].fitted, n):
+    n = past.counts[0].fitted + past.counts[0].new
+    for i in range(past.counts[0].fitted, n):
         sample, k = past.samples[i], i
         while k > 0 and past.samples[k - 1] > sample:
             past.samples[k] = past.samples[k - 1]
             k -= 1
         past.samples[k] = sample
-    past.count[0].fitted = n
-    past.count[0].new = 0
+    past.counts[0].fitted = n
+    past.counts[0].new = 0
     past.curve[0].sum = 0.0
     for i in range(1, n + 1):
         past.curve[i].sum = past.curve[i - 1].sum + past.samples[i - 1]
@@ -69,13 +69,13 @@ def _tangent(past: History, x: float, y: int) -> int:
 @jit
 def known(past: History) -> bool:
     """Whether there is enough to go by."""
-    return past.count[0].fitted >= FEWEST_SAMPLES or not past.count[0].grows
+    return past.counts[0].fitted >= FEWEST_SAMPLES or not past.counts[0].grows
 
 
 @jit
 def gittins(past: History, a: float, plotted: bool) -> float:
     """The index at attained service a; 0 where nothing is known of jobs that large."""
-    n = past.count[0].fitted
+    n = past.counts[0].fitted
     m = np.searchsorted(past.samples[:n], a, side="right")
     if m == n or not known(past):
         return 0.0
@@ -88,7 +88,7 @@ def gittins(past: History, a: float, plotted: bool) -> float:
 @jit
 def gittins_within(past: History, a: float, horizon: float) -> float:
     """The index for one fixed service quantum, as the discretised policy uses it (its queue's upper bound)."""
-    n = past.count[0].fitted
+    n = past.counts[0].fitted
     m = np.searchsorted(past.samples[:n], a, side="right")
     if m == n or not known(past):
         return 0.0

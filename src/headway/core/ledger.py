@@ -26,7 +26,7 @@ def take_gpus(state: State, job: Any, node: int, count: int) -> None:
         if _empty(state, gpu):
             _sit(state, job, gpu)
             home.free -= 1
-            state.count[0].free_gpus -= 1
+            state.counts[0].free_gpus -= 1
             count -= 1
     assert count == 0
 
@@ -65,7 +65,7 @@ def give_gpus(state: State, job: Any) -> None:
         row.holder = -1
         if _empty(state, seat % gpus):
             state.nodes[row.node].free += 1
-            state.count[0].free_gpus += 1
+            state.counts[0].free_gpus += 1
         seat = row.next
     job.seat = -1
 
@@ -75,9 +75,9 @@ def take_links(state: State, job: Any, leaf: int, mask: Any) -> None:
     """Reserve links of a leaf for the job; each must be free."""
     assert state.leaves[leaf].free & mask == mask
     state.leaves[leaf].free ^= mask
-    entry = state.count[0].spare_link
+    entry = state.counts[0].spare_link
     row = state.held_links[entry]
-    state.count[0].spare_link = row.next
+    state.counts[0].spare_link = row.next
     row.leaf = leaf
     row.mask = mask
     row.next = job.link
@@ -91,8 +91,8 @@ def give_links(state: State, job: Any) -> None:
         row = state.held_links[entry]
         following = row.next
         state.leaves[row.leaf].free |= row.mask
-        row.next = state.count[0].spare_link
-        state.count[0].spare_link = entry
+        row.next = state.counts[0].spare_link
+        state.counts[0].spare_link = entry
         entry = following
     job.link = -1
 
@@ -100,14 +100,14 @@ def give_links(state: State, job: Any) -> None:
 @jit
 def begin_stopping(state: State, job: Any) -> None:
     """Count what the job holds among what is free soon; GPUs that it shares with another job are not."""
-    state.count[0].stopping += 1
+    state.counts[0].stopping += 1
     job.freeing = job.partner < 0
     _count_stopping(state, job, 1)
 
 
 @jit
 def end_stopping(state: State, job: Any) -> None:
-    state.count[0].stopping -= 1
+    state.counts[0].stopping -= 1
     _count_stopping(state, job, -1)
     job.freeing = 0
 

@@ -29,7 +29,7 @@ def open_rooms(state: State, scratch: Scratch, order: Any, first: int, everythin
         links.now = leaf.free
         links.soon = leaf.free | leaf.stopping
         links.target = links.soon
-    for i in range(first, state.count[0].running):
+    for i in range(first, state.counts[0].running):
         job = state.jobs[order[i]]
         seat = -1 if everything else job.seat
         while seat >= 0:
@@ -128,8 +128,8 @@ def keep(state: State, scratch: Scratch, job: Any) -> bool:
 @jit
 def open_classes(state: State, scratch: Scratch) -> None:
     """Put the first job of every class at its head."""
-    scratch.walk[0].open = state.count[0].classes
-    for i in range(state.count[0].classes):
+    scratch.walk[0].open = state.counts[0].classes
+    for i in range(state.counts[0].classes):
         c = state.classes[i].open
         first = first_waiting(state, c)
         scratch.classes[i].id = c

@@ -30,7 +30,7 @@ def before(jobs: Any, a: int, b: int) -> bool:
 @jit
 def rank(state: State, j: int) -> int:
     """How many jobs with GPUs come before j."""
-    low, high = 0, state.count[0].running
+    low, high = 0, state.counts[0].running
     while low < high:
         middle = (low + high) >> 1
         if before(state.jobs, state.run[middle], j):
@@ -43,18 +43,18 @@ def rank(state: State, j: int) -> int:
 @jit
 def add_running(state: State, j: int) -> None:
     k = rank(state, j)
-    for i in range(state.count[0].running, k, -1):
+    for i in range(state.counts[0].running, k, -1):
         state.run[i] = state.run[i - 1]
     state.run[k] = j
-    state.count[0].running += 1
+    state.counts[0].running += 1
 
 
 @jit
 def drop_running(state: State, j: int) -> None:
     k = rank(state, j)
     assert state.run[k] == j
-    state.count[0].running -= 1
-    for i in range(k, state.count[0].running):
+    state.counts[0].running -= 1
+    for i in range(k, state.counts[0].running):
         state.run[i] = state.run[i + 1]
 
 
@@ -111,7 +111,7 @@ def insert(state: State, c: int, j: int) -> None:
     if greater >= 0:
         state.jobs[greater].low = -1
     _hang(state, c, parent, low, j)
-    state.count[0].waiting += 1
+    state.counts[0].waiting += 1
 
 
 @jit
@@ -131,7 +131,7 @@ def drop_waiting(state: State, c: int, j: int) -> None:
             _hang(state, c, parent, low, b)
             parent, low, b = b, True, state.jobs[b].low
     _hang(state, c, parent, low, a if a >= 0 else b)
-    state.count[0].waiting -= 1
+    state.counts[0].waiting -= 1
     if state.classes[c].root < 0:
         _close_class(state, c)
 
@@ -159,12 +159,12 @@ def next_waiting(state: State, c: int, j: int) -> int:
 
 @jit
 def _open_class(state: State, c: int) -> None:
-    k = state.count[0].classes
+    k = state.counts[0].classes
     while k > 0 and state.classes[k - 1].open > c:
         state.classes[k].open = state.classes[k - 1].open
         k -= 1
     state.classes[k].open = c
-    state.count[0].classes += 1
+    state.counts[0].classes += 1
 
 
 @jit
@@ -172,8 +172,8 @@ def _close_class(state: State, c: int) -> None:
     k = 0
     while state.classes[k].open != c:
         k += 1
-    state.count[0].classes -= 1
-    for i in range(k, state.count[0].classes):
+    state.counts[0].classes -= 1
+    for i in range(k, state.counts[0].classes):
         state.classes[i].open = state.classes[i + 1].open
 
 
@@ -193,6 +193,6 @@ def as_list(state: State, c: int) -> int:
         else:
             state.jobs[last].high = node
         last, node = node, state.jobs[node].high
-        state.count[0].waiting -= 1
+        state.counts[0].waiting -= 1
     state.classes[c].root = -1
     return first

@@ -25,8 +25,8 @@ def why_waiting(state: State) -> NDArray[np.int8]:
     lost = np.where(jobs["attempt"] > 0, WAIT_PREEMPTED, WAIT_GPUS)
     scattered = WAIT_ISOLATION if len(state.leaves) else WAIT_FRAGMENTATION
     why = np.where(jobs["gpus"] <= free, scattered, lost)
-    if state.count["stopping"][0]:
-        promises = state.promises.rows["job"][: int(state.promises.count["rows"][0])]
+    if state.counts["stopping"][0]:
+        promises = state.promises.rows["job"][: int(state.promises.counts["rows"][0])]
         why[promises[jobs["promise"][promises] == np.arange(len(promises))]] = WAIT_STOPPING
     why = np.where(waits, why, NOT_WAITING)
     why[jobs["state"] == JobState.STOPPING] = WAIT_STOPPING

@@ -142,14 +142,14 @@ def _stop(state: State, job: Any, resizing: bool) -> None:
 def _drop_kept_promises(state: State) -> None:
     """Move the promises that still stand to the front of the list."""
     promises = state.promises
-    n = promises.count[0].rows
+    n = promises.counts[0].rows
     clear(promises)
     for row in range(n):
         j = promises.rows[row].job
         if state.jobs[j].promise == row and state.jobs[j].state == JobState.PENDING:
             # In place: what is written lies before what is still to be read.
             copy_places(promises, row, promises)
-            state.jobs[j].promise = promises.count[0].rows
+            state.jobs[j].promise = promises.counts[0].rows
             close_row(promises, RESERVE, j)
 
 
@@ -165,7 +165,7 @@ def _promise(state: State, job: Any, given: Actions, row: int) -> None:
         if not copy_places(given, row, state.promises):
             clear(state.promises)
             copy_places(given, row, state.promises)
-    job.promise = state.promises.count[0].rows
+    job.promise = state.promises.counts[0].rows
     close_row(state.promises, RESERVE, job.row)
 
 
@@ -188,14 +188,14 @@ def _end_attempt(state: State, options: Options, job: Any, now: float, ended: bo
 @jit(types.boolean(STATE_TYPE, OPTIONS_TYPE))
 def refit_due(state: State, options: Options) -> bool:
     """Whether a world has to record Refitted before it decides: someone waits, and enough jobs ended since the last time."""
-    return options.learns and state.count[0].waiting > 0 and stale(options.history)
+    return options.learns and state.counts[0].waiting > 0 and stale(options.history)
 
 
 @jit
 def _refit(state: State, options: Options, key: Any, now: float) -> None:
     """Draw the curve over the finished jobs again; all waiting jobs get new keys, so each tree is emptied and filled again."""
     refresh(options.history, options.plotted)
-    for i in range(state.count[0].classes):
+    for i in range(state.counts[0].classes):
         c = state.classes[i].open
         j = as_list(state, c)
         while j >= 0:

@@ -18,7 +18,7 @@ def list_by_key(state: State, options: Options, key: Any, scratch: Scratch, now:
     """Write the running jobs with their keys now into `scratch.order`: an insertion sort of a list that is almost sorted."""
     walk, order = scratch.walk[0], scratch.order
     walk.decision += 1
-    for i in range(state.count[0].running):
+    for i in range(state.counts[0].running):
         j = state.run[i]
         scratch.jobs[j].listed = -walk.decision
         scratch.jobs[j].k1, scratch.jobs[j].k2 = current_key(state.jobs[j], now, options, key)
@@ -27,7 +27,7 @@ def list_by_key(state: State, options: Options, key: Any, scratch: Scratch, now:
         if scratch.jobs[order[i]].listed == -walk.decision:
             _insert(scratch, n, order[i])
             n += 1
-    for i in range(state.count[0].running):  # then the others
+    for i in range(state.counts[0].running):  # then the others
         if scratch.jobs[state.run[i]].listed == -walk.decision:
             _insert(scratch, n, state.run[i])
             n += 1
@@ -73,7 +73,7 @@ def runs_before(state: State, options: Options, scratch: Scratch, j: int, waitin
 @jit
 def rank_of(state: State, options: Options, scratch: Scratch, order: Any, waiting: int) -> int:
     """How many running jobs come before a waiting one."""
-    low, high = 0, state.count[0].running
+    low, high = 0, state.counts[0].running
     while low < high:
         middle = (low + high) >> 1
         if runs_before(state, options, scratch, order[middle], waiting):

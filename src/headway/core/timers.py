@@ -52,37 +52,37 @@ def set_timer(state: State, j: int, at: float) -> None:
     state.jobs[j].change_at = at
     if at == np.inf:
         return
-    if state.count[0].timers == len(state.timers):
+    if state.counts[0].timers == len(state.timers):
         _compact(state)
-    push(state.timers, state.count[0].timers, at, j)
-    state.count[0].timers += 1
+    push(state.timers, state.counts[0].timers, at, j)
+    state.counts[0].timers += 1
 
 
 @jit
 def _compact(state: State) -> None:
     """Drop the entries that no longer hold."""
-    n = state.count[0].timers
-    state.count[0].timers = 0
+    n = state.counts[0].timers
+    state.counts[0].timers = 0
     for i in range(n):
         at, j = state.timers[i].at, state.timers[i].what
         if state.jobs[j].change_at == at:
-            push(state.timers, state.count[0].timers, at, j)
-            state.count[0].timers += 1
-    assert state.count[0].timers < len(state.timers)
+            push(state.timers, state.counts[0].timers, at, j)
+            state.counts[0].timers += 1
+    assert state.counts[0].timers < len(state.timers)
 
 
 @jit
 def drop_stale_timers(state: State) -> None:
     """After something was recorded: the first timer is valid again. Those behind it need not be."""
-    while state.count[0].timers > 0 and state.jobs[state.timers[0].what].change_at != state.timers[0].at:
-        pop(state.timers, state.count[0].timers)
-        state.count[0].timers -= 1
+    while state.counts[0].timers > 0 and state.jobs[state.timers[0].what].change_at != state.timers[0].at:
+        pop(state.timers, state.counts[0].timers)
+        state.counts[0].timers -= 1
 
 
 @jit
 def next_timer(state: State) -> float:
     """When the next timer rings."""
-    return state.timers[0].at if state.count[0].timers > 0 else np.inf
+    return state.timers[0].at if state.counts[0].timers > 0 else np.inf
 
 
 @jit

@@ -1,6 +1,6 @@
-"""Where: one file a placement, and the table of their names."""
+"""Where: one file per placement, and the table of their names. Imports `network` and below."""
 
-# name: (module, what it does, options with their defaults)
+# name: (module, or module:function where it is not `make`; what it does; options with their defaults)
 TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "consolidated": ("consolidated", "the fewest nodes possible, otherwise wait; best fit", {"strict": "yes (or no)"}),
     "spread": ("spread", "most-free nodes first; never refuses while enough GPUs are free", {}),
@@ -11,6 +11,6 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
         {"packlimit": "0.35", "strict": "yes (or no)"},
     ),
     "vclos": ("vclos", "GPUs with links of their own, equal on every leaf; needs a fabric", {}),
-    "vclos-padded": ("vclos_padded", "the same on uneven leaves, at the price of idle links; needs a fabric", {}),
+    "vclos-padded": ("vclos:make_padded", "the same on uneven leaves, at the price of idle links; needs a fabric", {}),
     "ocs-vclos": ("ocs_vclos", "GPUs with circuits of their own; needs a fabric with optical switches", {}),
 }

@@ -38,7 +38,7 @@ def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
         best = tightest(nodes, need)
         if best < 0:
             best = largest(nodes)
-        if nodes[best].offer == 0 or out.count[0].seats - out.rows[out.count[0].rows].seat_at == most:
+        if nodes[best].offer == 0 or out.counts[0].seats - out.rows[out.counts[0].rows].seat_at == most:
             forget(out)
             return False
         take = min(need, nodes[best].offer)

@@ -70,7 +70,7 @@ def _with_fallback(name: str) -> Any:
         gpus = np.int64(job.gpus)
         status, entries, width, _ = find(free, leaf_of, masks, gpus, ANY_BLOCK, NODE_BUDGET, chosen, counts, links)
         if status == slices.UNDECIDED:
-            out.count[0].undecided += 1
+            out.counts[0].undecided += 1
             widest = width if width > 0 else gpus
             with objmode(entries="int64"):
                 entries = solve(free, leaf_of, masks, gpus, widest, chosen, counts, links)

@@ -1,4 +1,4 @@
-"""When: one short file a policy, and the table of their names.
+"""When: one short file per policy, and the table of their names. Imports `core`, `io` and `errors`.
 
 Names and summaries are here as plain text, so that listing them does not load the compiler.
 """

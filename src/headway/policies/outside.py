@@ -1,9 +1,7 @@
-"""Policies from outside Headway, `module:Name` or any object with a key: found, and checked before a run relies on them."""
+"""Policies from outside Headway: any object with a key, checked before a run relies on it."""
 
-import importlib
 import math
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from itertools import pairwise
 from typing import Any
@@ -14,37 +12,13 @@ from numba.core.errors import NumbaError
 from headway.core.protocols import Policy
 from headway.core.tables.jobs import JobState, job_table
 from headway.errors import BadInput
+from headway.io.plugins import raised
 
 MOST_QUEUES = 64
 SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on
 SWITCHES = ("preempts", "blocks", "moving", "learns", "oracle", "packs", "migrates", "plotted")
 # Numbers of a policy: the least value, and whether infinity is one.
 NUMBERS = {"quantum": (SHORTEST_QUANTUM_S, True), "promote": (0.0, True), "turn": (0.0, False)}
-
-
-def from_module(name: str, given: Mapping[str, str]) -> Any:
-    """What `module:Name` is; a class is called with the options."""
-    module, _, attribute = name.partition(":")
-    if not attribute or not all(part.isidentifier() for part in module.split(".")):
-        raise BadInput(f"policy {name!r}: write MODULE:CLASS, such as own_policy:SmallFirst")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        raise BadInput(f"policy {name!r}: cannot import {module!r} ({error}); is it on PYTHONPATH?") from None
-    except AttributeError as error:
-        if getattr(error, "name", None) != attribute:  # raised inside the module
-            raise BadInput(f"policy {name!r}: importing {module} failed: {_raised(error)}") from None
-        raise BadInput(f"policy {name!r}: {module} has no {attribute!r}") from None
-    except Exception as error:
-        raise BadInput(f"policy {name!r}: importing {module} failed: {_raised(error)}") from None
-    if not isinstance(found, type):
-        if given:
-            raise BadInput(f"policy {name!r} is a value and takes no options; make it a class to give it some")
-        return found
-    try:
-        return found(**given)
-    except Exception as error:
-        raise BadInput(f"policy {name!r}: {attribute}({', '.join(given)}) failed: {_raised(error)}") from None
 
 
 def from_object(found: Any) -> Policy:
@@ -130,15 +104,4 @@ def _called(call: str, function: Callable[..., Any], job: Any, options: Any, oth
     except NumbaError:  # it calls compiled code that takes no Python objects: nothing can be said yet
         return otherwise
     except Exception as error:
-        raise BadInput(f"{call} failed: {_raised(error)}") from error
-
-
-def _raised(error: Exception) -> str:
-    """An exception in one line, with the place unless it was raised by the call itself."""
-    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [at for at in frames if at.filename != __file__ and "site-packages" not in at.filename and at.lineno]
-    inside = [at for at in theirs if not at.filename.startswith("<frozen ")]  # the machinery of import
-    return f"{said} ({inside[-1].filename}, line {inside[-1].lineno})" if inside else said
+        raise BadInput(f"{call} failed: {raised(error)}") from error

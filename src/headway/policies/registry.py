@@ -12,8 +12,9 @@ import numpy as np
 from headway.core.protocols import Policy
 from headway.errors import BadInput, unknown
 from headway.io import specs as specs
+from headway.io.plugins import from_module, is_outside
 from headway.policies import TABLE
-from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_module, from_object
+from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_object
 
 
 def find_policy(spec: str | Policy | Any) -> Policy:
@@ -23,8 +24,8 @@ def find_policy(spec: str | Policy | Any) -> Policy:
     if not isinstance(spec, str):
         return from_object(spec)
     name, given = specs.split(spec)
-    if ":" in name:
-        return replace(find_policy(from_module(name, given)), name=spec)
+    if is_outside(name):
+        return replace(find_policy(from_module("policy", name, given)), name=spec)
     specs.check_named("policy", spec, TABLE)
     module = TABLE[name][0]
     built_in: Policy = importlib.import_module(f"headway.policies.{module}").POLICY

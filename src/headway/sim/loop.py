@@ -100,7 +100,7 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
     clock.still = clock.still + 1 if now == clock.now else 0
     if clock.still > MOST_ROUNDS_AT_ONCE:
         return TURNING
-    clock.held_gpu_s += (now - clock.now) * (gpu_count(state) - state.count[0].free_gpus)
+    clock.held_gpu_s += (now - clock.now) * (gpu_count(state) - state.counts[0].free_gpus)
     clock.now = now
     while has_room(journal):
         fact = any_fact(state, world, now)
@@ -119,7 +119,7 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
 def _resized(out: Actions) -> bool:
     """Whether the decision changed sizes or places: then who is seated is still to be decided."""
     found = False
-    for row in range(out.count[0].rows):
+    for row in range(out.counts[0].rows):
         found |= out.rows[row].kind == RESIZE
     return found
 
@@ -141,7 +141,7 @@ def drive_compiled(
                 return reached
             decide(state, options, key, place, allot, buffers.scratch, clock.now, out)
             clock.row = 0
-        while clock.row < out.count[0].rows:
+        while clock.row < out.counts[0].rows:
             if not has_room(buffers.journal):
                 return JOURNAL_FULL
             _act(state, options, key, change, world, buffers, clock.row)

@@ -186,7 +186,7 @@ def simulate_run(
             ended = drive_compiled(
                 engine.state, engine.options, engine.key, engine.change, engine.place, engine.allot, world, buffers
             )
-        n = int(buffers.journal.count["rows"][0])
+        n = int(buffers.journal.counts["rows"][0])
         if keep_journal:
             kept.append(_kept(buffers.journal, kept))
         noted += n
@@ -213,13 +213,13 @@ def simulate_run(
         perf_counter() - began,
         int(world.circuits.tally[MOVED]),
         float(clock["stalled_s"]),
-        int(buffers.out.count["undecided"][0]),
+        int(buffers.out.counts["undecided"][0]),
     )
 
 
 def _kept(journal: Journal, before: list[Kept]) -> Kept:
     """A copy of what the buffer holds; its entries count places from the first buffer on."""
-    count = journal.count[0]
+    count = journal.counts[0]
     part = Kept(
         journal.rows[: count["rows"]].copy(),
         journal.seats[: count["seats"]].copy(),

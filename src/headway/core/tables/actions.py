@@ -23,7 +23,7 @@ class Actions(NamedTuple):
     rows: NDArray[Any]
     seats: NDArray[Any]
     links: NDArray[Any]
-    count: NDArray[Any]  # one row of COUNT
+    counts: NDArray[Any]  # one row of COUNT
 
 
 def actions(rows: int, seats: int, links: int) -> Actions:
@@ -51,9 +51,9 @@ ACTIONS_TYPE = typeof(actions(1, 1, 1))
 
 @jit
 def clear(out: Actions) -> None:
-    out.count[0].rows = 0
-    out.count[0].seats = 0
-    out.count[0].links = 0
+    out.counts[0].rows = 0
+    out.counts[0].seats = 0
+    out.counts[0].links = 0
     out.rows[0].seat_at = 0
     out.rows[0].link_at = 0
 
@@ -61,38 +61,38 @@ def clear(out: Actions) -> None:
 @jit
 def add_seat(out: Actions, node: int, gpus: int) -> None:
     """Add GPUs to the row being written."""
-    k = out.count[0].seats
+    k = out.counts[0].seats
     out.seats[k].node = node
     out.seats[k].gpus = gpus
-    out.count[0].seats = k + 1
+    out.counts[0].seats = k + 1
 
 
 @jit
 def add_link(out: Actions, leaf: int, mask: Any) -> None:
     """Add links to the row being written."""
-    k = out.count[0].links
+    k = out.counts[0].links
     out.links[k].leaf = leaf
     out.links[k].mask = mask
-    out.count[0].links = k + 1
+    out.counts[0].links = k + 1
 
 
 @jit
 def forget(out: Actions) -> None:
     """Drop what was added to the row being written."""
-    row = out.rows[out.count[0].rows]
-    out.count[0].seats = row.seat_at
-    out.count[0].links = row.link_at
+    row = out.rows[out.counts[0].rows]
+    out.counts[0].seats = row.seat_at
+    out.counts[0].links = row.link_at
 
 
 @jit
 def close_row(out: Actions, kind: int, j: int) -> None:
     """End the row being written."""
-    k = out.count[0].rows
+    k = out.counts[0].rows
     out.rows[k].kind = kind
     out.rows[k].job = j
-    out.rows[k + 1].seat_at = out.count[0].seats
-    out.rows[k + 1].link_at = out.count[0].links
-    out.count[0].rows = k + 1
+    out.rows[k + 1].seat_at = out.counts[0].seats
+    out.rows[k + 1].link_at = out.counts[0].links
+    out.counts[0].rows = k + 1
 
 
 @jit
@@ -100,9 +100,9 @@ def copy_places(given: Actions, row: int, out: Actions) -> bool:
     """Add the places of a row to the row being written elsewhere; False where there is no room for them."""
     a, b = given.rows[row], given.rows[row + 1]
     if (
-        out.count[0].rows + 1 >= len(out.rows)
-        or out.count[0].seats + b.seat_at - a.seat_at > len(out.seats)
-        or out.count[0].links + b.link_at - a.link_at > len(out.links)
+        out.counts[0].rows + 1 >= len(out.rows)
+        or out.counts[0].seats + b.seat_at - a.seat_at > len(out.seats)
+        or out.counts[0].links + b.link_at - a.link_at > len(out.links)
     ):
         return False
     for k in range(a.seat_at, b.seat_at):

@@ -40,7 +40,7 @@ class Journal(NamedTuple):
     seats: NDArray[np.int32]
     places: NDArray[Any]
     links: NDArray[Any]
-    count: NDArray[Any]  # one row of COUNT
+    counts: NDArray[Any]  # one row of COUNT
 
 
 def journal(state: State, rows: int, keep_places: bool) -> Journal:
@@ -66,7 +66,7 @@ JOURNAL_TYPE = typeof(journal(new_state(1, np.ones(1, np.int32)), 1, True))
 @jit
 def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
     """Append an entry about job j, after it has been recorded."""
-    count = journal.count[0]
+    count = journal.counts[0]
     row = journal.rows[count.rows]
     row.time = now
     row.job = j
@@ -94,7 +94,7 @@ def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
 @jit
 def note_action(journal: Journal, state: State, given: Actions, row: int, now: float) -> None:
     """Append an entry about an action, after it has been recorded."""
-    here, after, count = given.rows[row], given.rows[row + 1], journal.count[0]
+    here, after, count = given.rows[row], given.rows[row + 1], journal.counts[0]
     note(journal, state, here.kind, here.job, now)
     if len(journal.seats) == 0:
         return
@@ -109,7 +109,7 @@ def note_action(journal: Journal, state: State, given: Actions, row: int, now: f
 @jit
 def has_room(journal: Journal) -> bool:
     """Whether one more fact or action, with the facts that follow from it at once, is sure to fit."""
-    count = journal.count[0]
+    count = journal.counts[0]
     most = len(journal.rows) - count.margin
     return count.rows < most and count.seats < most and count.places < most and count.links < most
 
@@ -117,7 +117,7 @@ def has_room(journal: Journal) -> bool:
 def empty(journal: Journal) -> None:
     """Begin the buffer anew."""
     for name in ("rows", "seats", "places", "links"):
-        journal.count[name] = 0
+        journal.counts[name] = 0
 
 
 def as_actions(entries: NDArray[Any], places: NDArray[Any], links: NDArray[Any]) -> Actions:

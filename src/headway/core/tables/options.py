@@ -14,7 +14,7 @@ class History(NamedTuple):
 
     samples: NDArray[np.float64]
     curve: NDArray[Any]  # CORNER rows, one more than samples; see core/history.py
-    count: NDArray[Any]  # one row of HISTORY_COUNT
+    counts: NDArray[Any]  # one row of HISTORY_COUNT
 
 
 # fitted: samples of the curve; new: samples after them that are not in it yet; grows: whether samples are added as jobs end
@@ -51,7 +51,7 @@ def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> Histor
     empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([(0, 0, 1)], HISTORY_COUNT))
     if samples is not None:
         empty.samples[: len(samples)] = np.sort(samples)
-        empty.count[0] = (0, len(samples), 0)
+        empty.counts[0] = (0, len(samples), 0)
     return empty
 
 

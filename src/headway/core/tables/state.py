@@ -64,7 +64,7 @@ class State(NamedTuple):
     timers: NDArray[Any]
     promises: Actions  # places that are being freed for waiting jobs
     bad_pairs: NDArray[np.int8]  # models that proved bad partners on one GPU, by row of the profile table
-    count: NDArray[Any]  # one row of COUNT
+    counts: NDArray[Any]  # one row of COUNT
 
 
 def new_state(
