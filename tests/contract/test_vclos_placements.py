@@ -50,8 +50,8 @@ class Checked(SimulatedWorld):
         super().__init__(engine, world, book)
         self.fabric, self.seen, self.certified = fabric, 0, 0
 
-    def note(self, kind, job, now):
-        super().note(kind, job, now)
+    def note(self, event, now):
+        super().note(event, now)
         self.seen += 1
         held = np.zeros(len(self.state.leaves), np.uint64)
         for j in running(self.state):

@@ -5,7 +5,7 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.tables.jobs import RUNNING, JobState
+from headway.core.tables.jobs import JobState
 from headway.core.tables.journal import journal
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
@@ -49,7 +49,7 @@ class Recomputed(SimulatedWorld):
         return super().wait(until)
 
     def compare(self):
-        running = np.flatnonzero(self.state.jobs["state"] == RUNNING)
+        running = np.flatnonzero(self.state.jobs["state"] == JobState.RUNNING)
         shares = new_shares(FABRIC.directed_links, len(self.state.jobs), 1 << 16)
         scratch, met = np.zeros(FABRIC.directed_links, np.int64), np.zeros(len(self.state.jobs), np.int64)
         for j in running[::-1]:

@@ -45,9 +45,9 @@ def writes(source: str) -> Iterator[int]:
                         yield node.lineno
                     elif isinstance(target, ast.Name) and isinstance(node, ast.Assign):
                         names.add(target.id) if value is not None and of_state(value) else names.discard(target.id)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
-                if of_state(node.func.value):
-                    yield node.lineno
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr in CHANGES and of_state(called.value):
+                yield node.lineno
 
 
 @pytest.mark.parametrize(
