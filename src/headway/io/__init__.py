@@ -1,1 +1,1 @@
-"""What people write and what is written for them: units, names with options, YAML files, files replaced whole. Imports `errors`."""
+"""What people write and what is written for them: units, names with options, YAML files, files that are replaced whole. Imports `errors`."""
