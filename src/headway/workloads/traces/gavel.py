@@ -1,6 +1,6 @@
 """Gavel's traces (Narayanan et al., OSDI'20): `.trace` files, and the compact CSV of its Philly traces.
 
-They give training steps instead of durations. In the Philly traces, steps over Philly's duration is one rate for each
+They give training steps instead of durations. In the Philly traces, steps over Philly's duration is one rate per
 job type whatever its GPUs, from a table older than the published one. `PHILLY_STEPS_PER_S` are these rates, recovered
 by matching the jobs with Philly's own durations (decision 0012). Other traces need the table that made them.
 """
@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.rows import Rows, finished
-from headway.workloads.parsing.source import Source
-from headway.workloads.parsing.source import read as read_source
+from headway.workloads.parsing.reader import Reader
+from headway.workloads.parsing.rows import Names, Rows, checked_workload
+from headway.workloads.parsing.source import Source, read_source
 from headway.workloads.parsing.table import Table
 from headway.workloads.workload import Workload
 
-NAME = "Gavel trace"
 COLUMNS = ("vc", "idx", "submit_s", "num_gpus", "model", "batch_size", "total_steps")
-OPTIONS = ("throughputs",)
 WORKER = "v100"
 # Fields of a line, in the three versions of the format.
 FIELDS = {
@@ -64,7 +62,7 @@ PHILLY_STEPS_PER_S = {
 }
 
 
-def recognises(source: Source, header: list[str]) -> bool:
+def _is_gavel(source: Source, header: list[str]) -> bool:
     """By the columns of the compact CSV, or by lines of 7, 9 or 10 fields between tabs."""
     between_tabs = source.first_line.split("\t")
     return set(COLUMNS) <= set(header) or (len(between_tabs) in FIELDS and "submit_s" not in between_tabs)
@@ -86,7 +84,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         table.where,
-        (arrival, gpus, "total_steps"),
+        Names(arrival, gpus, "total_steps"),
         np.char.add(np.char.add(columns["vc"], "-"), columns["idx"])
         if compact
         else np.arange(len(rates)).astype(np.str_),
@@ -99,13 +97,13 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
             "models were assigned at random by the authors of the trace, they are not real",
             "durations are training steps over steps per second on V100 GPUs",
             *(
-                ("virtual clusters side by side, each from its own first job; pick one with ?vc=NAME",)
+                ("virtual clusters side by side, each from its first job on; pick one with ?vc=NAME",)
                 if several
                 else ()
             ),
         ),
     )
-    return finished(rows, strict=strict, from_zero=False)
+    return checked_workload(rows, strict=strict, from_zero=False)
 
 
 def _job_types(models: NDArray[np.str_], batches: NDArray[np.str_]) -> list[str]:
@@ -156,7 +154,7 @@ def _beside(source: Source) -> Path:
 
 
 def _throughputs(path: Path) -> dict[tuple[str, int], float]:
-    """Steps per second by job type and GPUs: Gavel's own JSON, or a CSV worker_type,job_type,num_gpus,steps_per_s."""
+    """Steps per second by job type and GPUs: Gavel's JSON, or a CSV worker_type,job_type,num_gpus,steps_per_s."""
     source = read_source(str(path), "throughputs= names a table of steps per second by job type and GPUs")
     if not source.text.lstrip().startswith("{"):
         columns = Table(source).read(("num_gpus", "steps_per_s"), texts=("worker_type", "job_type"))
@@ -175,3 +173,6 @@ def _job_key(text: str) -> tuple[str, int]:
     """Gavel writes its keys as ``('LM (batch size 5)', 4)``."""
     kind, _, gpus = text.removeprefix("(").removesuffix(")").rpartition(",")
     return kind.strip("' "), int(gpus)
+
+
+READER = Reader("Gavel trace", read, COLUMNS, ("throughputs",), _is_gavel)
