@@ -1,6 +1,7 @@
 """Trace readers by name: the built-in ones, and one from a module outside Headway, also from the command line."""
 
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -66,9 +67,12 @@ def test_a_reader_from_outside_has_options(trace: str) -> None:
         load(f"{trace}?reader=colon_reader:COLONS&scal=2")
 
 
-def test_the_command_line_takes_it_too(trace: str) -> None:
-    spec = f"{trace}?reader=colon_reader:read"
-    done = CliRunner().invoke(app, ["trace", "info", spec, "--json"])
+def test_the_command_line_takes_it_too(tmp_path, monkeypatch) -> None:
+    (tmp_path / "local_reader.py").write_text(MODULE)
+    (tmp_path / "jobs.log").write_text("10:2:60\n0:1:30\n")
+    monkeypatch.setattr("sys.path", [folder for folder in sys.path if folder])
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["trace", "info", "jobs.log?reader=local_reader:read", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["jobs"] == 2
 
@@ -77,7 +81,7 @@ def test_the_command_line_takes_it_too(trace: str) -> None:
     ("reader", "said"),
     [
         ("colon_reader:", "write MODULE:NAME"),
-        ("no_such_module:read", "cannot import 'no_such_module'.*is it on PYTHONPATH"),
+        ("no_such_module:read", "cannot import 'no_such_module'.*is it in this folder or on PYTHONPATH"),
         ("colon_reader:raed", "colon_reader has no 'raed'"),
         ("colon_reader:NUMBER", r"is not a function read\(source, options, \*, strict\)"),
         ("colon_reader:wrong", "gave list, not a Workload"),

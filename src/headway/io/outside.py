@@ -1,6 +1,10 @@
-"""Code from outside Headway that a person names as `module:NAME`: imported, with one line for whatever goes wrong."""
+"""Code from outside Headway that a person names as `module:NAME`: imported, with one line for whatever goes wrong.
+
+Modules are looked for where Python looks for them, and last in the folder that the command is started from.
+"""
 
 import importlib
+import sys
 import traceback
 from typing import Any
 
@@ -12,10 +16,14 @@ def imported(what: str, name: str) -> Any:
     module, _, attribute = name.partition(":")
     if not attribute or not all(part.isidentifier() for part in module.split(".")):
         raise BadInput(f"{what} {name!r}: write MODULE:NAME")
+    if "" not in sys.path:
+        sys.path.append("")
     try:
         found = importlib.import_module(module)
     except ImportError as error:
-        raise BadInput(f"{what} {name!r}: cannot import {module!r} ({error}); is it on PYTHONPATH?") from None
+        raise BadInput(
+            f"{what} {name!r}: cannot import {module!r} ({error}); is it in this folder or on PYTHONPATH?"
+        ) from None
     except Exception as error:
         raise BadInput(f"{what} {name!r}: importing {module} failed: {raised(error, __file__)}") from None
     if not hasattr(found, attribute):
