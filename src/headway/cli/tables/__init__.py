@@ -1,1 +1,1 @@
-"""What commands print for people: tables, and the details of one job."""
+"""What commands print for people: tables, the details of one job, progress bars."""
