@@ -215,15 +215,18 @@ def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bo
     except KeyboardInterrupt:
         note(f"\nheadway: no longer waiting; the job continues: headway show {numbers[0]}")
         raise
+    _print_ended(numbers, ended, as_json)
     codes = [exit_code(job) for job in ended]
-    worst = next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)
+    return next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)
+
+
+def _print_ended(numbers: list[int], ended: list["JobView"], as_json: bool) -> None:
     if as_json:
         from dataclasses import asdict
 
         first = {"job_id": numbers[0], "job_ids": numbers, "state": ended[0].state, "exit_code": ended[0].exit_code}
         print_json({**first, "jobs": [asdict(job) for job in ended]})
-    else:
-        for job in ended:
-            code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
-            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
-    return worst
+        return
+    for job in ended:
+        code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+        typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")

@@ -153,20 +153,26 @@ def _explained(place: Place, problem: "ErrorDetails", model: type["BaseModel"], 
     kind, message = problem["type"], problem["msg"].removeprefix("Value error, ")
     inside = _model_at(model, place[:-1], problem["loc"])
     if kind == "extra_forbidden":
-        return str(unknown("key", str(place[-1]), _fields(inside))) + (f" (at {field})" if len(place) > 1 else "")
+        return f"{unknown('key', str(place[-1]), _fields(inside))}{f' (at {field})' if len(place) > 1 else ''}"
     such = _example(inside, place[-1]) if place else ""
-    if kind == "missing" and inside is model:
-        needed = ", ".join(key for key, info in _fields(model).items() if info.is_required())
-        return f"{field} is missing: a {what} needs {needed}{such}"
     if kind == "missing":
-        return f"{field} is missing{such}"
+        return f"{field} is missing{_needed(model, what) if inside is model else ''}{such}"
     if kind == "too_short" and not problem["input"]:
         return f"{field} is empty: at least one is needed{such}"
     if kind == "value_error":
         return f"{field}: {message}" if field else message
-    value = repr(problem["input"])
-    value = value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}..."
-    return f"{field}: {message.removeprefix('Input ')}, got {value}{such}"
+    return f"{field}: {message.removeprefix('Input ')}, got {_shown(problem['input'])}{such}"
+
+
+def _shown(value: Any) -> str:
+    """A value that was given, cut short where it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+
+
+def _needed(model: type["BaseModel"], what: str) -> str:
+    """`: a sweep needs traces, clusters`: the keys that a file must have."""
+    return f": a {what} needs {', '.join(key for key, info in _fields(model).items() if info.is_required())}"
 
 
 def _fields(model: type["BaseModel"]) -> dict[str, "FieldInfo"]:

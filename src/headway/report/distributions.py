@@ -168,29 +168,27 @@ def slow_down_by_group(study: Study) -> Figure | None:
         return None
     names, counts = np.unique(study.views[0].jobs.group, return_counts=True)
     chosen = names[np.argsort(-counts, kind="stable")][:MOST_GROUPS]
-    labels = shortened([str(name) or "(none)" for name in chosen], LONGEST_NAME)
-    traces: list[dict[str, Any]] = []
-    seen: list[float] = []
-    for place, view in enumerate(study.views):
-        spread = [_median_and_p90(view, name) for name in chosen]
+    full = [str(name) or "(none)" for name in chosen]
+    labels = shortened(full, LONGEST_NAME)
+    spreads = [[_median_and_p90(view, name) for name in chosen] for view in study.views]
+    seen = [value for spread in spreads for pair in spread for value in pair if value > 0]
+    traces = []
+    for place, (view, spread) in enumerate(zip(study.views, spreads, strict=True)):
         middle, high = (np.array(column) for column in zip(*spread, strict=True))
-        seen += [value for pair in spread for value in pair if value > 0]
-        traces.append(
-            {
-                **of_policy(place, view.policy),
-                "type": "scatter",
-                "mode": "markers",
-                "x": [k + _offset(place, len(study.views)) for k in range(len(labels))],
-                "y": numbers(middle),
-                "text": [str(name) or "(none)" for name in chosen],
-                "error_y": {
-                    "type": "data", "symmetric": False, "array": numbers(high - middle), "arrayminus": [0.0] * len(labels),
-                    "color": colour(place), "thickness": 1.5, "width": 2,
-                },
-                "marker": {"color": colour(place), "size": 7},
-                "hovertemplate": f"{view.policy}, %{{text}}<br>median %{{y:.3g}}<extra></extra>",
-            }
-        )  # fmt: skip
+        markers = {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [k + _offset(place, len(study.views)) for k in range(len(labels))],
+            "y": numbers(middle),
+            "text": full,
+            "error_y": {
+                "type": "data", "symmetric": False, "array": numbers(high - middle), "arrayminus": [0.0] * len(labels),
+                "color": colour(place), "thickness": 1.5, "width": 2,
+            },
+            "marker": {"color": colour(place), "size": 7},
+            "hovertemplate": f"{view.policy}, %{{text}}<br>median %{{y:.3g}}<extra></extra>",
+        }  # fmt: skip
+        traces.append(of_policy(place, view.policy) | markers)
     more = f", the {len(chosen)} with most jobs of {len(names)}" if len(names) > len(chosen) else ""
     layout = {
         "xaxis": axis(
