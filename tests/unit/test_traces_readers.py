@@ -88,7 +88,7 @@ def test_the_command_line_takes_it_too(tmp_path, monkeypatch) -> None:
         ("colon_reader:COLONS&scale=x", r"failed: ValueError: invalid literal.*colon_reader.py, line 13\)"),
         ("broken_reader:read", r"importing broken_reader failed: SyntaxError: .*broken_reader.py, line 1\)"),
         ("failing_reader:read", r"importing failing_reader failed: RuntimeError: no .*failing_reader.py, line 2\)"),
-        ("swf", "."),
+        ("swf", "jobs.log is not in the format Standard Workload Format"),
     ],
 )
 def test_what_is_wrong_is_one_line(trace: str, tmp_path, reader: str, said: str) -> None:
@@ -103,5 +103,16 @@ def test_a_built_in_reader_may_be_named(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("submit_s,gpus,duration_s\n0,1,5\n")
     assert len(load(f"{path}?reader=headway_csv")) == 1
-    with pytest.raises(BadInput, match="no column 'gpu_num'"):
+    with pytest.raises(
+        BadInput, match=r"t\.csv is not in the format Helios cluster_log\.csv: it needs the columns job_id, user"
+    ):
         load(f"{path}?reader=helios")
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("text", ["a\tb\n1\t2\n", "a,b\n1,2\n", "x"])
+def test_a_file_in_another_format_is_one_line(tmp_path, reader: str, text: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(BadInput, match="is not in the format"):
+        load(f"{path}?reader={reader}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from headway.errors import BadInput, unknown
 from headway.io import specs
 from headway.workloads.parsing.source import read_source
-from headway.workloads.registry import find_reader, recognised
+from headway.workloads.registry import named, recognised
 from headway.workloads.synthetic import MAKERS, PREFIX, synthetic
 from headway.workloads.workload import Workload
 
@@ -25,7 +25,7 @@ def load(spec: str, *, strict: bool = False) -> Workload:
     if name in MAKERS and not os.path.exists(name):
         raise BadInput(f"{name}: no such file; did you mean {PREFIX}{name}?")
     source = read_source(name)
-    reader = find_reader(options["reader"]) if "reader" in options else recognised(source)
+    reader = named(options["reader"], source) if "reader" in options else recognised(source)
     specs.check(options, ("vc", "reader", *reader.options), reader.name)
     jobs = reader.read(source, options, strict=strict)
     for key in PICKS:

@@ -42,6 +42,15 @@ def find_reader(name: str) -> Reader:
     return Reader(name, _guarded(name, found))
 
 
+def named(name: str, source: Source) -> Reader:
+    """The reader of that name for a file, which must be in its format if the reader is a built-in one."""
+    reader = find_reader(name)
+    if name in READERS and not reader.recognises(source, source.header):
+        needed = f": it needs the columns {', '.join(reader.columns)}" if reader.columns else ""
+        raise BadInput(f"{source.name} is not in the format {reader.name}{needed}")
+    return reader
+
+
 def _guarded(name: str, read: Read) -> Read:
     """The function of a reader from outside Headway: what it does wrong becomes one line."""
 

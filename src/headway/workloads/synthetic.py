@@ -28,16 +28,8 @@ OPTIONS = ("jobs", "seed", "gap", "load", "cluster")
 TIRESIAS_SIZES = {1: 240, 2: 40, 4: 80, 8: 90, 16: 25, 32: 5}
 # The ten models of its table of models, 48 jobs each.
 TIRESIAS_MODELS = (
-    "VGG19",
-    "VGG16",
-    "VGG11",
-    "AlexNet",
-    "ResNet152",
-    "ResNet101",
-    "ResNet50",
-    "Inception4",
-    "Inception3",
-    "GoogleNet",
+    *("VGG19", "VGG16", "VGG11", "AlexNet", "ResNet152", "ResNet101"),
+    *("ResNet50", "Inception4", "Inception3", "GoogleNet"),
 )
 # Shares of its four duration bins among all jobs: (small, short), (small, long), (large, short), (large, long).
 # Small is at most 4 GPUs, short under 800 s. The sizes above make 75 % of the jobs small and the bins 76 %: the long

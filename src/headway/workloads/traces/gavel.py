@@ -1,7 +1,7 @@
 """Gavel's traces (Narayanan et al., OSDI'20): `.trace` files, and the compact CSV of its Philly traces.
 
 They give training steps instead of durations. In the Philly traces, steps over Philly's duration is one rate per
-job type whatever its GPUs, from a table older than the published one. `PHILLY_STEPS_PER_S` are these rates, recovered
+job type whatever its GPUs, from a table older than the published one. `PHILLY_RATES` are these rates, recovered
 by matching the jobs with Philly's own durations (decision 0012). Other traces need the table that made them.
 """
 
@@ -32,33 +32,15 @@ FIELDS = {
 }
 TABLES_BESIDE = ("simulation_throughputs.json", "gavel_isolated_throughputs.csv")
 
-PHILLY_STEPS_PER_S = {
-    "A3C": 8.233,
-    "CycleGAN": 4.9185,
-    "LM (batch size 5)": 167.1228,
-    "LM (batch size 10)": 143.3605,
-    "LM (batch size 20)": 107.9509,
-    "LM (batch size 40)": 71.723,
-    "LM (batch size 80)": 43.9036,
-    "Recommendation (batch size 512)": 0.3315,
-    "Recommendation (batch size 1024)": 0.48,
-    "Recommendation (batch size 2048)": 0.5675,
-    "Recommendation (batch size 4096)": 0.6244,
-    "Recommendation (batch size 8192)": 0.6023,
-    "ResNet-18 (batch size 16)": 77.3174,
-    "ResNet-18 (batch size 32)": 65.8054,
-    "ResNet-18 (batch size 64)": 48.8842,
-    "ResNet-18 (batch size 128)": 30.2875,
-    "ResNet-18 (batch size 256)": 16.9874,
-    "ResNet-50 (batch size 16)": 17.3744,
-    "ResNet-50 (batch size 32)": 9.9206,
-    "ResNet-50 (batch size 64)": 5.4576,
-    "ResNet-50 (batch size 128)": 2.846,
-    "Transformer (batch size 16)": 12.8456,
-    "Transformer (batch size 32)": 12.4753,
-    "Transformer (batch size 64)": 9.568,
-    "Transformer (batch size 128)": 5.7712,
-    "Transformer (batch size 256)": 1.707,
+# Steps per second by model and batch size.
+PHILLY_RATES = {
+    "A3C": {"": 8.233},
+    "CycleGAN": {"": 4.9185},
+    "LM": {"5": 167.1228, "10": 143.3605, "20": 107.9509, "40": 71.723, "80": 43.9036},
+    "Recommendation": {"512": 0.3315, "1024": 0.48, "2048": 0.5675, "4096": 0.6244, "8192": 0.6023},
+    "ResNet-18": {"16": 77.3174, "32": 65.8054, "64": 48.8842, "128": 30.2875, "256": 16.9874},
+    "ResNet-50": {"16": 17.3744, "32": 9.9206, "64": 5.4576, "128": 2.846},
+    "Transformer": {"16": 12.8456, "32": 12.4753, "64": 9.568, "128": 5.7712, "256": 1.707},
 }
 
 
@@ -78,7 +60,11 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     columns = table.read((arrival, gpus, "total_steps"), texts=texts)
     table.refuse_negative(columns, arrival, gpus, "total_steps")
     table.refuse_wrong_gpus(columns, gpus)
-    kinds = _job_types(columns["model"], columns["batch_size"]) if compact else columns["job_type"].tolist()
+    kinds = (
+        list(map(_job_type, columns["model"].tolist(), columns["batch_size"].tolist()))
+        if compact
+        else columns["job_type"].tolist()
+    )
     rates = _rates(source, options, table, kinds, columns[gpus], philly=compact or fields == 7)
     several = compact and "vc" not in options
     rows = Rows(
@@ -106,9 +92,9 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     return checked_workload(rows, strict=strict, from_zero=False)
 
 
-def _job_types(models: NDArray[np.str_], batches: NDArray[np.str_]) -> list[str]:
-    pairs = zip(models.tolist(), batches.tolist(), strict=True)
-    return [f"{model} (batch size {batch})" if batch else model for model, batch in pairs]
+def _job_type(model: str, batch: str) -> str:
+    """Gavel's name of a job type, such as `LM (batch size 5)`."""
+    return f"{model} (batch size {batch})" if batch else model
 
 
 def _rates(
@@ -124,7 +110,9 @@ def _rates(
     given = options.get("throughputs")
     counts = np.nan_to_num(gpus).astype(np.int64)
     if given is None and philly:
-        known = PHILLY_STEPS_PER_S
+        known = {
+            _job_type(model, batch): rate for model, rates in PHILLY_RATES.items() for batch, rate in rates.items()
+        }
         found = [known.get(kind, 0.0) for kind in kinds]
         origin = "the rates recovered for Gavel's Philly traces"
     else:
