@@ -154,21 +154,11 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
 
 
 def _from_yaml(file: Path) -> dict[str, Any]:
-    import yaml
+    from headway.io.yaml_file import read_yaml
+    from headway.live.jobfile.spec import JobSpec
 
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{file}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict) or not all(isinstance(field, str) for field in content):
-        raise BadInput(f"{file}: a job file is a mapping, such as run: python train.py")
-    from headway.live.jobfile.spec import job_spec
-
-    job_spec(content, str(file))
-    content.setdefault("name", file.stem)
-    return content
+    spec = read_yaml(file, JobSpec, "job file")
+    return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
 
 
 def _variable(text: str) -> tuple[str, str]:
