@@ -71,7 +71,7 @@ def test_yaml_file(tmp_path) -> None:
         ("nope", "NODESxGPUS.* a preset: tiresias-testbed, philly"),
         ("filly", "did you mean 'philly'?"),
         ("vclos-521", "did you mean 'vclos-512'?"),
-        ("nowhere.yaml", "no such cluster file"),
+        ("nowhere.yaml", "cannot read the cluster file nowhere.yaml: no such file"),
         ("", "unknown cluster"),
     ],
 )
@@ -84,18 +84,18 @@ def test_bad_names(spec: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nodes: []", "nodes is empty: list at least one group"),
+        ("nodes: []", "nodes is empty: at least one is needed, such as nodes: .{name: a, gpus: 8"),
         ("nodes: [{gpu: 4}]", "unknown key 'gpu': did you mean 'gpus'"),
         ("nodes: [{gpus: 1000, count: 2000}]", "2,000,000 GPUs: at most 1,000,000"),
-        ("nodes: [{name: a}]", "gpus"),
-        ("nodes: [{name: a, gpus: 0}]", "greater than or equal to 1"),
+        ("nodes: [{name: a}]", r"line 1: nodes\[0\].gpus is missing, such as gpus: 8"),
+        ("nodes: [{name: a, gpus: 0}]", "greater than or equal to 1, got 0"),
         ("nodes: [{name: a, gpus: eight}]", "eight"),
         ("nodes: [{name: a, gpus: 8, cuont: 4}]", "did you mean 'count'"),
         ("node: [{name: a, gpus: 8}]", "nodes"),
         ("nodes: [{name: a, gpus: 8}, {name: a, gpus: 8}]", "two nodes are named 'a'"),
         ("nodes: [", "not YAML"),
         ("just text", "mapping"),
-        ("", "mapping"),
+        ("", "a cluster file is a mapping of keys to values, such as nodes: "),
     ],
 )
 def test_bad_files_name_the_file_and_the_key(tmp_path, text: str, words: str) -> None:

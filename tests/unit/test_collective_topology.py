@@ -5,7 +5,7 @@ import pytest
 from headway.collectives.simulate.cost import Collective, phase_latency_ps, split_bytes, steps
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import PAPER, PRESETS, preset
-from headway.collectives.topology.text import topology_from, topology_from_yaml
+from headway.collectives.topology.text import topology_from
 from headway.errors import BadInput
 
 AR, A2A = Collective.ALL_REDUCE, Collective.ALL_TO_ALL
@@ -46,7 +46,7 @@ def test_the_papers_topologies_have_1024_npus_each():
         ("swich:4:100Gbps:5ns", "did you mean 'switch'"),
         ("switch:4", "kind:size:bandwidth:latency"),
         ("switch:4:100Gbps:0ns,,", "kind:size:bandwidth:latency"),
-        ("no-such-file.yaml", "cannot read topology"),
+        ("no-such-file.yaml", "cannot read the topology no-such-file.yaml: no such file"),
     ],
 )
 def test_bad_topologies_are_refused_with_the_reason(text, said):
@@ -58,18 +58,26 @@ def test_bad_topologies_are_refused_with_the_reason(text, said):
     ("text", "said"),
     [
         ("dimensions: []", "0 dimensions"),
-        ("dimensions: [{kind: ring, size: 4}]", "dimensions.0.bandwidth"),
-        ("dimensions: [{kind: ring, size: '4', bandwidth: 1Gbps}]", "dimensions.0.size"),
-        ("dimensions: [{kind: ring, size: 4, bandwidth: 1Gbps, speed: 3}]", "dimensions.0.speed"),
-        ("dimensions: [{kind: ring, size: 1, bandwidth: 1Gbps}]", "dimensions.0: a ring dimension of size 1"),
+        ("dimensions: [{kind: ring, size: 4}]", r"dimensions\[0\].bandwidth is missing, such as bandwidth: 1200Gbps"),
+        (
+            "dimensions: [{kind: ring, size: '4', bandwidth: 1Gbps}]",
+            r"dimensions\[0\].size: should be a valid integer, got '4'",
+        ),
+        (
+            "dimensions: [{kind: ring, size: 4, bandwidth: 1Gbps, speed: 3}]",
+            r"unknown key 'speed': .*\(at dimensions\[0\].speed\)",
+        ),
+        ("dimensions: [{kind: ring, size: 1, bandwidth: 1Gbps}]", r"dimensions\[0\]: a ring dimension of size 1"),
         ("dimensions: {", "not YAML"),
-        ("just text", "write"),
-        ("", "write"),
+        ("just text", "a topology is a mapping of keys to values, such as dimensions: "),
+        ("", "a topology is a mapping of keys to values, such as dimensions: "),
     ],
 )
-def test_bad_yaml_names_file_and_field(text, said):
+def test_bad_yaml_names_file_and_field(tmp_path, monkeypatch, text, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.yaml").write_text(text)
     with pytest.raises(BadInput, match=said) as caught:
-        topology_from_yaml(text, "t.yaml", "t")
+        topology_from("t.yaml")
     assert str(caught.value).startswith("t.yaml")
     assert "\n" not in str(caught.value)
 

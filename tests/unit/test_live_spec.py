@@ -3,6 +3,7 @@
 import pytest
 
 from headway.errors import BadInput
+from headway.io.yaml_file import read_yaml
 from headway.live.executors import Report
 from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
 from headway.live.outcome import Backoff, outcome
@@ -128,3 +129,15 @@ def test_retries_end_and_back_off_grows_to_its_bound() -> None:
     assert outcome(job(failures=2, retry=retry), ENDS["bad"], 100.0, Backoff()).state == "FAILED"
     assert outcome(job(retry=retry), ENDS["lost"], 100.0, Backoff()).state == "FAILED"
     assert [Backoff().after(n) for n in (1, 2, 3, 6, 1000)] == [10.0, 20.0, 40.0, 300.0, 300.0]
+
+
+def test_a_job_file_may_say_on_what_to_retry(tmp_path) -> None:
+    """In YAML 1.1, `on` would be a truth value and the file be refused."""
+    path = tmp_path / "job.yaml"
+    path.write_text("run: x\nretry: {on: [failure, node_failure], max: 2}\ntime_limit: 24h\npreemptible: yes\n")
+    spec = read_yaml(path, JobSpec, "job file")
+    assert (spec.retry.on, spec.retry.max, spec.preemptible) == (("failure", "node_failure"), 2, True)
+    assert job_spec(spec.model_dump(mode="json", exclude_unset=True)) == spec
+    path.write_text("run: x\nresources:\n  acelerators: 2\n")
+    with pytest.raises(BadInput, match=r"job.yaml, line 3: unknown key 'acelerators': did you mean 'accelerators'"):
+        read_yaml(path, JobSpec, "job file")

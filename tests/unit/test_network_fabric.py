@@ -59,8 +59,8 @@ def test_oversubscription_gives_the_spines_or_must_agree():
         ({"spine_ports": 3}, r"x.yaml: spine_ports: 3, but 4 leaves x 1 uplinks to each spine need 4"),
         ({"servers": [{"name": "a", "leaf": 0}, {"name": "b"}]}, r"servers.1.leaf: server 'b' has NICs but no leaf"),
         ({"servers": [{"name": "a", "leaf": 9}]}, r"servers.0.leaf: server 'a' is on leaf 9, but leaves are 0 to 3"),
-        ({"gpus_per_server": 0}, r"x.yaml: gpus_per_server: input should be greater"),
-        ({"spine": 3}, r"x.yaml: spine: extra inputs"),
+        ({"gpus_per_server": 0}, r"x.yaml: gpus_per_server: should be greater than or equal to 1, got 0, such as gpus_per_server: 8"),
+        ({"spine": 3}, r"x.yaml: unknown key 'spine': did you mean 'spines'"),
         ({"leaves": None}, r"x.yaml: leaves: missing; a leaf-spine fabric needs it"),
         ({"spines": None}, r"x.yaml: spines: missing; give spines or oversubscription"),
         ({"spines": 65}, r"65 uplinks a leaf: between 1 and 64"),
@@ -69,7 +69,7 @@ def test_oversubscription_gives_the_spines_or_must_agree():
         ({"ocs": {"switches": 8, "spine_fibres": 2, "ports": 19}}, r"ocs.ports: 19, but 4 leaves and 8 spines x 2 .* 20"),
         ({"ocs": {"switches": 8, "spine_fibres": 2}, "spine_ports": 8}, r"spine_ports: 8, but 2 fibres .* 8 OCS are 16"),
         ({"parallel_links": 2, "ocs": {"switches": 8, "spine_fibres": 1}}, r"parallel_links: 2 with an OCS layer"),
-        ({"kind": "rails"}, r"x.yaml: kind: input should be 'leaf-spine'"),
+        ({"kind": "rails"}, r"x.yaml: kind: should be 'leaf-spine'.*, got 'rails'"),
     ],
 )  # fmt: skip
 def test_inconsistent_fabrics_are_refused_with_file_and_field(change, complaint):
@@ -82,7 +82,7 @@ def test_files_are_read_and_refused_by_name(tmp_path):
     good.write_text("kind: leaf-spine\nleaves: 2\nservers_per_leaf: 1\ngpus_per_server: 4\nspines: 4\n")
     assert load_fabric(str(good)).gpus == 8
     good.write_text("kind: [")
-    with pytest.raises(BadInput, match="cannot be read as YAML"):
+    with pytest.raises(BadInput, match=r"f\.yaml, line 1, column 8: not YAML"):
         load_fabric(str(good))
     good.write_text("- 1")
     with pytest.raises(BadInput, match="a fabric is a mapping"):

@@ -9,7 +9,7 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput
-from headway.workloads import published as fitted
+from headway.workloads import published
 from headway.workloads.load import load
 from headway.workloads.shaping import offered_load
 from headway.workloads.synthetic import MAKERS, synthetic
@@ -75,7 +75,7 @@ def test_same_seed_same_jobs_on_every_machine(name: str) -> None:
     assert (other.duration_s != jobs.duration_s).any()
 
 
-PUBLISHED = {"philly": fitted.PHILLY, "helios": fitted.HELIOS}
+PUBLISHED = {"philly": published.PHILLY, "helios": published.HELIOS}
 # GPU time by size (percent of it in jobs of at most 1, 4, 8, 16 GPUs) and the published means.
 GPU_TIME = {"philly": (16.425, 38.165, 88.028, 97.196), "helios": (5.441, 12.138, 41.344, 61.5)}
 MEANS = {"philly": (18_006.055, 1.928), "helios": (6_651.681, 3.716)}
@@ -83,24 +83,24 @@ MEANS = {"philly": (18_006.055, 1.928), "helios": (6_651.681, 3.716)}
 
 @pytest.mark.parametrize("name", list(PUBLISHED))
 def test_fits_follow_the_published_statistics(name: str) -> None:
-    published = PUBLISHED[name]
+    statistics = PUBLISHED[name]
     jobs = synthetic(f"{name}?jobs=300000&seed=5")
-    for size, percent in published.sizes.items():
+    for size, percent in statistics.sizes.items():
         assert (jobs.gpus == size).mean() * 100 == pytest.approx(percent, abs=0.25)
-    for exponent, percent in enumerate(published.durations_pct):
+    for exponent, percent in enumerate(statistics.durations_pct):
         assert (jobs.duration_s <= 2.0**exponent + 0.0005).mean() * 100 == pytest.approx(percent, abs=0.35)
     work = jobs.gpus * jobs.duration_s
-    for limit, percent in zip(fitted.GROUP_LIMITS, GPU_TIME[name], strict=True):
+    for limit, percent in zip(published.GROUP_LIMITS, GPU_TIME[name], strict=True):
         assert work[jobs.gpus <= limit].sum() / work.sum() * 100 == pytest.approx(percent, abs=4)
     mean_s, mean_gpus = MEANS[name]
     assert jobs.duration_s.mean() == pytest.approx(mean_s, rel=0.1)
     assert jobs.gpus.mean() == pytest.approx(mean_gpus, rel=0.04)
-    assert np.diff(jobs.submit_s).mean() == pytest.approx(published.gap_s, rel=0.02)
+    assert np.diff(jobs.submit_s).mean() == pytest.approx(statistics.gap_s, rel=0.02)
 
 
 def test_arrivals_follow_the_hours_of_the_day() -> None:
     rng = np.random.default_rng(0)
-    times = fitted.arrivals(fitted.HELIOS, 10.0, 200_000, rng)
+    times = published.arrivals(published.HELIOS, 10.0, 200_000, rng)
     hours = np.bincount((times // 3600).astype(int) % 24, minlength=24)
     # The first submission becomes 0, so the profile is shifted by less than an hour; night stays night.
     assert hours[5:7].max() < 0.2 * hours[15:18].min()
@@ -113,10 +113,10 @@ def test_cdf_points_are_the_published_ones(traces) -> None:
             key = (row["cluster"], row["metric"])
             if key in points and row["job_class"] == "all_gpu_jobs" and row["weight"] == "jobs":
                 points[key].append((float(row["x"]), float(row["cdf_pct"])))
-    for name, published in (("Philly", fitted.PHILLY), ("Helios", fitted.HELIOS)):
-        assert [pct for _, pct in points[name, "duration_s"]] == list(published.durations_pct)
-        ours = np.cumsum(list(published.sizes.values()))
-        for size, pct in zip(published.sizes, ours, strict=True):
+    for name, statistics in (("Philly", published.PHILLY), ("Helios", published.HELIOS)):
+        assert [pct for _, pct in points[name, "duration_s"]] == list(statistics.durations_pct)
+        ours = np.cumsum(list(statistics.sizes.values()))
+        for size, pct in zip(statistics.sizes, ours, strict=True):
             if size <= 64:
                 at_most = max(value for x, value in points[name, "num_gpus"] if x <= size)
                 assert pct == pytest.approx(at_most, abs=0.18)

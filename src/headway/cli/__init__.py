@@ -1,1 +1,1 @@
-"""The command line, one file per group of commands. Heavy imports live inside the commands. Imports everything."""
+"""The command line, one file per group of commands. It may import everything; heavy imports live inside the commands."""

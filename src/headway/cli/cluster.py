@@ -1,4 +1,4 @@
-"""The commands that look at a manager: `queue`, `show`, `explain`, `logs`, `nodes`, `top`."""
+"""The commands that show what a manager does: `queue`, `show`, `explain`, `logs`, `nodes`, `top`."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,9 +26,7 @@ StateOption = Annotated[
     list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
 ]
 NameOption = Annotated[str | None, typer.Option("--name", help="Only jobs of this name.")]
-EveryOption = Annotated[float, typer.Option("--every", min=0.2, help="Seconds between looks.")]
-# `queue` shows a few jobs that have ended too, so that one sees how the last ones went.
-ENDED_SHOWN = 5
+EveryOption = Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,15 +39,15 @@ def queue(
     user: UserOption = None,
     state: StateOption = None,
     name: NameOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="Ended jobs too.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many lines.")] = 50,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep looking until Ctrl-C.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show ended jobs.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most jobs to show.")] = 50,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep it up to date until Ctrl-C.")] = False,
     every: EveryOption = 1.0,
     server: ServerOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The jobs of the cluster: what each has got, where it runs or why it waits. With --json all jobs, ended ones too.
+    """The jobs of the cluster: what each has received, where it runs or why it waits. With --json all jobs, also ended ones.
 
     Example: headway queue --state PENDING --watch
     """
@@ -94,7 +92,7 @@ def show(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Everything about one job. Exit code 102 when there is none.
+    """Everything about one job. Exit code 102 if there is no such job.
 
     Example: headway show 12 --json
     """
@@ -106,7 +104,7 @@ def show(
     else:
         from rich.console import Console
 
-        from headway.cli.tables.job_words import job_table
+        from headway.cli.tables.job_details import job_table
 
         Console(highlight=False).print(job_table(found))
     if use_exit_code:
@@ -126,7 +124,7 @@ def explain(
         return
     from rich.console import Console
 
-    from headway.cli.tables.job_words import explanation
+    from headway.cli.tables.job_details import explanation
 
     Console(highlight=False).print(explanation(answer))
 
@@ -134,19 +132,19 @@ def explain(
 def logs(
     job: JobArgument,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job ends; exit with its code.")
+        bool, typer.Option("--follow", "-f", help="Continue until the job ends, then exit with its code.")
     ] = False,
     rank: Annotated[
         int | None, typer.Option("--rank", min=0, help="Only this rank [default: all, each line labelled].")
     ] = None,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", min=0, help="Of this attempt [default: the latest].")
+        int | None, typer.Option("--attempt", min=0, help="Only this attempt [default: the latest].")
     ] = None,
     server: ServerOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What a job wrote. With --follow until it ends, through preemptions; then the exit code is 0, 100 or 103.
+    """What a job printed. With --follow it continues until the job ends, through preemptions; the exit code is then 0, 100 or 103.
 
     Example: headway logs 12 --follow
     """
@@ -165,7 +163,10 @@ def logs(
 
 def nodes(
     verb: Annotated[
-        str | None, typer.Argument(metavar="[drain|resume]", help="drain: no new jobs; resume: jobs again.")
+        str | None,
+        typer.Argument(
+            metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs there again."
+        ),
     ] = None,
     node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The node's name.")] = None,
     server: ServerOption = None,
@@ -197,7 +198,7 @@ def nodes(
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print one look and stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print it once and stop.")] = False,
     every: EveryOption = 1.0,
     server: ServerOption = None,
     data: DataOption = None,

@@ -1,4 +1,4 @@
-"""The commands that change jobs: `cancel`, `hold`, `release`, `requeue`. Each takes several jobs and does as many as it can."""
+"""The commands that change jobs: `cancel`, `hold`, `release`, `requeue`. Each takes several jobs and acts on as many as it can."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from headway.cli.manager_options import DataOption, JobsArgument, JsonOption, ServerOption, connect, note, print_json
 
-WaitOption = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job has really ended.")]
+WaitOption = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job has ended.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def cancel(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop jobs and take them out of the queue.
+    """Stop jobs and remove them from the queue.
 
     Example: headway cancel 12 13
     """
@@ -61,7 +61,7 @@ def requeue(
 def _each(
     verb: str, jobs: list[int], server: str | None, data: Path | None, as_json: bool, *, wait: bool = False
 ) -> None:
-    """Do it to every job; what was refused is said at the end, with the first refusal's exit code."""
+    """Act on every job; refusals are printed, and the first one gives the exit code."""
     from dataclasses import asdict
 
     from headway.client.transport import ApiError

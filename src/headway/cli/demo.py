@@ -1,4 +1,4 @@
-"""`headway demo`: what `make run` shows. A manager, a dozen real training jobs, preemption at work, and a comparison with FIFO."""
+"""`headway demo`, which `make run` starts: a manager, a dozen real training jobs, preemption at work, and a comparison with FIFO."""
 
 from typing import Annotated
 
@@ -34,7 +34,7 @@ def demo(
         client = show.start()
         console.print(f"a manager on this machine with 2 nodes of 4 slots: {client.url}", style="dim")
         jobs = show.run()
-        with console.status("compiling the simulator for the replay (once on a machine)"):
+        with console.status("compiling the simulator for the replay (once per machine)"):
             show.warm()
         replayed = run_replay(client, ["fifo"], None)
         kept = keep

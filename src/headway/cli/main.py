@@ -32,7 +32,7 @@ def main() -> None:
             app()
         finally:
             if sys.stdout is not None:  # closed by the caller
-                sys.stdout.flush()  # a full disk shows here, while it can still be told
+                sys.stdout.flush()  # a full disk shows here, while an error can still be printed
     except HeadwayError as error:
         print(f"headway: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -49,6 +49,6 @@ def main() -> None:
 
 
 def _drop_output() -> None:
-    """Send what is still to be printed nowhere: Python tries once more at its end, and would say that it failed."""
+    """Discard what is still to be printed: Python would try again when it exits, and print another error."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What the commands of the cluster group share: how they find the manager, print JSON, and turn a job's end into an exit code."""
+"""What the commands that talk to a manager share: its address, JSON output, and exit codes for the states of a job."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headway.client.client import Client
     from headway.live.records import JobView
 
-# As in interface.md; 1 is bad input and 2 usage.
+# Besides these, 1 is bad input and 2 wrong usage.
 FAILED, NOT_FINISHED, NOT_FOUND, CANCELLED = 100, 101, 102, 103
 
 ServerOption = Annotated[
@@ -31,7 +31,7 @@ JobsArgument = Annotated[list[int], typer.Argument(metavar="JOB...", min=1, help
 
 
 def connect(server: str | None, data: Path | None) -> "Client":
-    """The manager's client. Heavy imports wait until here."""
+    """A client of the manager."""
     from headway.client.client import Client
 
     return Client(server, data=data)
@@ -43,10 +43,10 @@ def print_json(content: Any) -> None:
 
 
 def exit_code(job: "JobView") -> int:
-    """What a job's state means to a shell."""
+    """The exit code for the state of a job."""
     return {"COMPLETED": 0, "FAILED": FAILED, "TIMEOUT": FAILED, "CANCELLED": CANCELLED}.get(job.state, NOT_FINISHED)
 
 
 def note(text: str) -> None:
-    """A line for the person, beside the output."""
+    """Print a line on stderr, for people."""
     typer.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""`headway replay`: the live journal's jobs under other policies, in the simulator."""
+"""`headway replay`: the jobs of a live journal under other policies, in the simulator."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +33,7 @@ def replay(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What each user's completion times would have been under another policy, from the jobs that really ran.
+    """What the completion times of each user would have been under another policy, from the jobs that ran.
 
     Example: headway replay --last 7d --policy fifo,srtf
     """
@@ -55,7 +55,7 @@ def replay(
 
 
 def run_replay(client: "Client", policies: list[str], last_s: float | None, placement: str | None = None) -> "Replay":
-    """Fetch the workload and simulate it; the manager's own policy comes first, to show how far the simulator can be trusted."""
+    """Fetch the workload and simulate it; the manager's policy comes first, to show how far the simulator can be trusted."""
     from rich.console import Console
 
     from headway.cluster.nodes import Cluster
@@ -64,12 +64,12 @@ def run_replay(client: "Client", policies: list[str], last_s: float | None, plac
     content: dict[str, Any] = client.workload(last_s)
     where = content["cluster"]
     cluster = Cluster(where["name"], tuple(where["nodes"]), tuple(where["gpus"]))
-    own = content["policy"]
+    current = content["policy"]
     with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about a minute)"):
         return replay(
             ran_jobs(content["jobs"]),
             cluster,
-            [own, *(p for p in policies if p != own)],
+            [current, *(policy for policy in policies if policy != current)],
             placement or content["placement"],
         )
 

@@ -1,4 +1,4 @@
-"""`headway serve` and `headway token`: run a manager on this machine, and say who else may use it."""
+"""`headway serve` and `headway token`: run a manager on this machine, and decide who else may use it."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
 NameArgument = Annotated[str, typer.Argument(help="A name for the token.")]
-# Answers that go on (logs, events) are cut off when the manager stops.
+# Streams (logs, events) are cut off when the manager has been stopping for this long.
 STOP_WITHIN_S = 2
 MOST_CONNECTIONS = 1024
 
@@ -47,12 +47,12 @@ def serve(
     ] = 8642,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME[:PORT]", help="Another name that clients reach it by."),
+        typer.Option("--allow-host", metavar="NAME[:PORT]", help="Another host name under which clients reach it."),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", min=1, help="Requests a second that one token may send.")] = 2000.0,
+    rate: Annotated[float, typer.Option("--rate", min=1, help="Requests per second that one token may send.")] = 2000.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a manager on this machine until it is stopped; its jobs survive it, and the next manager adopts them.
+    """Run a manager on this machine until it is stopped; its jobs keep running, and the next manager adopts them.
 
     Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
     """
@@ -63,7 +63,7 @@ def serve(
     port = listening.getsockname()[1]
     if not listening.getsockname()[0].startswith(("127.", "::1")):
         note(
-            f"headway: {host} is reached from other machines, and tokens travel in the clear: put a proxy with TLS in front"
+            f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: put a TLS proxy in front"
         )
     url = f"http://{_reached_as(host)}:{port}"
     manager = _manager(folder, cluster, policy, placement, url)
@@ -75,7 +75,7 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Take the port before anything else: a second manager fails here, in one line."""
+    """Take the port before anything else: a second manager fails here, with one line."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -105,7 +105,7 @@ def _manager(folder: Path, cluster: str | None, policy: str, placement: str, url
     from rich.console import Console
 
     console = Console(stderr=True)
-    with console.status("starting (the first start on a machine compiles for about a minute)"):
+    with console.status("starting (the first start on a machine compiles the engine, for about a minute)"):
         from headway.live.http.tokens import job_secret, job_token
         from headway.live.manager import Manager
 
@@ -120,7 +120,7 @@ def _manager(folder: Path, cluster: str | None, policy: str, placement: str, url
 
 
 def _cluster(spec: str | None) -> "Cluster":
-    """What this machine offers: as declared, or its GPUs, or a slot a core."""
+    """What this machine offers: what is declared, or its GPUs, or one slot per core."""
     from headway.cluster.named import cluster
     from headway.cluster.nodes import Cluster
 
@@ -129,7 +129,9 @@ def _cluster(spec: str | None) -> "Cluster":
     count = _gpus()
     if count == 0:
         count = os.cpu_count() or 1
-        note(f"headway: no GPU found: {count} slots, one a core; declare others with --cluster, such as --cluster 2x4")
+        note(
+            f"headway: no GPU found: {count} slots, one per core; declare others with --cluster, such as --cluster 2x4"
+        )
     return Cluster(f"1x{count}", (socket.gethostname(),), (count,))
 
 
@@ -159,7 +161,9 @@ def _serve(
     else:
         cluster = manager.cluster
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
-        typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on and are adopted by the next)")
+        typer.echo(
+            f"data and token: {folder} (Ctrl-C stops the manager; its jobs keep running and are adopted by the next)"
+        )
     sys.stdout.flush()
     config = uvicorn.Config(
         api,
@@ -171,7 +175,7 @@ def _serve(
         timeout_graceful_shutdown=STOP_WITHIN_S,
         limit_concurrency=MOST_CONNECTIONS,
     )
-    # The server stops by itself on these and raises them again afterwards: by then there is nothing left for them to do.
+    # The server handles these and raises them again afterwards, when there is nothing left to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     server, failures = uvicorn.Server(config), list[str]()
@@ -184,7 +188,7 @@ def _serve(
     server.run(sockets=[listening])
     if any(failures):
         raise HeadwayError(
-            f"{failures[0]}; jobs that run go on, and nothing submitted is lost: start a manager with another policy"
+            f"{failures[0]}; running jobs continue, and nothing submitted is lost: start a manager with another policy"
         )
 
 
@@ -192,10 +196,13 @@ def _serve(
 def make(
     name: NameArgument,
     user: Annotated[
-        str, typer.Option("--user", help="Whom jobs submitted with it belong to (and run as, under root).")
+        str,
+        typer.Option(
+            "--user", help="The user that jobs submitted with it belong to (and run as, if the manager runs as root)."
+        ),
     ],
     scope: Annotated[
-        str, typer.Option("--scope", help="read, submit (own jobs) or operate (all jobs and nodes).")
+        str, typer.Option("--scope", help="read, submit (the user's jobs) or operate (all jobs and nodes).")
     ] = "submit",
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -236,7 +243,7 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
 @token.command()
 def revoke(name: NameArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Make a token worthless at once.
+    """Revoke a token at once.
 
     Example: headway token revoke ada-laptop
     """

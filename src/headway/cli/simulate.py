@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli import sweep
-from headway.cli.progress import following, kernels_ready
 from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
+from headway.cli.tables.progress import following, kernels_ready
 
 if TYPE_CHECKING:
     from headway.sim.results.results import Comparison, Result

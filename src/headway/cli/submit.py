@@ -56,16 +56,18 @@ def submit(
     gpus: Annotated[int | None, typer.Option("--gpus", "-g", min=1, help="GPUs on each node [default: 1].")] = None,
     tasks: Annotated[
         str | None,
-        typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one a GPU [default: 1]."),
+        typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU [default: 1]."),
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
     after: Annotated[
-        list[int] | None, typer.Option("--after", min=1, help="Start only when this job has completed.")
+        list[int] | None, typer.Option("--after", min=1, help="Start only after this job has completed.")
     ] = None,
     array: Annotated[
-        str | None, typer.Option("--array", "-a", help="One job an index: 0-9, or 0-99%8 for 8 at once.")
+        str | None, typer.Option("--array", "-a", help="One job per index: 0-9, or 0-99%8 for 8 at once.")
     ] = None,
-    time_limit: Annotated[str | None, typer.Option("--time-limit", "-t", help="Stop it after 90s, 15m, 24h.")] = None,
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", "-t", help="Stop it after this time, such as 90s, 15m or 24h.")
+    ] = None,
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable.")
     ] = None,
@@ -77,9 +79,12 @@ def submit(
         bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
     ] = None,
     grace: Annotated[
-        str | None, typer.Option("--grace", help="Time to save before it is killed [default: 30s].")
+        str | None, typer.Option("--grace", help="Time to save its state before it is killed [default: 30s].")
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", help="The same key never submits twice.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", help="Submit at most once with this key, however often it is repeated."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say where and when it would start; submit nothing.")
     ] = False,
@@ -93,7 +98,7 @@ def submit(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Submit a job: a command after --, a job file, or a batch script with #SBATCH lines. Options win over the file.
+    """Submit a job: a command after --, a job file, or a batch script with #SBATCH lines. Options override the file.
 
     Example: headway submit --name resnet --gpus 4 --checkpoint ckpt --wait -- python train.py --epochs 90
     """
@@ -116,17 +121,17 @@ def submit(
     spec.setdefault("workdir", str(Path.cwd()))
     client = connect(server, data)
     if dry_run:
-        _tell_dry_run(client.dry_run(spec), as_json)
+        _print_dry_run(client.dry_run(spec), as_json)
         return
     numbers = client.submit_spec(spec, key)
     if not wait:
-        _tell(numbers, as_json)
+        _print_numbers(numbers, as_json)
         return
     raise typer.Exit(_wait(client, numbers, timeout, as_json))
 
 
 def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
-    """The fields of the job: of its file, or of its command."""
+    """The fields of the job, from its file or its command."""
     if file is None:
         if not words:
             raise BadInput("what should run? headway submit -- COMMAND ARGS..., or give a job file or a script")
@@ -149,21 +154,11 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
 
 
 def _from_yaml(file: Path) -> dict[str, Any]:
-    import yaml
+    from headway.io.yaml_file import read_yaml
+    from headway.live.jobfile.spec import JobSpec
 
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{file}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict) or not all(isinstance(field, str) for field in content):
-        raise BadInput(f"{file}: a job file is a mapping, such as run: python train.py")
-    from headway.live.jobfile.spec import job_spec
-
-    job_spec(content, str(file))
-    content.setdefault("name", file.stem)
-    return content
+    spec = read_yaml(file, JobSpec, "job file")
+    return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -173,7 +168,7 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _tell(numbers: list[int], as_json: bool) -> None:
+def _print_numbers(numbers: list[int], as_json: bool) -> None:
     if as_json:
         print_json({"job_id": numbers[0], "job_ids": numbers})
     elif len(numbers) == 1:
@@ -182,25 +177,25 @@ def _tell(numbers: list[int], as_json: bool) -> None:
         typer.echo(f"submitted {len(numbers):,} jobs, {numbers[0]} to {numbers[-1]}")
 
 
-def _tell_dry_run(answer: dict[str, Any], as_json: bool) -> None:
+def _print_dry_run(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(answer)
         return
-    from headway.cli.tables.job_words import dry_run_lines
+    from headway.cli.tables.job_details import dry_run_lines
 
     for line in dry_run_lines(answer):
         typer.echo(line)
 
 
 def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bool) -> int:
-    """Wait for all of them; the exit code of the worst."""
+    """Wait for all jobs; return the exit code of the worst."""
     import time
 
     from headway.io.units import seconds
 
     until = None if timeout is None else time.monotonic() + seconds(timeout, "--timeout")
     if not as_json:
-        _tell(numbers, as_json)
+        _print_numbers(numbers, as_json)
     ended: list[JobView] = []
     try:
         for number in numbers:
@@ -208,17 +203,20 @@ def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bo
     except TimeoutError:
         ended += [client.job(number) for number in numbers[len(ended) :]]
     except KeyboardInterrupt:
-        note(f"\nheadway: not waiting any longer; the job goes on: headway show {numbers[0]}")
+        note(f"\nheadway: no longer waiting; the job continues: headway show {numbers[0]}")
         raise
+    _print_ended(numbers, ended, as_json)
     codes = [exit_code(job) for job in ended]
-    worst = next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)
+    return next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)
+
+
+def _print_ended(numbers: list[int], ended: list["JobView"], as_json: bool) -> None:
     if as_json:
         from dataclasses import asdict
 
         first = {"job_id": numbers[0], "job_ids": numbers, "state": ended[0].state, "exit_code": ended[0].exit_code}
         print_json({**first, "jobs": [asdict(job) for job in ended]})
-    else:
-        for job in ended:
-            code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
-            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
-    return worst
+        return
+    for job in ended:
+        code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+        typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headway.cli.progress import following, kernels_ready
+from headway.cli.tables.progress import following, kernels_ready
 from headway.errors import BadInput, HeadwayError, unknown
 from headway.io.units import counted
 

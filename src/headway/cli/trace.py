@@ -1,4 +1,4 @@
-"""`headway trace`: look at a workload, make one up, or turn any known format into Headway's own CSV."""
+"""`headway trace`: describe a workload, make one up, or convert any known format to Headway's CSV."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from headway.io.units import counted
 if TYPE_CHECKING:
     from headway.workloads.workload import Workload
 
-trace = typer.Typer(no_args_is_help=True, help="Look at, make up and convert workloads.")
+trace = typer.Typer(no_args_is_help=True, help="Describe, make up and convert workloads.")
 
 TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic:NAME?jobs=480&seed=1.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
@@ -73,7 +73,7 @@ def generate(
     out: OutOption,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a made-up workload (tiresias-480, philly or helios) as a CSV file.
+    """Write a made-up workload (tiresias-480, philly, helios, vclos or vclos-large) as a CSV file.
 
     Example: headway trace generate "synthetic:philly?jobs=10000&seed=1" --out philly.csv.gz
     """
@@ -98,7 +98,7 @@ def convert(
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write any workload as Headway's own CSV, shaped on the way: window, then sample, time scale and load.
+    """Write any workload as Headway's CSV, after shaping it: window, then sample, time scale and load.
 
     Example: headway trace convert cluster_log.csv --from 7d --to 14d --load 0.9 --cluster 64x8 --out week.csv.gz
     """
@@ -152,7 +152,7 @@ def _print_json(content: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _reading(name: str) -> Iterator[None]:
-    """A sign of life on a terminal while a large trace is read."""
+    """Show on a terminal that a large trace is being read."""
     from rich.console import Console
     from rich.markup import escape
 

@@ -4,16 +4,12 @@ Each preset names the publication that its sizes come from.
 """
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from headway.cluster.nodes import Cluster, of_groups
+from headway.cluster.nodes import MOST_GPUS, Cluster, check_size, of_groups
 from headway.errors import BadInput, unknown
 
-# Groups of (nodes, GPUs of each).
+# Groups of (nodes, GPUs per node).
 PRESETS: dict[str, tuple[tuple[int, int], ...]] = {
     # Gu et al., NSDI'19, section 5: 15 machines with 4 P100 GPUs.
     "tiresias-testbed": ((15, 4),),
@@ -37,29 +33,9 @@ PRESETS: dict[str, tuple[tuple[int, int], ...]] = {
     "vclos-8192": ((1024, 8),),
 }
 
-# More nodes than any cluster we know of; a typo such as 15000000x4 must not fill the memory.
-MOST_NODES = 1_000_000
-# A table of every GPU, and of the speed of every size of job, is kept in memory.
-MOST_GPUS = 1_000_000
+# Longer numbers are not even multiplied.
 MOST_DIGITS = 9
 _SHORTHAND = re.compile(r"\d+x\d+(?:\+\d+x\d+)*", re.ASCII)
-
-
-class NodeGroup(BaseModel):
-    """Nodes of one kind in a cluster file: `{name: a, gpus: 8, count: 4}` is a0, a1, a2, a3."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: Annotated[str, Field(min_length=1)] = "n"
-    gpus: Annotated[int, Field(ge=1, strict=True)]
-    count: Annotated[int, Field(ge=1, le=MOST_NODES, strict=True)] = 1
-
-
-class ClusterFile(BaseModel):
-    """A cluster file: a name (by default the file's) and groups of nodes."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: str = ""
-    nodes: Annotated[list[NodeGroup], Field(min_length=1)]
 
 
 def cluster(spec: str) -> Cluster:
@@ -70,7 +46,9 @@ def cluster(spec: str) -> Cluster:
         return of_groups(spec, PRESETS[spec])
     path = Path(spec)
     if path.suffix.lower() in {".yaml", ".yml"} or path.is_file():
-        return _from_file(path)
+        from headway.cluster.file import cluster_from
+
+        return cluster_from(path)
     if re.match(r"-?\d", spec):
         raise BadInput(
             f"{spec!r} is not a cluster: write NODESxGPUS, such as 15x4, or 321x2+231x8 for two kinds of nodes"
@@ -90,59 +68,5 @@ def _shorthand(spec: str) -> Cluster:
         if count < 1 or each < 1:
             empty = "zero nodes" if count < 1 else "nodes with zero GPUs"
             raise BadInput(f"cluster {spec!r} has {empty}: both numbers must be at least 1")
-    if sum(count for count, _ in groups) > MOST_NODES:
-        raise BadInput(f"cluster {spec!r} has more than {MOST_NODES:,} nodes")
-    _check_gpus(f"cluster {spec!r}", groups)
+    check_size(f"cluster {spec!r}", groups)
     return of_groups(spec, groups)
-
-
-def _check_gpus(what: str, groups: Iterable[tuple[int, int]]) -> None:
-    total = sum(count * each for count, each in groups)
-    if total > MOST_GPUS:
-        raise BadInput(f"{what} has {total:,} GPUs: at most {MOST_GPUS:,} are allowed")
-
-
-def _from_file(path: Path) -> Cluster:
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such cluster file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise BadInput(f"{path}: a cluster file is a mapping, such as nodes: [{{name: a, gpus: 8, count: 4}}]")
-    try:
-        parsed = ClusterFile.model_validate(content)
-    except ValidationError as error:
-        raise _explained(path, error) from None
-    _check_gpus(f"{path}: the cluster", ((group.count, group.gpus) for group in parsed.nodes))
-    names: list[str] = []
-    gpus: list[int] = []
-    for group in parsed.nodes:
-        start = len(names) if group.name == "n" else 0
-        names += (
-            [group.name]
-            if group.count == 1 and group.name != "n"
-            else [f"{group.name}{start + i}" for i in range(group.count)]
-        )
-        gpus += [group.gpus] * group.count
-    try:
-        return Cluster(parsed.name or path.stem, tuple(names), tuple(gpus))
-    except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
-
-
-def _explained(path: Path, error: ValidationError) -> BadInput:
-    """The first problem of a cluster file in one line, with the closest name for an unknown key."""
-    first = next((one for one in error.errors() if one["type"] == "extra_forbidden"), error.errors()[0])
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-    if first["type"] == "extra_forbidden":
-        known = (NodeGroup if len(first["loc"]) > 1 else ClusterFile).model_fields
-        return BadInput(f"{path}: {unknown('key', str(first['loc'][-1]), known)} (at {where})")
-    if first["type"] == "too_short":
-        return BadInput(f"{path}: {where} is empty: list at least one group, such as {{name: a, gpus: 8, count: 4}}")
-    return BadInput(f"{path}: {where or 'file'}: {first['msg'].lower()}, got {first['input']!r}")

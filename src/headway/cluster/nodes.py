@@ -1,13 +1,19 @@
-"""A cluster: nodes in a fixed order, each with its GPUs. Nodes may differ; the order breaks ties in placement."""
+"""A cluster: nodes in a fixed order, each with its GPUs. Nodes may differ; their order breaks ties in placement."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.errors import BadInput
 
+# More nodes than any cluster we know of; a typo such as 15000000x4 must not fill the memory.
+MOST_NODES = 1_000_000
+# A table of every GPU, and of the speed of every size of job, is kept in memory.
+MOST_GPUS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Names of the nodes and GPUs of each, in the same order."""
+    """The names of the nodes and the GPUs of each, in the same order."""
 
     name: str
     nodes: tuple[str, ...]
@@ -31,8 +37,17 @@ class Cluster:
         return sum(self.gpus)
 
 
-def of_groups(name: str, groups: tuple[tuple[int, int], ...]) -> Cluster:
-    """A cluster of (nodes, GPUs of each) groups, with nodes named `n000` onwards so that names sort as numbers."""
+def check_size(what: str, groups: Sequence[tuple[int, int]]) -> None:
+    """Refuse (nodes, GPUs per node) groups that are too large to hold in memory."""
+    if sum(count for count, _ in groups) > MOST_NODES:
+        raise BadInput(f"{what} has more than {MOST_NODES:,} nodes")
+    total = sum(count * each for count, each in groups)
+    if total > MOST_GPUS:
+        raise BadInput(f"{what} has {total:,} GPUs: at most {MOST_GPUS:,} are allowed")
+
+
+def of_groups(name: str, groups: Sequence[tuple[int, int]]) -> Cluster:
+    """A cluster of (nodes, GPUs per node) groups, with nodes named `n000` onwards so that names sort as numbers."""
     gpus = tuple(each for count, each in groups for _ in range(count))
     width = max(3, len(str(len(gpus) - 1)))
     return Cluster(name, tuple(f"n{index:0{width}d}" for index in range(len(gpus))), gpus)

@@ -1,1 +1,4 @@
-"""What people write and what is written for them: units, names with options, YAML files, files replaced whole. Imports `errors`."""
+"""What people write and what is written for them: units, names with options, YAML files, files, code named `module:NAME`.
+
+Imports `errors`.
+"""

@@ -1,4 +1,4 @@
-"""Writing files so that the old one stays whole until the new one is: write aside, flush to disk, rename."""
+"""Writing files so that the old one stays whole until the new one is complete: write beside it, flush to disk, rename."""
 
 import os
 import secrets
@@ -10,23 +10,23 @@ from typing import IO, Any
 
 from headway.errors import BadInput
 
-# Of a new file; the umask takes its part away.
+# Permissions of a new file, before the umask.
 MODE = 0o666
-# The name aside is longer than the name, and a file system allows 255 bytes.
+# The temporary name is longer than the name itself, and a file system allows 255 bytes.
 LONGEST_PREFIX = 50
 
 
 @contextmanager
 def writing(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file beside `path` for writing; it takes the name `path` only when the block ends well.
+    """Open a temporary file beside `path` for writing; it replaces `path` only when the block ends without an error.
 
-    A link is followed, and stays; an old file keeps its permissions.
+    A link is followed and kept; an existing file keeps its permissions.
     """
     target = writable(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
-        handle = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, MODE)
+        temporary = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, MODE)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
     try:
@@ -36,24 +36,24 @@ def writing(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
-            os.chmod(aside, stat.S_IMODE(target.stat().st_mode))
-        os.replace(aside, target)
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise BadInput(f"cannot write {path}: {error.strerror}; the old file, if any, is unchanged") from None
     except BaseException:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def write_atomically(path: Path | str, content: str | bytes) -> None:
-    """Replace the file at `path` by `content`, or leave it as it was."""
+    """Replace the file at `path` with `content`, or leave it as it was."""
     with writing(path, "wb" if isinstance(content, bytes) else "w") as file:
         file.write(content)
 
 
 def writable(path: Path | str) -> Path:
-    """The file that `path` means, links followed; refused where something other than a file is there, or no file can be.
+    """The file that `path` leads to, links followed; refused if something else is there or no file can be made there.
 
     Nothing is created: a command may ask this long before it writes.
     """
@@ -71,7 +71,7 @@ def writable(path: Path | str) -> Path:
 
 
 def check_folder(folder: Path, path: Path | str) -> None:
-    """Refuse a folder that files cannot be made in: it, or the nearest above that exists, is a file or may not be written."""
+    """Refuse a folder in which no file can be made: it, or the nearest existing folder above it, is a file or not writable."""
     for above in (folder, *folder.parents):
         try:
             kind = _kind(above)
@@ -87,7 +87,7 @@ def check_folder(folder: Path, path: Path | str) -> None:
 
 
 def _kind(path: Path) -> int | None:
-    """The kind of what is at a path; None where nothing is."""
+    """What kind of thing is at a path; None where nothing is."""
     try:
         return path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from headway.errors import BadInput, unknown
 
-# Enough for any seed; more digits are a slip of the keyboard.
+# Enough for any seed; more digits are a typing error.
 MOST_DIGITS = 18
 
 
@@ -56,7 +56,7 @@ def whole(options: Mapping[str, str], key: str, default: int, least: int, most: 
     return int(text)
 
 
-# name: (module, what it does, options with their defaults)
+# Name: (module, what it does, options with their defaults).
 Table = Mapping[str, tuple[str, str, Mapping[str, str]]]
 
 

@@ -16,7 +16,7 @@ _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za
 
 
 def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare: float | None) -> float:
-    """A number with one of `units`; without a unit it counts `bare` (None: a unit is required)."""
+    """A number with one of `units`; without a unit it is multiplied by `bare` (None: a unit is required)."""
     such = EXAMPLES.get(what) or f"5{next(iter(reversed(units)))}"
     example = f"{what}: write a number and a unit, such as {such}; units: {', '.join(units)}"
     found = _QUANTITY.fullmatch(text)
@@ -33,7 +33,7 @@ def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare:
 
 
 def seconds(text: str, option: str = "") -> float:
-    """`90`, `90s`, `15m`, `24h`, `7d` in seconds; `option` names where a mistake was made."""
+    """`90`, `90s`, `15m`, `24h`, `7d` in seconds; `option` begins the message if it is none of these."""
     try:
         return _parse(text, SECONDS, "time", 1.0)
     except BadInput as error:
@@ -54,7 +54,7 @@ def size_bytes(text: str) -> int:
 
 
 def gbps(text: str) -> float:
-    """`800Gbps` in gigabits a second; the unit is required."""
+    """`800Gbps` in gigabits per second; the unit is required."""
     return _parse(text, GBPS, "bandwidth", None)
 
 

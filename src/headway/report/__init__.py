@@ -1,1 +1,1 @@
-"""Pages and plots, drawn from plain data. Imports `errors` and `io`; knows no simulator."""
+"""Pages and plots made from plain data. Imports `errors` and `io`, and knows no simulator."""

@@ -25,10 +25,10 @@ SIZES = ((1, "1"), (2, "2"), (4, "3-4"), (8, "5-8"), (16, "9-16"), (32, "17-32")
 LARGEST = "> 64"
 DURATIONS = ((60, "< 1 min"), (600, "1-10 min"), (3600, "10-60 min"), (21_600, "1-6 h"), (86_400, "6-24 h"))
 DURATIONS_REST = "> 1 d"
-# Waits below this are drawn at it: a log axis has no zero.
+# Shorter waits are plotted as this: a log axis has no zero.
 SHORTEST_WAIT_S = 1.0
 MOST_GROUPS = 12
-# Letters of a name below its tick.
+# Characters of a name below its tick.
 LONGEST_NAME = 16
 
 Column = Callable[[Jobs], NDArray[np.float64]]
@@ -42,8 +42,8 @@ def jct_cdf(study: Study) -> Figure:
 
 
 def wait_cdf(study: Study) -> Figure:
-    """How long jobs wait in all."""
-    note = "All the time a job spent without GPUs; waits under 1 s are drawn at 1 s."
+    """How long jobs wait in total."""
+    note = "All the time a job spent without GPUs; waits under 1 s are plotted at 1 s."
     title = "waiting time (log axis)"
     return _time_cdf(
         study, "wait-cdf", "Waiting time", note, title, lambda jobs: np.maximum(jobs.queue_s, SHORTEST_WAIT_S)
@@ -145,7 +145,7 @@ def _binned(
 
 
 def fairness_cdf(study: Study) -> Figure:
-    """Finish-time fairness: against a slice of one's own."""
+    """Finish-time fairness: against an equal share of the cluster alone."""
     curves = [cdf(np.maximum(view.jobs.fairness, 1e-3)) for view in study.views]
     seen = [value for x, _ in curves for value in x if value]
     note = "JCT over the time alone on an equal share of the cluster; right of 1, a job lost by sharing."
@@ -168,29 +168,27 @@ def slow_down_by_group(study: Study) -> Figure | None:
         return None
     names, counts = np.unique(study.views[0].jobs.group, return_counts=True)
     chosen = names[np.argsort(-counts, kind="stable")][:MOST_GROUPS]
-    labels = shortened([str(name) or "(none)" for name in chosen], LONGEST_NAME)
-    traces: list[dict[str, Any]] = []
-    seen: list[float] = []
-    for place, view in enumerate(study.views):
-        spread = [_quartiles(view, name) for name in chosen]
+    full = [str(name) or "(none)" for name in chosen]
+    labels = shortened(full, LONGEST_NAME)
+    spreads = [[_median_and_p90(view, name) for name in chosen] for view in study.views]
+    seen = [value for spread in spreads for pair in spread for value in pair if value > 0]
+    traces = []
+    for place, (view, spread) in enumerate(zip(study.views, spreads, strict=True)):
         middle, high = (np.array(column) for column in zip(*spread, strict=True))
-        seen += [value for pair in spread for value in pair if value > 0]
-        traces.append(
-            {
-                **of_policy(place, view.policy),
-                "type": "scatter",
-                "mode": "markers",
-                "x": [k + _offset(place, len(study.views)) for k in range(len(labels))],
-                "y": numbers(middle),
-                "text": [str(name) or "(none)" for name in chosen],
-                "error_y": {
-                    "type": "data", "symmetric": False, "array": numbers(high - middle), "arrayminus": [0.0] * len(labels),
-                    "color": colour(place), "thickness": 1.5, "width": 2,
-                },
-                "marker": {"color": colour(place), "size": 7},
-                "hovertemplate": f"{view.policy}, %{{text}}<br>median %{{y:.3g}}<extra></extra>",
-            }
-        )  # fmt: skip
+        markers = {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [k + _offset(place, len(study.views)) for k in range(len(labels))],
+            "y": numbers(middle),
+            "text": full,
+            "error_y": {
+                "type": "data", "symmetric": False, "array": numbers(high - middle), "arrayminus": [0.0] * len(labels),
+                "color": colour(place), "thickness": 1.5, "width": 2,
+            },
+            "marker": {"color": colour(place), "size": 7},
+            "hovertemplate": f"{view.policy}, %{{text}}<br>median %{{y:.3g}}<extra></extra>",
+        }  # fmt: skip
+        traces.append(of_policy(place, view.policy) | markers)
     more = f", the {len(chosen)} with most jobs of {len(names)}" if len(names) > len(chosen) else ""
     layout = {
         "xaxis": axis(
@@ -206,7 +204,7 @@ def slow_down_by_group(study: Study) -> Figure | None:
     return Figure("slow-down", f"Slow-down by {study.grouped_by}", note, traces, layout, 380, wide=True)
 
 
-def _quartiles(view: PolicyView, name: str) -> tuple[float, float]:
+def _median_and_p90(view: PolicyView, name: str) -> tuple[float, float]:
     rows = view.jobs.group == name
     if not rows.any():
         return float("nan"), float("nan")

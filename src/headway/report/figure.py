@@ -1,7 +1,7 @@
 """A figure as plain data for plotly.js, and the few conventions that all figures of a report share.
 
-Figures are dictionaries in plotly's own terms: building them needs no import of plotly, and a report of 80,000 jobs takes no longer to
-write than its data take to compute. Data are thinned out here, so that a page stays small whatever the size of the trace.
+Figures are dictionaries in plotly's format: building them needs no import of plotly, so writing a report of 80,000 jobs takes no longer
+than computing its data. Curves are thinned out here, so that a page stays small whatever the size of the trace.
 """
 
 import math
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from headway.report.times import UNITS
 
-# First of Okabe and Ito's palette, which colour-blind people can tell apart; all are seen on white and on black paper alike.
+# Okabe and Ito's palette first, which colour-blind people can distinguish; all are visible on white and on black.
 COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C"),
     *("#7E57C2", "#8A9A1B", "#D81B60", "#8B4A1F", "#1FB5B0"),
 )
 DASHES = ("solid", "dash", "dot", "dashdot")
-# Points of a curve: more cannot be told apart on a screen.
+# Points of a curve: a screen does not show more.
 POINTS = 400
 # Ticks of a time axis: value in seconds, text.
 TICKS = (
@@ -27,7 +27,7 @@ TICKS = (
     *((600.0, "10 min"), (3600.0, "1 h"), (36_000.0, "10 h"), (259_200.0, "3 d"), (2_592_000.0, "30 d")),
     *((31_536_000.0, "1 y"), (315_360_000.0, "10 y")),
 )
-# More of them where an axis is short.
+# More ticks for short axes.
 FINE_TICKS = (
     *((2.0, "2 s"), (5.0, "5 s"), (30.0, "30 s"), (120.0, "2 min"), (300.0, "5 min"), (1800.0, "30 min")),
     *((7200.0, "2 h"), (18_000.0, "5 h"), (86_400.0, "1 d"), (604_800.0, "7 d")),
@@ -55,7 +55,7 @@ def colour(place: int) -> str:
 
 
 def line(place: int) -> dict[str, Any]:
-    """The line of the policy at this place; beyond the colours, dashes tell them apart."""
+    """The line of the policy at this place; once the colours are used up, dashes distinguish them."""
     return {"color": colour(place), "dash": DASHES[place // len(COLOURS) % len(DASHES)], "width": 2}
 
 
@@ -86,7 +86,7 @@ def time_ticks(low_s: float, high_s: float) -> dict[str, Any]:
     fine = [tick for tick in sorted((*TICKS, *FINE_TICKS)) if low <= tick[0] <= high]
     ticks = [tick for tick in fine if tick in TICKS]
     if len(ticks) >= ENOUGH_TICKS:
-        kept = ticks + [tick for tick in fine[-1:] if tick not in ticks]  # from 1 h to 10 h is far without one
+        kept = ticks + [tick for tick in fine[-1:] if tick not in ticks]  # otherwise there is none between 1 h and 10 h
     elif len(fine) >= FEWEST_TICKS:
         kept = fine
     else:
@@ -130,11 +130,11 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
     return {"title": {"text": title, "standoff": 12}, **more}
 
 
-def shortened(names: list[str], letters: int) -> list[str]:
-    """Names of about so many letters, cut in the middle; longer ones where they would be alike."""
-    end = letters // 2
-    found = [name if len(name) <= letters else f"{name[: letters - end - 1]}…{name[-end:]}" for name in names]
-    return found if len(set(found)) == len(set(names)) else shortened(names, letters + 4)
+def shortened(names: list[str], length: int) -> list[str]:
+    """Names of about this length, cut in the middle; longer where they would become equal."""
+    end = length // 2
+    found = [name if len(name) <= length else f"{name[: length - end - 1]}…{name[-end:]}" for name in names]
+    return found if len(set(found)) == len(set(names)) else shortened(names, length + 4)
 
 
 def time_unit(span_s: float) -> tuple[float, str]:

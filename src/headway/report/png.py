@@ -1,6 +1,6 @@
-"""Figures as pictures for papers, drawn by the Chromium or Chrome that is installed: one start draws all of them.
+"""Figures as pictures for papers, rendered by the installed Chromium or Chrome: it is started once for all of them.
 
-The page calls plotly's own export and leaves the pictures in the document as text, which the browser prints. Nothing is fetched.
+The page calls plotly's export function and leaves the pictures in the document as text, which the browser prints. Nothing is fetched.
 """
 
 import base64
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headway.errors import BadInput, HeadwayError
@@ -23,7 +24,7 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--disable-extensions", "--no-first-run", "--hide-scrollbars"),
 )
-# Points of a figure, and dots of the picture to a point: 3 x 96 dots an inch is what printers ask for.
+# Points of a figure, and dots of the picture per point: 3 x 96 dots per inch is enough for print.
 WIDTH, WIDE, SCALE = 620, 1240, 3
 TIME_LIMIT_S = 180
 LONGEST_NAME = 120
@@ -66,7 +67,7 @@ async function together(urls, sizes) {
 
 
 def browser() -> str:
-    """The browser to draw with."""
+    """The browser to render with."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found is None:
         raise HeadwayError(
@@ -101,11 +102,11 @@ def _page(figures: Sequence[Figure], one: bool) -> str:
 
 
 def _titled(figure: Figure) -> Figure:
-    """Gantt charts have no legend: a picture of its own says whose it is."""
+    """Gantt charts have no legend: as a single picture, one needs a title that names its policy."""
     if figure.layout.get("showlegend", True):
         return figure
     layout = figure.layout | {"title": {"text": figure.title, "font": {"size": 14}, "x": 0.01}}
-    return Figure(figure.name, figure.title, figure.note, figure.traces, layout, figure.height, figure.wide)
+    return replace(figure, layout=layout)
 
 
 def _rendered(page: str, count: int) -> list[bytes]:
@@ -132,12 +133,12 @@ def _rendered(page: str, count: int) -> list[bytes]:
 
 
 def file_names(figures: Sequence[Figure]) -> list[str]:
-    """Names of files, each once. A policy's name may hold what a file name may not, and a trace's path may be long."""
+    """Different file names for the figures; a policy's name may contain what a file name may not, and a trace's path may be long."""
     found: list[str] = []
     for figure in figures:
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", figure.name).strip("-")[:LONGEST_NAME]
         again = (f"{name}-{number}" for number in itertools.count(2))
-        # Letters of either case are the same on some file systems.
+        # Upper and lower case are the same on some file systems.
         taken = {one.lower() for one in found}
         found.append(name if name.lower() not in taken else next(one for one in again if one.lower() not in taken))
     return found

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headway.report.data import Bars, OverTime, PolicyView, Study
 from headway.report.figure import COLOURS, Figure, axis, colour, line, numbers, of_policy, shortened, time_unit
 
-# Letters of a policy's name below its bar.
+# Characters of a policy's name below its bar.
 LONGEST_NAME = 22
 # Beyond this, three names side by side run into each other.
 LONGEST_UPRIGHT = 9
@@ -18,7 +18,7 @@ Series = Callable[[OverTime], NDArray[np.float64]]
 
 def utilisation(study: Study) -> Figure:
     """GPUs in use."""
-    note = "The share of GPUs that jobs hold, averaged over each moment drawn."
+    note = "The share of GPUs that jobs hold, averaged over each plotted interval."
     y = axis("GPUs in use (%)", range=[0, 104])
     return _series(study, "utilisation", "GPU utilisation", note, y, lambda over: 100 * over.utilisation)
 
@@ -37,8 +37,10 @@ def waiting_jobs(study: Study) -> Figure:
 
 
 def fragmentation(study: Study) -> Figure:
-    """GPUs free for want of a place."""
-    note = "GPUs free although a job of no more GPUs waits: fragments, or the head of the line."
+    """GPUs that are free although a waiting job needs no more of them."""
+    note = (
+        "GPUs that are free although a waiting job needs no more: fragmented, or held back for the head of the queue."
+    )
     y = axis("GPUs stranded (%)", rangemode="tozero")
     return _series(study, "fragmentation", "Fragmentation", note, y, lambda over: 100 * over.stranded)
 
@@ -105,8 +107,8 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
     if bars is None:
         return None
     # One range for all policies, so that their charts can be compared.
-    drawn = [one.bars for one in study.views if one.bars is not None]
-    first_s, last_s = min(float(one.start_s.min()) for one in drawn), max(float(one.end_s.max()) for one in drawn)
+    charts = [one.bars for one in study.views if one.bars is not None]
+    first_s, last_s = min(float(one.start_s.min()) for one in charts), max(float(one.end_s.max()) for one in charts)
     unit_s, unit = time_unit(last_s - first_s)
     traces = [_bars_of(study, bars, tint, unit_s, unit) for tint in range(len(COLOURS))]
     first, ticks, texts = 0, [], []
@@ -120,7 +122,7 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
         "barmode": "overlay",
         "xaxis": axis(f"time ({unit})", range=[first_s / unit_s, last_s / unit_s]),
         "yaxis": axis(
-            "node (a row is a GPU)", tickvals=ticks, ticktext=texts, range=[study.gpus - 0.5, -0.5], zeroline=False,
+            "node (one row per GPU)", tickvals=ticks, ticktext=texts, range=[study.gpus - 0.5, -0.5], zeroline=False,
             showgrid=False,
         ),
         "showlegend": False,
@@ -132,7 +134,7 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
 
 
 def _bars_of(study: Study, bars: Bars, tint: int, unit_s: float, unit: str) -> dict[str, Any]:
-    """The bars of one colour: every job whose number has the same rest."""
+    """The bars of one colour: jobs whose numbers have the same remainder."""
     rows = bars.job % len(COLOURS) == tint
     ids = study.job_id[bars.job[rows]]
     counts = bars.gpus[rows]

@@ -1,4 +1,4 @@
-"""Confidence over seeds: the mean and the interval that holds it with 95 % (Student's t over independent seeds)."""
+"""Confidence over seeds: the mean and its 95 % confidence interval (Student's t over independent seeds)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Interval:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of one value a seed."""
+    """The mean of values, one per seed."""
     found = np.asarray(values, np.float64)
     if len(found) < 2:
         return Interval(float(found.mean()), None)
@@ -36,7 +36,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def value_at(summary: dict[str, Any], path: Sequence[str]) -> float:
-    """A figure of a summary by the names that lead to it, such as ("jct_s", "p95")."""
+    """A figure of a summary by its path, such as ("jct_s", "p95")."""
     found: Any = summary
     for name in path:
         found = found[name]
@@ -49,9 +49,9 @@ def figure(summaries: Sequence[dict[str, Any]], *path: str) -> Interval:
 
 
 def figure_ratio(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]], *path: str) -> Interval | None:
-    """A figure against the first policy's, seed by seed: both ran the same jobs, so the pairs are what varies least.
+    """A figure as a ratio to that of the first policy, seed by seed: both ran the same jobs, so the ratio varies least.
 
-    None where the first policy's is zero for some seed, as waiting times may be.
+    None where the figure of the first policy is zero for some seed, as waiting times may be.
     """
     pairs = [(value_at(a, path), value_at(b, path)) for a, b in zip(summaries, first, strict=True)]
     return interval([a / b for a, b in pairs]) if all(b for _, b in pairs) else None

@@ -1,4 +1,4 @@
-"""Times as people say them, in reports and in tables of the terminal."""
+"""Times for people to read, in reports and in tables on the terminal."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The plots of `headway trace info --plot`: a page like that of all reports, small whatever the size of the trace."""
+"""The plots of `headway trace info --plot`: a page like every report, small whatever the size of the trace."""
 
 import itertools
 from typing import Any
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from headway.report import page as shell
 from headway.report.figure import POINTS, Figure, axis, colour, line, numbers, of_policy, time_ticks, time_unit
 
-# What the colours are, in all four plots.
-LEGEND = ("share of jobs", "share of GPU time", "GPUs wanted", "GPUs of the cluster")
+# What the colours mean, in all four plots.
+LEGEND = ("share of jobs", "share of GPU time", "GPUs in demand", "GPUs of the cluster")
 JOBS, GPU_TIME, WANTED, CLUSTER = range(4)
 # A job of no length has no place on a log axis.
 SHORTEST_S = 0.001
@@ -26,14 +26,14 @@ def page(
     cluster_gpus: int | None,
 ) -> str:
     """The whole page as HTML: sizes, durations, arrivals and demand of a workload."""
-    drawn = [
+    figures = [
         _sizes(gpus, duration_s),
         _durations(gpus, duration_s),
         _arrivals(submit_s),
         _demand(demand_times_s, demand_gpus, cluster_gpus),
     ]
     legend = LEGEND if cluster_gpus is not None else LEGEND[:CLUSTER]
-    return shell.page(f"{name}: {len(gpus):,} jobs", "", legend, drawn)
+    return shell.page(f"{name}: {len(gpus):,} jobs", "", legend, figures)
 
 
 def _of(place: int) -> dict[str, Any]:
@@ -50,7 +50,9 @@ def _sizes(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figure:
         bars = {"type": "bar", "x": names, "y": numbers(100 * held / max(held.sum(), 1e-9))}
         traces.append({**_of(which), **bars, "marker": {"color": colour(which)}})
     layout = {"barmode": "group", "xaxis": axis("GPUs of a job", type="category"), "yaxis": axis("share (%)")}
-    return Figure("sizes", "GPUs of a job", "How many ask for so many, and what they hold.", traces, layout)
+    return Figure(
+        "sizes", "GPUs of a job", "How many jobs ask for this many GPUs, and the GPU time they use.", traces, layout
+    )
 
 
 def _durations(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figure:

@@ -1,15 +1,4 @@
-"""What runs inside a job: when to stop, how far it is, what is saved. Outside a Headway job every call is harmless.
-
-from headway import runtime
-
-for step in range(first, total):
-    train()
-    runtime.report(step, total=total, loss=loss)
-    if runtime.should_stop():
-        save()
-        runtime.checkpointed(step)
-        break
-"""
+"""What runs inside a job: when to stop, how far it is, what is saved; harmless outside one. Imports nothing else of Headway."""
 
 from headway.runtime.preemption import listen, should_stop
 from headway.runtime.progress import checkpointed, report

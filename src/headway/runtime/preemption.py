@@ -1,8 +1,19 @@
 """When to stop: should_stop() says the same to every rank at the same step, without a message between them.
 
 Ranks of data-parallel training meet in a collective every step, so while rank 0 is in its n-th call no other rank has made more than n.
-Rank 0 alone looks for the manager's word; it then writes down "stop at call n + 1" before it goes on. Every rank reads that before its own
-call n + 1 returns, because the collective between lies after the writing. Call should_stop() once a step, on every rank.
+Only rank 0 looks for the manager's request; it then writes "stop at call n + 1" to a file before it goes on. Every rank reads the file
+before its call n + 1 returns, because the collective between the two calls comes after the write. Call should_stop() once per step, on
+every rank:
+
+    from headway import runtime
+
+    for step in range(first, total):
+        train()
+        runtime.report(step, total=total, loss=loss)
+        if runtime.should_stop():
+            save()
+            runtime.checkpointed(step)
+            break
 """
 
 import contextlib
@@ -12,7 +23,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from headway.runtime.inside import Inside, inside
+from headway.runtime.current_job import CurrentJob, current_job
 
 STOP_AT = "stop_at"
 
@@ -23,7 +34,7 @@ class _Listener:
         self.calls = 0
         self.stop_at: int | None = None
 
-    def heard(self, number: int, frame: FrameType | None) -> None:
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
         self.signalled = True
 
 
@@ -31,40 +42,40 @@ _listener = _Listener()
 
 
 def listen() -> None:
-    """Inside a job: take the preemption signal, so that it does not end the process unsaved. A handler of the job's own stays."""
-    here = inside()
-    if here is None or threading.current_thread() is not threading.main_thread():
+    """Inside a job: catch the preemption signal, so that it does not end the process unsaved. A handler set by the job stays."""
+    job = current_job()
+    if job is None or threading.current_thread() is not threading.main_thread():
         return
-    number = signal.Signals.__members__.get(here.signal)
+    number = signal.Signals.__members__.get(job.signal)
     if number is not None and signal.getsignal(number) == signal.SIG_DFL:
-        signal.signal(number, _listener.heard)
+        signal.signal(number, _listener.on_signal)
 
 
 def should_stop() -> bool:
     """Whether to save and leave now: the same answer on all ranks at the same call."""
-    here = inside()
-    if here is None:
+    job = current_job()
+    if job is None:
         return False
     _listener.calls += 1
     if _listener.stop_at is None:
-        _listener.stop_at = _agreed(here, _listener.calls)
+        _listener.stop_at = _agreed(job, _listener.calls)
     return _listener.stop_at is not None and _listener.calls >= _listener.stop_at
 
 
-def _agreed(here: Inside, call: int) -> int | None:
+def _agreed(job: CurrentJob, call: int) -> int | None:
     """The call at which all ranks stop, once rank 0 has fixed it."""
-    if here.own is None or here.run is None or not os.path.isdir(here.own):
-        return call if _listener.signalled else None  # each for itself: there is no common ground
-    if here.rank != 0:
-        return _read(here.own / STOP_AT)
-    if not _listener.signalled and not os.path.exists(here.run / "stop.json"):
+    if job.writable is None or job.run is None or not os.path.isdir(job.writable):
+        return call if _listener.signalled else None  # every rank for itself: there is no shared folder
+    if job.rank != 0:
+        return _read(job.writable / STOP_AT)
+    if not _listener.signalled and not os.path.exists(job.run / "stop.json"):
         return None
-    stop_at = call if here.ranks == 1 else call + 1
-    if here.ranks > 1:
-        aside = here.own / f".{STOP_AT}"
+    stop_at = call if job.ranks == 1 else call + 1
+    if job.ranks > 1:
+        aside = job.writable / f".{STOP_AT}"
         with contextlib.suppress(OSError):
             aside.write_text(str(stop_at), encoding="ascii")
-            os.rename(aside, here.own / STOP_AT)
+            os.rename(aside, job.writable / STOP_AT)
     return stop_at
 
 

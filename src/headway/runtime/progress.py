@@ -1,7 +1,7 @@
-"""How far the job is, told to the manager: by a file in the job's own folder, or over HTTP where that is out of reach.
+"""How far the job is, reported to the manager: in a file in the job's folder, or over HTTP where that is out of reach.
 
-Rank 0 speaks for all, so every rank may call. The file holds the whole of what is known and is replaced as one; the manager looks at it
-now and then and once more when the job ends, so nothing is lost while the manager is down.
+Rank 0 reports for all, so every rank may call. The file holds everything reported so far and is replaced atomically; the manager reads it
+from time to time and once more when the job ends, so nothing is lost while the manager is down.
 """
 
 import atexit
@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from headway.runtime.inside import Inside, inside
+from headway.runtime.current_job import CurrentJob, current_job
 
 EVERY_S = 0.1  # a step of a small model takes less: not every step is written
 TIMEOUT_S = 2.0
@@ -23,58 +23,58 @@ _stale = False
 
 def report(step: int, total: int | None = None, loss: float | None = None) -> None:
     """This step is done (of so many, with this loss)."""
-    _tell(step == total, step=int(step), total=total, loss=None if loss is None else float(loss))
+    _update(step == total, step=int(step), total=total, loss=None if loss is None else float(loss))
 
 
 def checkpointed(step: int) -> None:
     """The state after this step is saved: a preemption loses only what came after."""
-    _tell(True, checkpointed=int(step))
+    _update(True, checkpointed=int(step))
 
 
-def _tell(at_once: bool, **news: Any) -> None:
+def _update(at_once: bool, **reported: Any) -> None:
     global _stale
-    here = inside()
-    if here is None or here.rank != 0:
+    job = current_job()
+    if job is None or job.rank != 0:
         return
-    _known.update({name: value for name, value in news.items() if value is not None})
+    _known.update({name: value for name, value in reported.items() if value is not None})
     if not _stale:
-        atexit.register(_last_word)
+        atexit.register(_report_last)
     _stale = True
     if at_once or time.monotonic() - _written_at >= EVERY_S:
-        _write(here)
+        _write(job)
 
 
-def _last_word() -> None:
-    here = inside()
-    if here is not None and _stale:
-        _write(here)
+def _report_last() -> None:
+    job = current_job()
+    if job is not None and _stale:
+        _write(job)
 
 
-def _write(here: Inside) -> None:
-    """A manager that cannot be told must not end a training: failures are silent."""
+def _write(job: CurrentJob) -> None:
+    """Write what is known; failures are silent, since an unreachable manager must not end a training run."""
     global _written_at, _stale
     _written_at, _stale = time.monotonic(), False
-    atexit.unregister(_last_word)
-    if here.own is not None and os.path.isdir(here.own):
-        aside = here.own / ".report.json"
+    atexit.unregister(_report_last)
+    if job.writable is not None and os.path.isdir(job.writable):
+        aside = job.writable / ".report.json"
         with contextlib.suppress(OSError):
             aside.write_text(json.dumps(_known), encoding="utf-8")
-            os.rename(aside, here.own / "report.json")
-    elif here.api:
+            os.rename(aside, job.writable / "report.json")
+    elif job.api:
         with contextlib.suppress(OSError, ValueError):
-            _post(here)
+            _post(job)
 
 
-def _post(here: Inside) -> None:
+def _post(job: CurrentJob) -> None:
     import urllib.request  # slow to import, and rarely needed
 
-    body = {"attempt": here.attempt, **_known}
+    body = {"attempt": job.attempt, **_known}
     if body.get("loss") is not None and not abs(body["loss"]) < float("inf"):
         del body["loss"]  # JSON has no NaN
     request = urllib.request.Request(
-        f"{here.api}/v1/jobs/{here.job}/progress",
+        f"{job.api}/v1/jobs/{job.number}/progress",
         json.dumps(body).encode(),
-        {"Authorization": f"Bearer {here.token}", "Content-Type": "application/json"},
+        {"Authorization": f"Bearer {job.token}", "Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=TIMEOUT_S):
         pass

@@ -1,4 +1,4 @@
-"""Jobs to run: traces, synthetic workloads, what is done to them before a run, and what they look like.
+"""Workloads: traces, synthetic ones, how they are shaped before a run, and what they look like.
 
 Imports `cluster`, `io` and `errors`.
 """

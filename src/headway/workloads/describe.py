@@ -70,9 +70,9 @@ def _numbers(jobs: Workload, cluster: Cluster | None) -> dict[str, Any]:
         "trace": jobs.name,
         "jobs": len(jobs),
         "skipped": jobs.skipped,
-        "users": _different(jobs.user),
-        "queues": _different(jobs.queue),
-        "models": _different(jobs.model),
+        "users": _count_different(jobs.user),
+        "queues": _count_different(jobs.queue),
+        "models": _count_different(jobs.model),
         "gpus": {
             "mean": float(jobs.gpus.mean()),
             "median": float(np.median(jobs.gpus)),
@@ -101,10 +101,10 @@ def _numbers(jobs: Workload, cluster: Cluster | None) -> dict[str, Any]:
 
 
 def demand(jobs: Workload) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """GPUs wanted over time if no job ever waited: times, and the demand from each time on."""
+    """GPUs in demand over time if no job ever waited: times, and the demand from each time on."""
     times = np.concatenate([jobs.submit_s, jobs.submit_s + jobs.duration_s])
     change = np.concatenate([jobs.gpus, -jobs.gpus]).astype(np.int64)
-    # Ends before starts at the same instant: a GPU passed on is not wanted twice.
+    # Ends come before starts at the same instant: a GPU that passes from job to job counts once.
     order = np.lexsort((change, times))
     return times[order], np.cumsum(change[order])
 
@@ -158,7 +158,7 @@ def _against(jobs: Workload, cluster: Cluster) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _different(column: NDArray[np.str_]) -> int:
+def _count_different(column: NDArray[np.str_]) -> int:
     return len(set(column.tolist()) - {""})
 
 

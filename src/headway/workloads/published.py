@@ -1,7 +1,7 @@
 """Workloads fitted to the published statistics of Philly (Jeon et al., ATC'19) and Helios (Hu et al., SC'21).
 
 Sizes and durations follow the published CDFs; how long jobs of a size last follows the published CDF of GPU time by
-size. For that every job draws a normal number, shifted by its size; its rank among all jobs is its rank in duration.
+size: every job gets a random normal number, shifted by its size, and its rank among all jobs is its rank in duration.
 Arrivals are a Poisson process whose rate follows the hours of the day.
 
 The CDF points are those of the comparison of clusters in AcmeTrace (Hu et al., NSDI'24, InternLM/AcmeTrace, CC-BY-4.0).
@@ -18,8 +18,8 @@ GROUP_LIMITS = (1, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What is published of one cluster."""
+class Statistics:
+    """What is published about one cluster."""
 
     # The preset that `load=` refers to.
     cluster: str
@@ -37,7 +37,7 @@ class Published:
     hours_pct: tuple[float, ...]
 
 
-PHILLY = Published(
+PHILLY = Statistics(
     cluster="philly",
     jobs=10_000,
     # 117,325 jobs from 2017-08-07 to 2017-12-22 (README of msr-fiddle/philly-traces).
@@ -57,7 +57,7 @@ PHILLY = Published(
     ),
 )
 
-HELIOS = Published(
+HELIOS = Statistics(
     cluster="helios",
     jobs=10_000,
     # 1,580,464 GPU jobs from April to September 2020 (README of S-Lab-System-Group/HeliosData).
@@ -81,41 +81,41 @@ HELIOS = Published(
 )
 
 
-def sizes(published: Published, jobs: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """GPUs of each job, drawn from the published shares."""
-    edges = np.cumsum(list(published.sizes.values()))
-    drawn = rng.random(jobs) * edges[-1]
-    gpus: NDArray[np.int32] = np.array(list(published.sizes), np.int32)[np.searchsorted(edges, drawn, side="right")]
+def sizes(statistics: Statistics, jobs: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """The GPUs of each job, at random in the published shares."""
+    edges = np.cumsum(list(statistics.sizes.values()))
+    chosen = rng.random(jobs) * edges[-1]
+    gpus: NDArray[np.int32] = np.array(list(statistics.sizes), np.int32)[np.searchsorted(edges, chosen, side="right")]
     return gpus
 
 
-def durations(published: Published, gpus: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.float64]:
+def durations(statistics: Statistics, gpus: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.float64]:
     """How long each job lasts: its rank among all jobs, read off the published CDF on a logarithmic axis."""
     from scipy.special import ndtr
 
-    shifts = np.array(published.shifts)
+    shifts = np.array(statistics.shifts)
     normal = rng.standard_normal(len(gpus)) + shifts[np.searchsorted(GROUP_LIMITS, gpus)]
     rank = np.zeros(len(gpus))
-    for shift, share in zip(shifts, _group_shares(published), strict=True):
+    for shift, share in zip(shifts, _group_shares(statistics), strict=True):
         rank += share * ndtr(normal - shift)
-    points_s = np.exp2(np.arange(len(published.durations_pct)))
-    pct = np.array([*published.durations_pct, 100.0])
-    exponent = np.interp(rank * 100, pct, np.log2([*points_s, max(published.longest_s, points_s[-1])]))
+    points_s = np.exp2(np.arange(len(statistics.durations_pct)))
+    pct = np.array([*statistics.durations_pct, 100.0])
+    exponent = np.interp(rank * 100, pct, np.log2([*points_s, max(statistics.longest_s, points_s[-1])]))
     lasts: NDArray[np.float64] = np.maximum(np.round(np.exp2(exponent), 3), 1.0)
     return lasts
 
 
-def _group_shares(published: Published) -> NDArray[np.float64]:
-    shares = np.zeros(len(published.shifts))
-    np.add.at(shares, np.searchsorted(GROUP_LIMITS, list(published.sizes)), list(published.sizes.values()))
-    return shares / sum(published.sizes.values())
+def _group_shares(statistics: Statistics) -> NDArray[np.float64]:
+    shares = np.zeros(len(statistics.shifts))
+    np.add.at(shares, np.searchsorted(GROUP_LIMITS, list(statistics.sizes)), list(statistics.sizes.values()))
+    return shares / sum(statistics.sizes.values())
 
 
-def arrivals(published: Published, gap_s: float, jobs: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def arrivals(statistics: Statistics, gap_s: float, jobs: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Times of submission: an even Poisson process whose days are then stretched to the hours people submit in."""
     even = np.cumsum(rng.exponential(gap_s, jobs)) / DAY_S
     day = np.floor(even)
-    edges = np.concatenate([[0.0], np.cumsum(published.hours_pct)])
+    edges = np.concatenate([[0.0], np.cumsum(statistics.hours_pct)])
     hour = np.interp(even - day, edges / edges[-1], np.arange(25.0))
     times = (day + hour / 24) * DAY_S
     from_zero: NDArray[np.float64] = np.round(times - times[0], 3)

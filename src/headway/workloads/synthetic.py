@@ -1,6 +1,6 @@
-"""Workloads made up to published statistics: `synthetic:NAME?jobs=480&seed=1`.
+"""Made-up workloads that follow published statistics: `synthetic:NAME?jobs=480&seed=1`.
 
-The same name, options and seed give the same jobs on every machine: all chance comes from NumPy's PCG64 generator, and
+The same name, options and seed give the same jobs on every machine: all randomness comes from NumPy's PCG64 generator, and
 times are rounded to milliseconds so that the last bit of a logarithm on another processor does not show.
 """
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput, unknown
-from headway.io import specs as specs
+from headway.io import specs
 from headway.io.units import seconds
-from headway.workloads import published as fitted
+from headway.workloads import published
 from headway.workloads.shaping import with_load
 from headway.workloads.workload import Workload, workload
 
 PREFIX = "synthetic:"
-# 100 bytes a job: ten million take about a gigabyte.
+# At 100 bytes per job, ten million take about a gigabyte.
 MOST_JOBS = 20_000_000
 OPTIONS = ("jobs", "seed", "gap", "load", "cluster")
 
@@ -28,16 +28,8 @@ OPTIONS = ("jobs", "seed", "gap", "load", "cluster")
 TIRESIAS_SIZES = {1: 240, 2: 40, 4: 80, 8: 90, 16: 25, 32: 5}
 # The ten models of its table of models, 48 jobs each.
 TIRESIAS_MODELS = (
-    "VGG19",
-    "VGG16",
-    "VGG11",
-    "AlexNet",
-    "ResNet152",
-    "ResNet101",
-    "ResNet50",
-    "Inception4",
-    "Inception3",
-    "GoogleNet",
+    *("VGG19", "VGG16", "VGG11", "AlexNet", "ResNet152", "ResNet101"),
+    *("ResNet50", "Inception4", "Inception3", "GoogleNet"),
 )
 # Shares of its four duration bins among all jobs: (small, short), (small, long), (large, short), (large, long).
 # Small is at most 4 GPUs, short under 800 s. The sizes above make 75 % of the jobs small and the bins 76 %: the long
@@ -59,7 +51,7 @@ def synthetic(spec: str) -> Workload:
     jobs = replace(make(options), name=PREFIX + spec.removeprefix(PREFIX))
     if "load" not in options:
         if "cluster" in options:
-            raise BadInput(f"{jobs.name}: cluster= says what load= refers to: give both or neither")
+            raise BadInput(f"{jobs.name}: cluster= names the cluster of load=: give both or neither")
         return jobs
     if "gap" in options:
         raise BadInput(f"{jobs.name}: load= and gap= both fix the arrivals: give one of them")
@@ -86,19 +78,19 @@ def tiresias_480(options: Mapping[str, str]) -> Workload:
         duration_s,
         job_id=numbers(jobs),
         model=models,
-        caveats=("made up: durations are log-uniform in the paper's four bins, the paper's own are not public",),
+        caveats=("made up: durations are log-uniform in the paper's four bins, the real ones are not public",),
     )
 
 
-def from_published(published: fitted.Published, options: Mapping[str, str]) -> Workload:
-    """Jobs drawn from the published statistics of a cluster."""
-    jobs = job_count(options, published.jobs)
+def from_statistics(statistics: published.Statistics, options: Mapping[str, str]) -> Workload:
+    """Random jobs that follow the published statistics of a cluster."""
+    jobs = job_count(options, statistics.jobs)
     rng = generator(options)
-    gpus = fitted.sizes(published, jobs, rng)
-    duration_s = fitted.durations(published, gpus, rng)
+    gpus = published.sizes(statistics, jobs, rng)
+    duration_s = published.durations(statistics, gpus, rng)
     return workload(
-        published.cluster,
-        fitted.arrivals(published, gap_s(options, published.gap_s), jobs, rng),
+        statistics.cluster,
+        published.arrivals(statistics, gap_s(options, statistics.gap_s), jobs, rng),
         gpus,
         duration_s,
         job_id=numbers(jobs),
@@ -119,9 +111,9 @@ def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
     """The workload of vClos's evaluation, or the same with larger jobs."""
     jobs = job_count(options, VCLOS_JOBS)
     rng = generator(options)
-    gpus = rng.permutation(spread(jobs, VCLOS_LARGE_SIZES)) if large else fitted.sizes(fitted.HELIOS, jobs, rng)
+    gpus = rng.permutation(spread(jobs, VCLOS_LARGE_SIZES)) if large else published.sizes(published.HELIOS, jobs, rng)
     duration_s = log_uniform(rng, VCLOS_S, jobs)
-    submit_s = np.cumsum(rng.exponential(gap_s(options, fitted.HELIOS.gap_s), jobs))
+    submit_s = np.cumsum(rng.exponential(gap_s(options, published.HELIOS.gap_s), jobs))
     return workload(
         "vclos-large" if large else "vclos",
         np.round(submit_s - submit_s[0], 3),
@@ -151,12 +143,12 @@ def gap_s(options: Mapping[str, str], default_s: float) -> float:
 
 
 def generator(options: Mapping[str, str]) -> np.random.Generator:
-    """The one source of chance of a workload."""
+    """The only source of randomness of a workload."""
     return np.random.Generator(np.random.PCG64(specs.whole(options, "seed", 0, least=0)))
 
 
 def numbers(jobs: int) -> NDArray[np.str_]:
-    """Ids 0, 1, 2 ... in no more letters than the last one needs: a million of them take 24 MB, not 84."""
+    """Ids 0, 1, 2 ... in no more characters than the last one needs: a million of them take 24 MB, not 84."""
     return np.arange(jobs).astype(f"U{len(str(jobs - 1))}")
 
 
@@ -178,8 +170,8 @@ def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: in
 # Every name with its maker and the cluster that `load=` refers to unless `cluster=` names another.
 MAKERS: dict[str, tuple[Callable[[Mapping[str, str]], Workload], str]] = {
     "tiresias-480": (tiresias_480, "tiresias-testbed"),
-    "philly": (partial(from_published, fitted.PHILLY), fitted.PHILLY.cluster),
+    "philly": (partial(from_statistics, published.PHILLY), published.PHILLY.cluster),
     "vclos": (vclos, "vclos-512"),
     "vclos-large": (partial(vclos, large=True), "vclos-8192"),
-    "helios": (partial(from_published, fitted.HELIOS), fitted.HELIOS.cluster),
+    "helios": (partial(from_statistics, published.HELIOS), published.HELIOS.cluster),
 }

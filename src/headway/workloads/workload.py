@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,17 @@ class Workload:
 
 
 COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model", "preemptible")
+Texts = Sequence[str] | NDArray[Any] | None
+
+
+class OtherColumns(TypedDict, total=False):
+    """Columns that a workload may lack: ids become row numbers, texts "", and every job is preemptible."""
+
+    job_id: Texts
+    user: Texts
+    queue: Texts
+    model: Texts
+    preemptible: Sequence[bool] | NDArray[Any] | None
 
 
 def workload(
@@ -46,34 +57,33 @@ def workload(
     gpus: Sequence[int] | NDArray[Any],
     duration_s: Sequence[float] | NDArray[Any],
     *,
-    job_id: Sequence[str] | NDArray[Any] | None = None,
-    user: Sequence[str] | NDArray[Any] | None = None,
-    queue: Sequence[str] | NDArray[Any] | None = None,
-    model: Sequence[str] | NDArray[Any] | None = None,
-    preemptible: Sequence[bool] | NDArray[Any] | None = None,
     caveats: tuple[str, ...] = (),
     skipped: dict[str, int] | None = None,
+    **others: Unpack[OtherColumns],
 ) -> Workload:
     """Build a workload from columns in any order of time; missing columns are filled."""
+    unknown = set(others) - OtherColumns.__optional_keys__
+    if unknown:
+        raise TypeError(f"a workload has no column {', '.join(sorted(unknown))}")
     submit = np.asarray(submit_s, np.float64)
     n = len(submit)
     if n == 0:
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
     order = np.argsort(submit, kind="stable")
 
-    def text(column: Sequence[str] | NDArray[Any] | None) -> NDArray[np.str_]:
+    def text(column: Texts) -> NDArray[np.str_]:
         return np.full(n, "") if column is None else np.asarray(column, np.str_)[order]
 
-    ids = np.arange(n).astype(np.str_)[order] if job_id is None else text(job_id)
+    ids, preemptible = others.get("job_id"), others.get("preemptible")
     return Workload(
         name,
-        ids,
+        text(np.arange(n).astype(np.str_) if ids is None else ids),
         submit[order],
         np.asarray(gpus, np.int32)[order],
         np.asarray(duration_s, np.float64)[order],
-        text(user),
-        text(queue),
-        text(model),
+        text(others.get("user")),
+        text(others.get("queue")),
+        text(others.get("model")),
         np.ones(n, np.bool_) if preemptible is None else np.asarray(preemptible, np.bool_)[order],
         caveats,
         skipped or {},

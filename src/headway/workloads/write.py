@@ -1,4 +1,4 @@
-"""Headway's own trace format: a CSV that every command reads back to the same jobs."""
+"""Writing Headway's trace format: a CSV that every command reads back to the same jobs."""
 
 import csv
 import gzip
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.io.files import writing
+from headway.io.files import write_atomically
 from headway.workloads.workload import Workload
 
 COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model")
@@ -23,9 +23,7 @@ def write_csv(jobs: Workload, path: Path | str) -> None:
         raise BadInput(
             f"{name}: a trace is written as {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}: end the name in one"
         )
-    content = _packed(name, _text(jobs).encode())
-    with writing(path, "wb") as file:
-        file.write(content)
+    write_atomically(path, _packed(name, _text(jobs).encode()))
 
 
 def _text(jobs: Workload) -> str:

@@ -1,1 +1,1 @@
-"""What commands print for people: tables, and jobs in words."""
+"""What commands print for people: tables, the details of one job, progress bars."""

@@ -1,6 +1,5 @@
-"""The tables of jobs and nodes that `queue`, `top`, `nodes` and the demonstration print, and `show` and `explain` in words."""
+"""The tables of jobs and nodes that `queue`, `top`, `nodes` and the demo print, and how they write times, places and progress."""
 
-import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ STYLES = {
 }
 ACTIVE = ("RUNNING", "STARTING", "STOPPING", "PENDING", "HELD")
 ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
-# What each reason of the closed list means, in a few words.
+# What each reason means, in a few words.
 REASONS = {
     "impossible": "larger than the cluster",
     "held": "by a person",
@@ -34,7 +33,7 @@ REASONS = {
     "quota": "its queue is at its limit",
     "gpus": "too few are free",
     "fragmentation": "free, but not together",
-    "isolation": "no links of its own",
+    "isolation": "no links for it alone",
     "preempted": "made room for another",
     "stopping": "others are stopping",
     "node_down": "drained or down",
@@ -56,11 +55,6 @@ def span(value_s: float | None) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
 
 
-def service(value_gpu_s: float) -> str:
-    """Attained service: GPU time in a few characters."""
-    return span(value_gpu_s)
-
-
 def times(count: int) -> str:
     """once, twice, 3 times."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
@@ -76,12 +70,12 @@ def moment(at: float | None) -> str:
 
 
 def ended_or_now(job: "JobView", now: float) -> float:
-    """Until when the job's time counts."""
+    """The end of the job, or the present time while it has not ended."""
     return now if job.ended_at is None else job.ended_at
 
 
 def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
-    """One line a job: what it has got, what it waits for."""
+    """One line per job: what it has received, where it runs or why it waits."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True, padding=(0, 1, 0, 0))
     for name in ("JOB", "NAME", "USER", "STATE", "GPUS", "LEVEL", "SERVICE", "AGE", "TRY"):
         text = name in {"NAME", "USER", "STATE"}
@@ -98,7 +92,7 @@ def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
             Text(job.state, style=style),
             str(job.gpus),
             str(job.level),
-            service(job.service_gpu_s),
+            span(job.service_gpu_s),
             span(ended_or_now(job, now) - job.submitted_at),
             str(job.attempt),
             Text(where_or_why(job), style="" if job.state in ACTIVE else "dim"),
@@ -107,7 +101,7 @@ def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
 
 
 def short(text: str, width: int) -> str:
-    """At most so many characters; control characters are shown, never sent to the terminal."""
+    """At most `width` characters; control characters are replaced, never sent to the terminal."""
     safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return safe if len(safe) <= width else safe[: width - 1] + "…"
 
@@ -124,17 +118,17 @@ def where_or_why(job: "JobView") -> str:
 
 
 def nodes_text(nodes: Sequence[str]) -> str:
-    """The nodes of a job, each once."""
+    """The nodes of a job, each one once."""
     names = list(dict.fromkeys(nodes))
     return ",".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def progress(job: "JobView") -> str:
-    """What the job said of itself: a bar, and the loss."""
-    told = job.progress
-    if not told or told.get("step") is None:
+    """What the job reported: a bar, and the loss."""
+    reported = job.progress
+    if not reported or reported.get("step") is None:
         return ""
-    step, total, loss = told["step"], told.get("total"), told.get("loss")
+    step, total, loss = reported["step"], reported.get("total"), reported.get("loss")
     text = f"step {step}" if not total else f"{bar(step / total)} {step}/{total}"
     return text if loss is None else f"{text} loss {loss:.3g}"
 
@@ -146,7 +140,7 @@ def bar(share: float, width: int = 10) -> str:
 
 
 def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
-    """One line about the whole: GPUs in use, jobs by state, the policy; and what is wrong, if anything is."""
+    """One line about the whole cluster: GPUs in use, jobs by state, the policy; and a second one if something is wrong."""
     counts = status["counts"]
     total, free = sum(status["cluster"]["gpus"]), sum(int(node["free"]) for node in nodes)
     running, ended = counts.get("RUNNING", 0) + counts.get("STARTING", 0), sum(counts.get(state, 0) for state in ENDED)
@@ -161,7 +155,7 @@ def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
 
 
 def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
-    """One line a node."""
+    """One line per node."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, justify in (("NODE", "left"), ("STATE", "left"), ("GPUS", "right"), ("FREE", "right"), ("JOBS", "left")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
@@ -179,8 +173,3 @@ def in_order(jobs: Iterable["JobView"]) -> list["JobView"]:
     """Running jobs first, then those that wait, by number."""
     rank = {state: i for i, state in enumerate((*ACTIVE, *ENDED))}
     return sorted(jobs, key=lambda job: (rank.get(job.state, 99), job.job_id))
-
-
-def now_s() -> float:
-    """The time that ages are counted to."""
-    return time.time()

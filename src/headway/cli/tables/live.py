@@ -1,4 +1,4 @@
-"""Tables that keep themselves up to date: `queue --watch` and `top`."""
+"""Views that are kept up to date: `queue --watch` and `top`."""
 
 import time
 from collections import Counter
@@ -9,14 +9,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headway.cli.tables.jobs import ACTIVE, ENDED, header, in_order, jobs_table, now_s
+from headway.cli.tables.jobs import ACTIVE, header, in_order, jobs_table
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
     from headway.client.client import Client
 
-ENDED_SHOWN = 5
-# Header lines and blanks around the table of `top`.
+# Header lines and blank lines around the table of `top`.
 AROUND = 9
 
 
@@ -29,28 +28,28 @@ def queue_view(
         running = client.jobs(user=user, state=ACTIVE[:3], name=name, limit=limit)
         waiting = client.jobs(user=user, state=ACTIVE[3:], name=name, limit=max(0, limit - len(running)) or 1)
         shown = [*running, *waiting][:limit]
-        all_of_them = sum(int(status["counts"].get(state, 0)) for state in ACTIVE)
+        total = sum(int(status["counts"].get(state, 0)) for state in ACTIVE)
     else:
         shown = client.jobs(user=user, state=states, name=name, limit=limit)
-        all_of_them = sum(int(status["counts"].get(state, 0)) for state in states)
+        total = sum(int(status["counts"].get(state, 0)) for state in states)
     parts: list[RenderableType] = [header(status, nodes)]
     if shown:
-        parts.append(jobs_table(in_order(shown), now_s()))
+        parts.append(jobs_table(in_order(shown), time.time()))
     else:
         parts.append(
             Text("no jobs" if states else "nothing runs and nothing waits (--all shows ended jobs)", style="dim")
         )
-    if not user and not name and all_of_them > len(shown):
-        parts.append(Text(f"and {all_of_them - len(shown):,} more (--limit shows more)", style="dim"))
+    if not user and not name and total > len(shown):
+        parts.append(Text(f"and {total - len(shown):,} more (--limit shows more)", style="dim"))
     return Group(*parts)
 
 
 def top_view(client: "Client", height: int) -> RenderableType:
     """The whole cluster: nodes as rows of slots, waiting jobs by level and by reason, and the jobs."""
     status, nodes = client.status(), client.nodes()
-    room = max(5, height - AROUND - min(len(nodes), 8))
-    running = client.jobs(state=ACTIVE[:3], limit=room)
-    waiting = client.jobs(state=ACTIVE[3:], limit=max(3, room - len(running)))
+    rows = max(5, height - AROUND - min(len(nodes), 8))
+    running = client.jobs(state=ACTIVE[:3], limit=rows)
+    waiting = client.jobs(state=ACTIVE[3:], limit=max(3, rows - len(running)))
     levels = Counter(job.level for job in [*running, *waiting])
     reasons = Counter(job.reason for job in waiting if job.reason)
     parts: list[RenderableType] = [header(status, nodes), Text("")]
@@ -61,15 +60,15 @@ def top_view(client: "Client", height: int) -> RenderableType:
     why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     parts += [Text(""), Text(f"queues: {by_level or 'empty'}" + (f"; waiting for: {why}" if why else ""), style="dim")]
     jobs = [*in_order(running), *in_order(waiting)]
-    parts.append(jobs_table(jobs[:room], now_s()) if jobs else Text("nothing runs and nothing waits", style="dim"))
-    hidden = sum(int(status["counts"].get(state, 0)) for state in ACTIVE) - min(len(jobs), room)
+    parts.append(jobs_table(jobs[:rows], time.time()) if jobs else Text("nothing runs and nothing waits", style="dim"))
+    hidden = sum(int(status["counts"].get(state, 0)) for state in ACTIVE) - min(len(jobs), rows)
     if hidden > 0:
         parts.append(Text(f"and {hidden:,} more", style="dim"))
     return Group(*parts)
 
 
 def _slots(node: dict[str, Any]) -> Text:
-    """One node: a filled square a GPU in use."""
+    """One node: a filled square per GPU in use, an empty one per free GPU."""
     free, gpus = int(node["free"]), int(node["gpus"])
     squares = "■" * min(64, gpus - free) + "□" * min(64, free)
     line = Text(f"{node['name']:<12}", style="bold").append(squares, style="green")
@@ -78,7 +77,7 @@ def _slots(node: dict[str, Any]) -> Text:
 
 
 def watch_view(view: Callable[[], RenderableType], every_s: float, *, whole_screen: bool = False) -> None:
-    """Show it again and again until Ctrl-C; a manager that does not answer is said so, and asked again."""
+    """Show a view again and again until Ctrl-C; if the manager does not answer, show that and try again."""
     console = Console(highlight=False)
     try:
         with Live(view(), console=console, screen=whole_screen, auto_refresh=False) as live:
@@ -90,6 +89,3 @@ def watch_view(view: Callable[[], RenderableType], every_s: float, *, whole_scre
                     live.update(Text(str(error), style="red"), refresh=True)
     except KeyboardInterrupt:
         return
-
-
-__all__ = ["ENDED", "queue_view", "top_view", "watch_view"]

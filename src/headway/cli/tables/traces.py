@@ -58,7 +58,7 @@ def bar(share: float) -> str:
 
 
 def sparkline(counts: Sequence[int]) -> str:
-    """One character a count; anything above zero shows."""
+    """One character per count; anything above zero is visible."""
     top = max(*counts, 1)
     return "".join(HEIGHTS[max(1, round(count / top * 8)) if count else 0] for count in counts)
 

@@ -10,40 +10,35 @@ The YAML file:
 
 from pathlib import Path
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import preset
 from headway.errors import BadInput, unknown
 from headway.io.units import gbps, nanoseconds
+from headway.io.yaml_file import read_yaml
 
 SHORTHAND = "kind:size:bandwidth:latency, such as switch:16:1200Gbps:700ns"
 
 
 class _DimensionRow(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    kind: str
-    size: int = Field(strict=True)
-    bandwidth: str
+    kind: str = Field(examples=["switch"])
+    size: int = Field(strict=True, examples=["8"])
+    bandwidth: str = Field(examples=["1200Gbps"])
     latency: str | int = "0ns"
 
 
 class _TopologyFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: str | None = None
-    dimensions: list[_DimensionRow]
+    dimensions: list[_DimensionRow] = Field(examples=["[{kind: switch, size: 8, bandwidth: 1200Gbps, latency: 700ns}]"])
 
 
 def topology_from(text: str) -> Topology:
     """The topology that `--topology` names: a file if it looks like one, shorthand if it has colons, else a preset."""
     if text.endswith((".yaml", ".yml")):
-        path = Path(text)
-        try:
-            return topology_from_yaml(path.read_text(encoding="utf-8"), str(path), path.stem)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise BadInput(f"cannot read topology {text}: {reason}") from None
+        return _from_file(Path(text))
     return topology_from_shorthand(text) if ":" in text else preset(text)
 
 
@@ -63,26 +58,17 @@ def topology_from_shorthand(text: str) -> Topology:
     return Topology(text, tuple(dimensions))
 
 
-def topology_from_yaml(text: str, where: str, name: str) -> Topology:
-    """A topology file's content; errors name the file and the field."""
-    try:
-        rows = _TopologyFile.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{where}{line}: not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "dimensions"
-        raise BadInput(f"{where}: field {field}: {first['msg']}; write {{kind, size, bandwidth, latency}}") from None
+def _from_file(path: Path) -> Topology:
+    """The topology that a YAML file describes; errors name the file and the field."""
+    rows = read_yaml(path, _TopologyFile, "topology")
     dimensions = tuple(
-        _dimension(f"{where}: dimensions.{number}", row.kind, row.size, row.bandwidth, str(row.latency))
+        _dimension(f"{path}: dimensions[{number}]", row.kind, row.size, row.bandwidth, str(row.latency))
         for number, row in enumerate(rows.dimensions)
     )
     try:
-        return Topology(rows.name or name, dimensions)
+        return Topology(rows.name or path.stem, dimensions)
     except BadInput as error:
-        raise BadInput(f"{where}: {error}") from None
+        raise BadInput(f"{path}: {error}") from None
 
 
 def _dimension(where: str, kind: str, size: int, bandwidth: str, latency: str) -> Dimension:

@@ -4,10 +4,11 @@ import re
 import signal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from headway.errors import BadInput, unknown
+from headway.errors import BadInput
 from headway.io.units import seconds
+from headway.io.yaml_file import check_content
 
 MOST_RANKS = 4096  # processes that one job may start on one machine
 MOST_TASKS = 100_000  # tasks of one array
@@ -99,7 +100,7 @@ class JobSpec(_Part):
 
     name: Short = ""
     command: Annotated[tuple[Text, ...], Field(max_length=10_000)] = ()
-    run: Text = ""
+    run: Annotated[Text, Field(examples=["python train.py"])] = ""
     num_nodes: Annotated[int, Field(ge=1, le=100_000)] = 1
     resources: Resources = Resources()
     tasks_per_node: Annotated[int, Field(ge=1, le=MOST_RANKS)] | Literal["gpu"] = 1
@@ -179,15 +180,4 @@ def array_tasks(text: str) -> tuple[list[int], int | None]:
 
 def job_spec(content: Any, where: str = "job") -> JobSpec:
     """Check what a person wrote; the first problem in one line that names the field."""
-    if not isinstance(content, dict):
-        raise BadInput(f"{where}: a job is a mapping, such as run: python train.py")
-    try:
-        return JobSpec.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        path = ".".join(str(part) for part in first["loc"] if part not in ("int", "literal['gpu']"))
-        if first["type"] == "extra_forbidden":
-            model = JobSpec.model_fields
-            raise BadInput(f"{where}: {unknown('key', str(first['loc'][-1]), model)} (at {path})") from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise BadInput(f"{where}: {path + ': ' if path else ''}{message}") from None
+    return check_content(content, JobSpec, where, "job")

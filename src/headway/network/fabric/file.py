@@ -19,10 +19,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from headway.errors import BadInput, unknown
+from headway.io.yaml_file import check_content, read_yaml
 from headway.network.fabric.model import MOST_UPLINKS, Fabric, Ocs
 from headway.network.fabric.presets import PRESETS
 
@@ -49,7 +49,7 @@ class FabricFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     name: str = "fabric"
-    kind: Literal["leaf-spine", "rail", "three-tier"] = "leaf-spine"
+    kind: Literal["leaf-spine", "rail", "three-tier"] = Field(default="leaf-spine", examples=["leaf-spine"])
     leaves: int | None = Field(default=None, ge=1)
     segments: int | None = Field(default=None, ge=1)
     pods: int | None = Field(default=None, ge=1)
@@ -57,7 +57,7 @@ class FabricFile(BaseModel):
     servers_per_leaf: int | None = Field(default=None, ge=1)
     servers_per_segment: int | None = Field(default=None, ge=1)
     servers: list[ServerFile] | None = None
-    gpus_per_server: int = Field(ge=1)
+    gpus_per_server: int = Field(ge=1, examples=["8"])
     spines: int | None = Field(default=None, ge=1)
     parallel_links: int = Field(default=1, ge=1)
     spine_ports: int | None = Field(default=None, ge=1)
@@ -79,23 +79,16 @@ def load_fabric(name_or_path: str) -> Fabric:
         raise unknown("fabric", name_or_path, PRESETS)
     if path.name.endswith((".csv", ".csv.gz")):
         return read_inventory(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadInput(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from None
-    return fabric_from(content, str(path))
+    return _fabric(read_yaml(path, FabricFile, "fabric"), str(path))
 
 
 def fabric_from(content: Any, where: str) -> Fabric:
     """A fabric from the plain data of a YAML file; `where` is the file named in refusals."""
-    if not isinstance(content, dict):
-        raise BadInput(f"{where}: a fabric is a mapping such as `kind: leaf-spine`, not {type(content).__name__}")
-    try:
-        given = FabricFile.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "fabric"
-        raise BadInput(f"{where}: {field}: {first['msg'].lower()}") from None
+    return _fabric(check_content(content, FabricFile, where, "fabric"), where)
+
+
+def _fabric(given: FabricFile, where: str) -> Fabric:
+    """The fabric that was described, once its parts fit together."""
     group_of_server = _groups(given, where)
     ocs = _ocs(given, group_of_server, where)
     spines = _spines(given, group_of_server, where)

@@ -4,9 +4,10 @@ import itertools
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.errors import BadInput, unknown
+from headway.errors import BadInput
+from headway.io.yaml_file import read_yaml
 from headway.sim.sweep.cell import Cell
 
 # More cells than this are a slip: a cell takes at least a few milliseconds, and has a file of its own.
@@ -63,7 +64,11 @@ class SweepFile(BaseModel):
     name: str = ""
     traces: Annotated[list[str | TraceEntry], BeforeValidator(_listed), Field(min_length=1)]
     clusters: Some
-    policies: Annotated[list[str | dict[str, Any]], BeforeValidator(_listed), Field(min_length=1)]
+    policies: Annotated[
+        list[str | dict[str, Any]],
+        BeforeValidator(_listed),
+        Field(min_length=1, examples=["[fifo, tiresias-l]"]),
+    ]
     placements: Annotated[list[str | PlacementEntry], BeforeValidator(_listed), Field(min_length=1)] = ["consolidated"]
     network: Some = ["ideal"]
     fabric: Fabrics = [None]
@@ -72,7 +77,7 @@ class SweepFile(BaseModel):
         list[Annotated[int, Field(ge=0, strict=True)]],
         BeforeValidator(_listed),
         BeforeValidator(_counted),
-        Field(min_length=1),
+        Field(min_length=1, examples=["3, or seeds: [0, 1, 2]"]),
     ] = [0]
     preemption_cost: Some = ["none"]
     slowdown: Annotated[list[Literal["none", "model"]], BeforeValidator(_listed), Field(min_length=1)] = ["none"]
@@ -80,45 +85,9 @@ class SweepFile(BaseModel):
     skip_impossible: bool = False
 
 
-# Where lists hold text or one of these, pydantic puts its name into the place of a mistake.
-ENTRIES: dict[int | str, type[BaseModel]] = {"TraceEntry": TraceEntry, "PlacementEntry": PlacementEntry}
-
-
 def read_sweep(path: Path) -> SweepFile:
     """Read and check a sweep file."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read the sweep {path}: {getattr(error, 'strerror', None) or error}") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise BadInput(f"{path}: a sweep is a list of keys and values, such as policies: [fifo, tiresias-l]")
-    try:
-        return SweepFile.model_validate(content)
-    except ValidationError as error:
-        raise _explained(path, error) from None
-
-
-def _explained(path: Path, error: ValidationError) -> BadInput:
-    """The first problem in one line, with the closest key for an unknown one."""
-    first = next((one for one in error.errors() if one["type"] == "extra_forbidden"), error.errors()[0])
-    place = [part for part in first["loc"] if part not in ("str", *ENTRIES)]
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
-    if first["type"] == "extra_forbidden":
-        model = next((ENTRIES[part] for part in first["loc"] if part in ENTRIES), SweepFile)
-        known = [field.alias or name for name, field in model.model_fields.items()]
-        return BadInput(
-            f"{path}: {unknown('key', str(place[-1]), known)}" + (f" (at {where})" if len(place) > 1 else "")
-        )
-    if first["type"] == "missing":
-        return BadInput(f"{path}: {where} is missing: a sweep needs traces, clusters and policies")
-    if first["type"] == "too_short":
-        such = ", such as seeds: 3 or seeds: [0, 1, 2]" if where == "seeds" else ""
-        return BadInput(f"{path}: {where}: at least one is needed{such}")
-    return BadInput(f"{path}: {where}: {first['msg'].lower()}, got {first['input']!r}")
+    return read_yaml(path, SweepFile, "sweep")
 
 
 def cells(sweep: SweepFile) -> list[Cell]:

@@ -1,1 +1,1 @@
-"""From the bytes of a trace file to checked columns: unpacking, tables, dates, limits. Shared by all readers."""
+"""From the bytes of a trace file to checked columns, for all readers: unpacking, tables, dates, limits."""

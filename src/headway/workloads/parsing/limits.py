@@ -1,4 +1,4 @@
-"""What no job of any trace exceeds: beyond it a value is a mistake, and the engine's numbers would not hold it."""
+"""What no job of any trace exceeds: larger values are mistakes, and the engine could not store them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ def plain(value: float) -> float | int:
 
 
 def wrong_gpus(values: NDArray[np.float64]) -> tuple[int, str] | None:
-    """The first row whose GPUs are a part of a GPU or too many, and what is wrong with it; absent ones are not."""
+    """The first row with a fraction of a GPU or too many GPUs, and what is wrong with it; absent values are not wrong."""
     known = np.nan_to_num(values)
     wrong = (known % 1 != 0) | (known > MOST_GPUS)
     if not wrong.any():

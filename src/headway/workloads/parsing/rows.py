@@ -1,6 +1,6 @@
 """From the columns of a trace to a workload: what is refused, what is left out and counted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,19 +9,30 @@ from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.workloads.parsing.limits import MOST_S, wrong_gpus
+from headway.workloads.parsing.table import Table
 from headway.workloads.workload import Workload, workload
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a file calls the columns of a workload; "" where it has none."""
+
+    submit_s: str
+    gpus: str
+    duration_s: str
+    job_id: str = "job_id"
+    user: str = ""
+    queue: str = ""
+    model: str = ""
 
 
 @dataclass(slots=True)
 class Rows:
-    """The jobs of a file before checks. `where(row)` gives the words for a row in messages: "line 12".
-
-    `columns` are the file's own names of the submission, the GPUs and the duration.
-    """
+    """The jobs of a file before they are checked. `where(row)` says where a row is in messages: "line 12"."""
 
     name: str
     where: Callable[[int], str]
-    columns: tuple[str, str, str]
+    names: Names
     job_id: NDArray[np.str_]
     submit_s: NDArray[np.float64]
     gpus: NDArray[np.float64]
@@ -38,8 +49,25 @@ class Rows:
         return f"{self.name}, {self.where(row)}, {self.column} {column!r}"
 
 
-def finished(rows: Rows, *, strict: bool, from_zero: bool) -> Workload:
-    """Check the rows, leave out and count what cannot run (`strict`: refuse it), and build the workload.
+def table_rows(table: Table, columns: Mapping[str, NDArray[Any]], names: Names, caveats: tuple[str, ...] = ()) -> Rows:
+    """The rows of a table whose columns are used as they are."""
+    return Rows(
+        table.source.name,
+        table.where,
+        names,
+        columns[names.job_id],
+        columns[names.submit_s],
+        columns[names.gpus],
+        columns[names.duration_s],
+        columns.get(names.user),
+        columns.get(names.queue),
+        columns.get(names.model),
+        caveats,
+    )
+
+
+def checked_workload(rows: Rows, *, strict: bool, from_zero: bool) -> Workload:
+    """Check the rows, leave out and count those that cannot run (`strict`: refuse them), and build the workload.
 
     `from_zero` moves the first submission to 0, for formats that give dates.
     """
@@ -69,13 +97,12 @@ def finished(rows: Rows, *, strict: bool, from_zero: bool) -> Workload:
 
 
 def _refuse_absurd(rows: Rows) -> None:
-    """Refuse a part of a GPU, more GPUs than there are, and times beyond all clocks."""
-    submit, gpus, duration = rows.columns
+    """Refuse a fraction of a GPU, more GPUs than any cluster has, and times beyond every clock."""
     found = wrong_gpus(rows.gpus)
     if found is not None:
         row, words = found
-        raise BadInput(f"{rows.place(row, gpus)}: {words}")
-    for column, values in ((submit, rows.submit_s), (duration, rows.duration_s)):
+        raise BadInput(f"{rows.place(row, rows.names.gpus)}: {words}")
+    for column, values in ((rows.names.submit_s, rows.submit_s), (rows.names.duration_s, rows.duration_s)):
         beyond = np.abs(values) > MOST_S
         if beyond.any():
             row = int(np.argmax(beyond))
@@ -83,20 +110,19 @@ def _refuse_absurd(rows: Rows) -> None:
 
 
 def _kept(rows: Rows, strict: bool) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    reasons = {
-        "no submit time": np.isnan(rows.submit_s),
-        "no GPUs": ~(rows.gpus > 0),
-        "no duration": ~(rows.duration_s > 0),
-    }
-    columns = dict(zip(reasons, rows.columns, strict=True))
+    """Which rows can run, and how many of the others are left out for which reason."""
+    reasons = (
+        ("no submit time", rows.names.submit_s, np.isnan(rows.submit_s)),
+        ("no GPUs", rows.names.gpus, ~(rows.gpus > 0)),
+        ("no duration", rows.names.duration_s, ~(rows.duration_s > 0)),
+    )
     keep = np.ones(len(rows.submit_s), np.bool_)
     skipped: dict[str, int] = {}
-    for reason, mask in reasons.items():
+    for reason, column, mask in reasons:
         out = mask & keep
         if strict and out.any():
             row = int(np.argmax(out))
-            place = rows.place(row, columns[reason])
-            raise BadInput(f"{place}: job {rows.job_id[row]} has {reason} (strict reading)")
+            raise BadInput(f"{rows.place(row, column)}: job {rows.job_id[row]} has {reason} (strict reading)")
         if out.any():
             skipped[reason] = int(out.sum())
         keep &= ~out

@@ -43,8 +43,8 @@ class Source:
         return []
 
 
-def read(name: str, what: str = "a trace is a file or synthetic:NAME") -> Source:
-    """Read, unpack and decode the file at `name`; `what` it should be is said where there is none."""
+def read_source(name: str, what: str = "a trace is a file or synthetic:NAME") -> Source:
+    """Read, unpack and decode the file at `name`; `what` says what it should be if there is no such file."""
     path = Path(name)
     try:
         raw = path.read_bytes()

@@ -1,4 +1,4 @@
-"""A delimited file as columns: read in blocks, converted a column at a time; an error names file, line and column."""
+"""A delimited file as columns: read in blocks, converted column by column; an error names file, line and column."""
 
 import contextlib
 import csv
@@ -16,7 +16,7 @@ from headway.workloads.parsing.limits import plain, wrong_gpus
 from headway.workloads.parsing.source import Source
 from headway.workloads.parsing.times import ABSENT, time_s, times_s
 
-# Small blocks stay in the processor's cache: 4,096 rows are read 1.4 times as fast as 65,536.
+# Small blocks stay in the processor's cache: blocks of 4,096 rows are read 1.4 times as fast as blocks of 65,536.
 BLOCK_ROWS = 4096
 COMMENT = ";"
 
@@ -34,7 +34,7 @@ def _number(text: str) -> float:
 
 
 class _Numbered:
-    """Rows, and the line where the last one began: a quoted value may go over several."""
+    """Rows, and the line where the last one began: a quoted value may span several lines."""
 
     def __init__(self, reader: Any) -> None:
         self.reader = reader
@@ -84,7 +84,7 @@ class Table:
         return rows
 
     def line(self, row: int) -> int:
-        """The line where a data row begins; found by reading again, since only errors ask."""
+        """The line where a data row begins; found by reading again, since only errors need it."""
         reader = _Numbered(self._csv())
         with contextlib.suppress(csv.Error):
             next(islice(self._rows(reader), row, None), None)
@@ -122,7 +122,7 @@ class Table:
                 raise self.bad(row, name, plain(columns[name][row]), "is negative: it must be 0 or more")
 
     def refuse_wrong_gpus(self, columns: Mapping[str, NDArray[Any]], name: str) -> None:
-        """Refuse a part of a GPU, or more GPUs than there are, where a reader reckons with them before the rows are checked."""
+        """Refuse a fraction of a GPU, or too many, for a reader that computes with them before the rows are checked."""
         found = wrong_gpus(columns[name])
         if found is not None:
             row, words = found
@@ -193,7 +193,7 @@ class Table:
     def _slow(
         self, values: Sequence[str], name: str, done: int, convert: Callable[[str], float], wanted: str
     ) -> NDArray[np.float64]:
-        """A column one value at a time: the absent ones become NaN, the first bad one is named."""
+        """A column value by value: absent ones become NaN, the first bad one is named."""
         numbers = np.full(len(values), np.nan)
         for index, value in enumerate(values):
             text = value.strip()

@@ -1,7 +1,7 @@
 """Gavel's traces (Narayanan et al., OSDI'20): `.trace` files, and the compact CSV of its Philly traces.
 
-They give training steps instead of durations. In the Philly traces, steps over Philly's duration is one rate for each
-job type whatever its GPUs, from a table older than the published one. `PHILLY_STEPS_PER_S` are these rates, recovered
+They give training steps instead of durations. In the Philly traces, steps over Philly's duration is one rate per
+job type whatever its GPUs, from a table older than the published one. `PHILLY_RATES` are these rates, recovered
 by matching the jobs with Philly's own durations (decision 0012). Other traces need the table that made them.
 """
 
@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.rows import Rows, finished
-from headway.workloads.parsing.source import Source
-from headway.workloads.parsing.source import read as read_source
+from headway.workloads.parsing.reader import Reader
+from headway.workloads.parsing.rows import Names, Rows, checked_workload
+from headway.workloads.parsing.source import Source, read_source
 from headway.workloads.parsing.table import Table
 from headway.workloads.workload import Workload
 
-NAME = "Gavel trace"
 COLUMNS = ("vc", "idx", "submit_s", "num_gpus", "model", "batch_size", "total_steps")
-OPTIONS = ("throughputs",)
 WORKER = "v100"
 # Fields of a line, in the three versions of the format.
 FIELDS = {
@@ -34,37 +32,19 @@ FIELDS = {
 }
 TABLES_BESIDE = ("simulation_throughputs.json", "gavel_isolated_throughputs.csv")
 
-PHILLY_STEPS_PER_S = {
-    "A3C": 8.233,
-    "CycleGAN": 4.9185,
-    "LM (batch size 5)": 167.1228,
-    "LM (batch size 10)": 143.3605,
-    "LM (batch size 20)": 107.9509,
-    "LM (batch size 40)": 71.723,
-    "LM (batch size 80)": 43.9036,
-    "Recommendation (batch size 512)": 0.3315,
-    "Recommendation (batch size 1024)": 0.48,
-    "Recommendation (batch size 2048)": 0.5675,
-    "Recommendation (batch size 4096)": 0.6244,
-    "Recommendation (batch size 8192)": 0.6023,
-    "ResNet-18 (batch size 16)": 77.3174,
-    "ResNet-18 (batch size 32)": 65.8054,
-    "ResNet-18 (batch size 64)": 48.8842,
-    "ResNet-18 (batch size 128)": 30.2875,
-    "ResNet-18 (batch size 256)": 16.9874,
-    "ResNet-50 (batch size 16)": 17.3744,
-    "ResNet-50 (batch size 32)": 9.9206,
-    "ResNet-50 (batch size 64)": 5.4576,
-    "ResNet-50 (batch size 128)": 2.846,
-    "Transformer (batch size 16)": 12.8456,
-    "Transformer (batch size 32)": 12.4753,
-    "Transformer (batch size 64)": 9.568,
-    "Transformer (batch size 128)": 5.7712,
-    "Transformer (batch size 256)": 1.707,
+# Steps per second by model and batch size.
+PHILLY_RATES = {
+    "A3C": {"": 8.233},
+    "CycleGAN": {"": 4.9185},
+    "LM": {"5": 167.1228, "10": 143.3605, "20": 107.9509, "40": 71.723, "80": 43.9036},
+    "Recommendation": {"512": 0.3315, "1024": 0.48, "2048": 0.5675, "4096": 0.6244, "8192": 0.6023},
+    "ResNet-18": {"16": 77.3174, "32": 65.8054, "64": 48.8842, "128": 30.2875, "256": 16.9874},
+    "ResNet-50": {"16": 17.3744, "32": 9.9206, "64": 5.4576, "128": 2.846},
+    "Transformer": {"16": 12.8456, "32": 12.4753, "64": 9.568, "128": 5.7712, "256": 1.707},
 }
 
 
-def recognises(source: Source, header: list[str]) -> bool:
+def _is_gavel(source: Source, header: list[str]) -> bool:
     """By the columns of the compact CSV, or by lines of 7, 9 or 10 fields between tabs."""
     between_tabs = source.first_line.split("\t")
     return set(COLUMNS) <= set(header) or (len(between_tabs) in FIELDS and "submit_s" not in between_tabs)
@@ -80,13 +60,17 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     columns = table.read((arrival, gpus, "total_steps"), texts=texts)
     table.refuse_negative(columns, arrival, gpus, "total_steps")
     table.refuse_wrong_gpus(columns, gpus)
-    kinds = _job_types(columns["model"], columns["batch_size"]) if compact else columns["job_type"].tolist()
+    kinds = (
+        list(map(_job_type, columns["model"].tolist(), columns["batch_size"].tolist()))
+        if compact
+        else columns["job_type"].tolist()
+    )
     rates = _rates(source, options, table, kinds, columns[gpus], philly=compact or fields == 7)
     several = compact and "vc" not in options
     rows = Rows(
         source.name,
         table.where,
-        (arrival, gpus, "total_steps"),
+        Names(arrival, gpus, "total_steps"),
         np.char.add(np.char.add(columns["vc"], "-"), columns["idx"])
         if compact
         else np.arange(len(rates)).astype(np.str_),
@@ -99,18 +83,18 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
             "models were assigned at random by the authors of the trace, they are not real",
             "durations are training steps over steps per second on V100 GPUs",
             *(
-                ("virtual clusters side by side, each from its own first job; pick one with ?vc=NAME",)
+                ("virtual clusters side by side, each from its first job on; pick one with ?vc=NAME",)
                 if several
                 else ()
             ),
         ),
     )
-    return finished(rows, strict=strict, from_zero=False)
+    return checked_workload(rows, strict=strict, from_zero=False)
 
 
-def _job_types(models: NDArray[np.str_], batches: NDArray[np.str_]) -> list[str]:
-    pairs = zip(models.tolist(), batches.tolist(), strict=True)
-    return [f"{model} (batch size {batch})" if batch else model for model, batch in pairs]
+def _job_type(model: str, batch: str) -> str:
+    """Gavel's name of a job type, such as `LM (batch size 5)`."""
+    return f"{model} (batch size {batch})" if batch else model
 
 
 def _rates(
@@ -126,7 +110,9 @@ def _rates(
     given = options.get("throughputs")
     counts = np.nan_to_num(gpus).astype(np.int64)
     if given is None and philly:
-        known = PHILLY_STEPS_PER_S
+        known = {
+            _job_type(model, batch): rate for model, rates in PHILLY_RATES.items() for batch, rate in rates.items()
+        }
         found = [known.get(kind, 0.0) for kind in kinds]
         origin = "the rates recovered for Gavel's Philly traces"
     else:
@@ -156,7 +142,7 @@ def _beside(source: Source) -> Path:
 
 
 def _throughputs(path: Path) -> dict[tuple[str, int], float]:
-    """Steps per second by job type and GPUs: Gavel's own JSON, or a CSV worker_type,job_type,num_gpus,steps_per_s."""
+    """Steps per second by job type and GPUs: Gavel's JSON, or a CSV worker_type,job_type,num_gpus,steps_per_s."""
     source = read_source(str(path), "throughputs= names a table of steps per second by job type and GPUs")
     if not source.text.lstrip().startswith("{"):
         columns = Table(source).read(("num_gpus", "steps_per_s"), texts=("worker_type", "job_type"))
@@ -175,3 +161,6 @@ def _job_key(text: str) -> tuple[str, int]:
     """Gavel writes its keys as ``('LM (batch size 5)', 4)``."""
     kind, _, gpus = text.removeprefix("(").removesuffix(")").rpartition(",")
     return kind.strip("' "), int(gpus)
+
+
+READER = Reader("Gavel trace", read, COLUMNS, ("throughputs",), _is_gavel)

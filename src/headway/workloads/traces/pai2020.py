@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.rows import Rows, finished
-from headway.workloads.parsing.source import Source
-from headway.workloads.parsing.source import read as read_source
+from headway.workloads.parsing.reader import Reader
+from headway.workloads.parsing.rows import Names, Rows, checked_workload
+from headway.workloads.parsing.source import Source, read_source
 from headway.workloads.parsing.table import Table
 from headway.workloads.workload import Workload
 
-NAME = "Alibaba PAI 2020 task table"
 COLUMNS = (
     *("job_name", "task_name", "inst_num", "status", "start_time"),
     *("end_time", "plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
@@ -25,10 +24,9 @@ COLUMNS = (
 JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 JOB_TABLES = ("pai_job_table.csv", "pai_job_table.csv.gz", "pai_job_table.csv.zst")
 STATES = frozenset({"Terminated", "Failed", "Running", "Waiting"})
-OPTIONS: tuple[str, ...] = ()
 
 
-def recognises(source: Source, header: list[str]) -> bool:
+def _is_pai(source: Source, header: list[str]) -> bool:
     """By its columns, or without a header by a status in the fourth field."""
     return set(COLUMNS) <= set(header) or _headless(header, COLUMNS) or _headless(header, JOB_COLUMNS)
 
@@ -57,18 +55,18 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         lambda row: table.where(int(first_row[row])),
-        ("start_time", "inst_num", "end_time"),
+        Names("start_time", "inst_num", "end_time"),
         names,
         submit_s,
         np.bincount(job, gpus, len(names)).astype(np.float64),
         end_s - start_s,
         user=user,
         caveats=(
-            f"{rounded:,} tasks ask for a part of a GPU: every instance counts as a whole one",
-            beside or "without pai_job_table.csv beside it jobs come when they really started: queueing is left out",
+            f"{rounded:,} tasks ask for a fraction of a GPU: every instance counts as a whole one",
+            beside or "without pai_job_table.csv beside it jobs are submitted when they started: queueing is left out",
         ),
     )
-    return finished(rows, strict=strict, from_zero=True)
+    return checked_workload(rows, strict=strict, from_zero=True)
 
 
 def _numbered(texts: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
@@ -115,3 +113,6 @@ def _from_job_table(
     row = np.array([row_of.get(name, -1) for name in names.tolist()])
     submit_s = np.where(row < 0, start_s, columns["start_time"][row])
     return submit_s, np.where(row < 0, "", columns["user"][row]), f"users and submissions are from {path.name}"
+
+
+READER = Reader("Alibaba PAI 2020 task table", read, COLUMNS, test=_is_pai)

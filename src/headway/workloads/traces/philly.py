@@ -8,19 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headway.errors import BadInput
-from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.reader import Reader
+from headway.workloads.parsing.rows import Names, Rows, checked_workload
 from headway.workloads.parsing.source import Source
 from headway.workloads.parsing.times import ABSENT, time_s
 from headway.workloads.workload import Workload
 
-NAME = "Philly cluster_job_log"
-COLUMNS: tuple[str, ...] = ()
-OPTIONS: tuple[str, ...] = ()
 KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
 
-def recognises(source: Source, header: list[str]) -> bool:
-    """By being a JSON list; what else it should hold, the errors of `read` say."""
+def _is_json(source: Source, header: list[str]) -> bool:
+    """By being a JSON list or mapping; if it holds something else than jobs, `read` says so."""
     return source.text[:1000].lstrip()[:1] in ("[", "{")
 
 
@@ -39,7 +37,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         lambda row: f"line {_line(source, jobs[row], row)}",
-        ("submitted_time", "attempts", "attempts"),
+        Names("submitted_time", "attempts", "attempts"),
         np.array(ids, np.str_),
         np.array(submit_s),
         np.array(gpus, np.float64),
@@ -49,7 +47,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
         caveats=(f"{retried:,} jobs were retried: their duration is the sum of their attempts, without the gaps",),
         column="key",
     )
-    return finished(rows, strict=strict, from_zero=True)
+    return checked_workload(rows, strict=strict, from_zero=True)
 
 
 def _parsed(source: Source) -> list[dict[str, Any]]:
@@ -60,14 +58,14 @@ def _parsed(source: Source) -> list[dict[str, Any]]:
     except RecursionError:
         raise BadInput(f"{source.name}: not a job log: the JSON is nested too deeply") from None
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
-        raise BadInput(f"{source.name}: {NAME} is a list of jobs, each with the keys {', '.join(KEYS)}")
+        raise BadInput(f"{source.name}: Philly cluster_job_log is a list of jobs, each with the keys {', '.join(KEYS)}")
     if not jobs:
         raise BadInput(f"{source.name}: the trace is empty: it needs at least one job")
     return jobs
 
 
 class Place(NamedTuple):
-    """A job of the log, for messages."""
+    """Where a job is in the log, for messages."""
 
     source: Source
     job: dict[str, Any]
@@ -91,7 +89,7 @@ def _check_keys(source: Source, job: dict[str, Any], index: int) -> None:
 
 
 def _line(source: Source, job: dict[str, Any], index: int) -> int:
-    """The line of a job's id, or where the job begins if it has none; only errors ask, so the text is read again."""
+    """The line of a job's id, or where the job begins if it has none; the text is read again, since only errors need it."""
     decoder, at = json.JSONDecoder(), source.text.index("[") + 1
     for _ in range(index):
         at = decoder.raw_decode(source.text, _next_value(source.text, at))[1]
@@ -102,7 +100,7 @@ def _line(source: Source, job: dict[str, Any], index: int) -> int:
 
 
 def _next_value(text: str, at: int) -> int:
-    """Where the next value of a list begins: behind blanks and the comma."""
+    """Where the next value of a list begins: after blanks and the comma."""
     while text[at] in " \t\r\n,":
         at += 1
     return at
@@ -133,3 +131,6 @@ def _ran_s(place: Place, attempt: dict[str, Any]) -> float:
     start = _seconds(place, "start_time", attempt.get("start_time"))
     end = _seconds(place, "end_time", attempt.get("end_time"))
     return end - start if end > start else 0.0
+
+
+READER = Reader("Philly cluster_job_log", read, test=_is_json)

@@ -1,25 +1,25 @@
-"""The Standard Workload Format 2.2 (Parallel Workloads Archive): 18 fields a line, `;` comments, -1 for unknown."""
+"""The Standard Workload Format 2.2 (Parallel Workloads Archive): 18 fields per line, `;` comments, -1 for unknown."""
 
 import itertools
 from collections.abc import Mapping
 
 import numpy as np
 
-from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.reader import Reader
+from headway.workloads.parsing.rows import Names, checked_workload, table_rows
 from headway.workloads.parsing.source import Source
 from headway.workloads.parsing.table import COMMENT, Table
 from headway.workloads.workload import Workload
 
-NAME = "Standard Workload Format"
-COLUMNS: tuple[str, ...] = ()
-OPTIONS: tuple[str, ...] = ()
 FIELDS = (
     *("job", "submit", "wait", "run", "allocated", "cpu", "memory", "requested", "requested_time", "requested_memory"),
     *("status", "user", "group", "executable", "queue", "partition", "preceding_job", "think_time"),
 )
+NAMES = Names("submit", "allocated", "run", job_id="job", user="user", queue="queue")
+CAVEATS = ("processors are read as GPUs: the jobs are not training jobs",)
 
 
-def recognises(source: Source, header: list[str]) -> bool:
+def _is_swf(source: Source, header: list[str]) -> bool:
     """By a first line of 18 numbers after the comments."""
     lines = (line for line in source.text[:100_000].splitlines() if line.strip())
     first = next(itertools.dropwhile(lambda line: line.lstrip().startswith(COMMENT), lines), "").split()
@@ -38,17 +38,11 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     """Read it; a processor counts as a GPU (allocated ones, or the requested ones where that is unknown)."""
     table = Table(source, FIELDS, delimiter=" ")
     columns = table.read(("submit", "run", "allocated", "requested"), texts=("job", "user", "queue"))
-    allocated = columns["allocated"]
-    rows = Rows(
-        source.name,
-        table.where,
-        ("submit", "allocated", "run"),
-        columns["job"],
-        np.where(columns["submit"] < 0, np.nan, columns["submit"]),
-        np.where(allocated > 0, allocated, columns["requested"]),
-        columns["run"],
-        user=np.where(columns["user"] == "-1", "", columns["user"]),
-        queue=np.where(columns["queue"] == "-1", "", columns["queue"]),
-        caveats=("processors are read as GPUs: the jobs are not training jobs",),
-    )
-    return finished(rows, strict=strict, from_zero=False)
+    columns["submit"] = np.where(columns["submit"] < 0, np.nan, columns["submit"])
+    columns["allocated"] = np.where(columns["allocated"] > 0, columns["allocated"], columns["requested"])
+    for name in ("user", "queue"):
+        columns[name] = np.where(columns[name] == "-1", "", columns[name])
+    return checked_workload(table_rows(table, columns, NAMES, CAVEATS), strict=strict, from_zero=False)
+
+
+READER = Reader("Standard Workload Format", read, test=_is_swf)

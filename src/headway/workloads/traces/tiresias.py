@@ -2,19 +2,14 @@
 
 from collections.abc import Mapping
 
-from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.reader import Reader
+from headway.workloads.parsing.rows import Names, checked_workload, table_rows
 from headway.workloads.parsing.source import Source
 from headway.workloads.parsing.table import Table
 from headway.workloads.workload import Workload
 
-NAME = "Tiresias simulator CSV"
-COLUMNS = ("num_gpu", "submit_time", "iterations", "model_name", "duration")
-OPTIONS: tuple[str, ...] = ()
-
-
-def recognises(source: Source, header: list[str]) -> bool:
-    """By its columns."""
-    return set(COLUMNS) <= set(header)
+NAMES = Names("submit_time", "num_gpu", "duration", model="model_name")
+CAVEATS = ("made up: iterations and durations come from a model of the testbed, not from a log",)
 
 
 def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
@@ -22,15 +17,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     table = Table(source)
     columns = table.read(("num_gpu", "submit_time", "duration"), texts=("job_id", "model_name"))
     table.refuse_negative(columns, "num_gpu", "submit_time", "duration")
-    rows = Rows(
-        source.name,
-        table.where,
-        ("submit_time", "num_gpu", "duration"),
-        columns["job_id"],
-        columns["submit_time"],
-        columns["num_gpu"],
-        columns["duration"],
-        model=columns["model_name"],
-        caveats=("made up: iterations and durations come from a model of the testbed, not from a log",),
-    )
-    return finished(rows, strict=strict, from_zero=False)
+    return checked_workload(table_rows(table, columns, NAMES, CAVEATS), strict=strict, from_zero=False)
+
+
+READER = Reader("Tiresias simulator CSV", read, ("num_gpu", "submit_time", "iterations", "model_name", "duration"))

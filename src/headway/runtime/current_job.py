@@ -1,35 +1,34 @@
-"""What a job finds around it: its number, its attempt, its rank, and the folder it shares with the manager."""
+"""Which job this process belongs to: number, attempt, rank, and the folder that it shares with the manager."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """This process's place in its job."""
+class CurrentJob:
+    """The job of this process, and the rank of the process in it."""
 
-    job: int
+    number: int
     attempt: int
     rank: int
     ranks: int
     signal: str
-    run: Path | None  # written by the manager
+    run: Path | None  # written by the manager, and by the job in the folder below
     api: str
     token: str
 
     @property
-    def own(self) -> Path | None:
-        """The folder that the job itself may write to."""
+    def writable(self) -> Path | None:
+        """The folder that the job may write to."""
         return self.run / "own" if self.run else None
 
 
-def inside(environment: Mapping[str, str] | None = None) -> Inside | None:
-    """Where this process is; None outside a Headway job."""
-    found = os.environ if environment is None else environment
+def current_job() -> CurrentJob | None:
+    """The job of this process; None outside a Headway job."""
+    found = os.environ
     try:
-        return Inside(
+        return CurrentJob(
             int(found["HEADWAY_JOB_ID"]),
             int(found.get("HEADWAY_ATTEMPT", "1")),
             int(found.get("RANK", "0")),

@@ -1,4 +1,4 @@
-"""Progress on long work: a bar on a terminal's stderr, nothing otherwise."""
+"""Progress of long runs: a bar on stderr if that is a terminal, otherwise nothing."""
 
 import sys
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from typing import Any
 
 
 class Progress:
-    """A bar over one or several runs; quiet when there is no terminal to look at it."""
+    """A bar over one or several runs; silent without a terminal."""
 
     def __init__(self, bar: Any = None, task: Any = None, runs: int = 1) -> None:
         self._bar, self._task, self._runs, self._done = bar, task, runs, 0
 
     def update(self, ended: int, jobs: int) -> None:
-        """So many jobs of this run have ended."""
+        """Show how many jobs of this run have ended."""
         if self._bar is not None:
             self._bar.update(self._task, total=self._runs, completed=self._done + ended / jobs)
 
@@ -23,7 +23,7 @@ class Progress:
         self.say(what)
 
     def say(self, what: str) -> None:
-        """What is being done now."""
+        """Show what is being done now."""
         if self._bar is not None:
             self._bar.update(self._task, description=what)
 

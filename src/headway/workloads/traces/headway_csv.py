@@ -1,6 +1,6 @@
-"""CSV files with `submit_s`, `gpus` or `num_gpus`, and `duration_s`: Headway's own, and compact copies.
+"""CSV files with `submit_s`, `gpus` or `num_gpus`, and `duration_s`: Headway's format, and compact copies of published traces.
 
-The compact copies are told apart by the columns that only they have; each carries what biases a study of it.
+The compact copies are distinguished by columns that only they have; each comes with what biases a study of it.
 """
 
 from collections.abc import Mapping
@@ -10,33 +10,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.workloads.parsing.rows import Rows, finished
+from headway.workloads.parsing.reader import Reader
+from headway.workloads.parsing.rows import Names, Rows, checked_workload
 from headway.workloads.parsing.source import Source
 from headway.workloads.parsing.table import Table
 from headway.workloads.workload import Workload
 
 NO_QUEUEING = "it has no start times, so queueing in the real cluster cannot be compared"
 HOLDS_CAPS = "duration_capped_48h"
-SIDE_BY_SIDE = "several traces side by side, each from its own first job; pick one with ?trace=1"
+SIDE_BY_SIDE = "several traces side by side, each from its first job on; pick one with ?trace=1"
 
-NAME = "CSV of Headway"
 COLUMNS = ("submit_s", "gpus", "duration_s")
-OPTIONS = ("trace",)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One compact file: the columns that tell it, where its columns are, and what biases it."""
+    """One kind of compact file: how it is recognised, what its columns are called, and what biases it."""
 
     name: str
-    tell: tuple[str, ...]
-    # How many columns it has, where others may well have those that tell it.
+    # Columns that only this kind has.
+    marks: tuple[str, ...]
+    # The number of columns, where other files may have the marks too (0: any).
     width: int = 0
     job_id: str = "job_id"
     queue: str = ""
     user: str = ""
     model: str = ""
-    # A column that splits the file into traces of their own: it takes the place of the queue.
+    # A column that splits the file into several traces: it takes the place of the queue.
     part: str = ""
     caveats: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ KINDS = (
         caveats=(
             "a row is a task, not a job, and a random sample of 8.2 %: other tasks of the same job are usually missing",
             "submit_s is the start of the task, so real queueing is already in the arrivals",
-            "parts of a GPU were rounded up to one GPU an instance",
+            "fractions of a GPU were rounded up to one GPU per instance",
         ),
     ),
     Kind(
@@ -96,7 +96,7 @@ KINDS = (
 )
 
 
-def recognises(source: Source, header: list[str]) -> bool:
+def _is_headway(source: Source, header: list[str]) -> bool:
     """By its columns; `num_gpus` may stand for `gpus`."""
     return set(COLUMNS) <= {*header, *(("gpus",) if "num_gpus" in header else ())}
 
@@ -104,7 +104,7 @@ def recognises(source: Source, header: list[str]) -> bool:
 def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
     """Read a compact CSV; `options` may pick a part of it."""
     table = Table(source)
-    kind = next(kind for kind in KINDS if set(kind.tell) <= set(table.header) and kind.width in (0, len(table.header)))
+    kind = next(kind for kind in KINDS if set(kind.marks) <= set(table.header) and kind.width in (0, len(table.header)))
     if kind.queue == "queue" and "queue" not in table.header:
         kind = replace(kind, queue="vc")
     size = "gpus" if "gpus" in table.header else "num_gpus"
@@ -116,7 +116,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     rows = Rows(
         source.name,
         table.where,
-        ("submit_s", size, "duration_s"),
+        Names("submit_s", size, "duration_s"),
         _ids(columns, kind, len(columns[size])),
         columns["submit_s"],
         columns[size],
@@ -126,7 +126,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
         columns.get(kind.model),
         kind.caveats + _caps(columns) + (() if parts is None or kind.part in options else (SIDE_BY_SIDE,)),
     )
-    return finished(rows, strict=strict, from_zero=False)
+    return checked_workload(rows, strict=strict, from_zero=False)
 
 
 def _ids(columns: Mapping[str, NDArray[Any]], kind: Kind, count: int) -> NDArray[np.str_]:
@@ -141,3 +141,6 @@ def _ids(columns: Mapping[str, NDArray[Any]], kind: Kind, count: int) -> NDArray
 def _caps(columns: Mapping[str, NDArray[np.float64]]) -> tuple[str, ...]:
     capped = int((columns[HOLDS_CAPS] == 1).sum()) if HOLDS_CAPS in columns else 0
     return (f"{capped:,} durations are cut at 48 h: long jobs look shorter than they were",) if capped else ()
+
+
+READER = Reader("CSV of Headway", read, COLUMNS, ("trace",), _is_headway)

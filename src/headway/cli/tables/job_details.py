@@ -1,4 +1,4 @@
-"""One job in words: what `show`, `explain` and `submit --dry-run` print."""
+"""The details of one job: what `show`, `explain` and `submit --dry-run` print."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def job_table(job: "JobView") -> Table:
-    """Everything about one job, a line a fact; what is not known is left out."""
+    """Everything about one job, one fact per line; what is not known is left out."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -83,7 +83,7 @@ def _numbers(numbers: dict[str, Any]) -> str:
 
 
 def _receipt(wait_us: int, receipt_us: dict[str, int]) -> list[RenderableType]:
-    """Where the wait went: every cause with its share, and the sum."""
+    """What the job waited for: every cause with its share, and the sum."""
     if not wait_us:
         return []
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -101,6 +101,6 @@ def dry_run_lines(answer: dict[str, Any]) -> list[str]:
     lines = [f"{counted(answer['gpus'], 'GPU')}: {short(answer['message'], 500)}"]
     if answer.get("preempts"):
         lines.append(
-            f"it would take GPUs from jobs {', '.join(map(str, answer['preempts']))}, which save their state and go on later"
+            f"it would take GPUs from jobs {', '.join(map(str, answer['preempts']))}, which save their state and continue later"
         )
     return [*lines, "nothing was submitted"]

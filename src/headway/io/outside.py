@@ -1,0 +1,45 @@
+"""Code from outside Headway that a person names as `module:NAME`: imported, with one line for whatever goes wrong.
+
+Modules are looked for where Python looks for them, and last in the folder that the command is started from.
+"""
+
+import importlib
+import sys
+import traceback
+from typing import Any
+
+from headway.errors import BadInput
+
+
+def imported(what: str, name: str) -> Any:
+    """The object that `module:NAME` names; `what` it is for begins every message."""
+    module, _, attribute = name.partition(":")
+    if not attribute or not all(part.isidentifier() for part in module.split(".")):
+        raise BadInput(f"{what} {name!r}: write MODULE:NAME")
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise BadInput(
+            f"{what} {name!r}: cannot import {module!r} ({error}); is it in this folder or on PYTHONPATH?"
+        ) from None
+    except Exception as error:
+        raise BadInput(f"{what} {name!r}: importing {module} failed: {raised(error, __file__)}") from None
+    if not hasattr(found, attribute):
+        raise BadInput(f"{what} {name!r}: {module} has no {attribute!r}")
+    return getattr(found, attribute)
+
+
+def raised(error: Exception, *ours: str) -> str:
+    """An exception in one line, with the file and line that raised it unless that is one of `ours`."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in ours and frame.lineno
+    ]
+    outside = [
+        frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<")
+    ]
+    where = f" ({outside[-1].filename}, line {outside[-1].lineno})" if outside else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

@@ -1,0 +1,206 @@
+"""YAML files that people write, checked against a pydantic model: a mistake is one line with file, line, field and what would be right.
+
+Examples in messages come from the model, as in `Field(examples=["8"])`. yaml and pydantic are imported when a file is read, so that
+commands which read none start sooner.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+from headway.errors import BadInput, unknown
+
+if TYPE_CHECKING:
+    import yaml
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+    from pydantic_core import ErrorDetails
+
+M = TypeVar("M", bound="BaseModel")
+# Keys of mappings and numbers of list entries, from the top of the file.
+Place = tuple[str | int, ...]
+# How much of a wrong value a message repeats.
+LONGEST_VALUE = 80
+BOOL, MERGE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge"
+
+
+def read_yaml(path: str | Path, model: type[M], what: str) -> M:
+    """Read the file at `path`; `what` names the kind of file in messages, such as "cluster file"."""
+    root, content = _parsed(path, what)
+    return _checked(content, model, what, lambda place: f"{path}{_line(root, place)}")
+
+
+def check_content(content: Any, model: type[M], where: str, what: str) -> M:
+    """Check content that does not come from a file, such as a request; `where` begins every message."""
+    return _checked(content, model, what, lambda _: where)
+
+
+def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
+    """The nodes of a file, which know their lines, and its content as plain data."""
+    import yaml
+
+    try:
+        text = Path(path).read_text("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"cannot read the {what} {path}: it is not UTF-8 text") from None
+    except FileNotFoundError:
+        raise BadInput(f"cannot read the {what} {path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot read the {what} {path}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        loader = _loader()(text)
+        root = loader.get_single_node()
+        _refuse_duplicate_keys(root, path)
+        return root, None if root is None else loader.construct_document(root)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise BadInput(f"{path}{at}: not YAML: {problem}") from None
+    except RecursionError:
+        raise BadInput(f"{path}: not a {what}: it is nested too deeply") from None
+    except ValueError as error:  # such as a 13th month
+        raise BadInput(f"{path}: not YAML: {error}") from None
+
+
+def _loader() -> type["yaml.SafeLoader"]:
+    """A safe loader with the truth values of YAML 1.2, true and false only: `on` is a key of job files."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    inherited = yaml.SafeLoader.yaml_implicit_resolvers
+    Loader.yaml_implicit_resolvers = {key: [one for one in found if one[0] != BOOL] for key, found in inherited.items()}
+    Loader.add_implicit_resolver(BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
+    return Loader
+
+
+def _refuse_duplicate_keys(root: "yaml.Node | None", path: str | Path) -> None:
+    """Refuse a mapping with the same key twice: YAML would take the last without a word."""
+    import yaml
+
+    waiting, seen = [root], set[int]()  # an alias leads to the same node again
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif isinstance(node, yaml.MappingNode):
+            waiting += [value for _, value in node.value]
+            lines: dict[str, int] = {}
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE):
+                line = key.start_mark.line + 1
+                if key.value in lines:
+                    first = lines[key.value]
+                    raise BadInput(f"{path}, line {line}: the key {key.value!r} is already on line {first}: keep one")
+                lines[key.value] = line
+
+
+def _line(root: "yaml.Node | None", place: Place) -> str:
+    """`, line 7`: the line of a place, or of the deepest part of it that the file has."""
+    import yaml
+
+    if root is None:
+        return ""
+    node, mark = root, root.start_mark
+    for part in place:
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            node = node.value[part]
+            mark = node.start_mark
+        elif isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if found is None:
+                break
+            mark, node = found[0].start_mark, found[1]
+    return f", line {mark.line + 1}"
+
+
+def _checked(content: Any, model: type[M], what: str, where: Callable[[Place], str]) -> M:
+    from pydantic import ValidationError
+
+    if not isinstance(content, dict):
+        example = next(filter(None, (_example(model, key) for key in _fields(model))), "")
+        raise BadInput(f"{where(())}: a {what} is a mapping of keys to values{example}")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        problems = [(_place(problem, content), problem) for problem in error.errors()]
+        # An unknown key explains the missing one beside it; where a value has alternatives, the deepest mistake is that of the one meant.
+        place, problem = max(problems, key=lambda pair: (pair[1]["type"] == "extra_forbidden", len(pair[0])))
+        raise BadInput(f"{where(place)}: {_explained(place, problem, model, what)}") from None
+
+
+def _place(problem: "ErrorDetails", content: Any) -> Place:
+    """Where the mistake is in the content: pydantic's place without the names of alternatives and without lists made of one value."""
+    place: list[str | int] = []
+    for part in problem["loc"]:
+        inside = part in content if isinstance(content, dict) else isinstance(content, list) and isinstance(part, int)
+        if inside:
+            content = content[part]
+        elif not (problem["type"] == "missing" and part is problem["loc"][-1]):
+            continue
+        place.append(part)
+    return tuple(place)
+
+
+def _explained(place: Place, problem: "ErrorDetails", model: type["BaseModel"], what: str) -> str:
+    """What is wrong at a place, and what would be right."""
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    kind, message = problem["type"], problem["msg"].removeprefix("Value error, ")
+    inside = _model_at(model, place[:-1], problem["loc"])
+    if kind == "extra_forbidden":
+        return f"{unknown('key', str(place[-1]), _fields(inside))}{f' (at {field})' if len(place) > 1 else ''}"
+    such = _example(inside, place[-1]) if place else ""
+    if kind == "missing":
+        return f"{field} is missing{_needed(model, what) if inside is model else ''}{such}"
+    if kind == "too_short" and not problem["input"]:
+        return f"{field} is empty: at least one is needed{such}"
+    if kind == "value_error":
+        return f"{field}: {message}" if field else message
+    return f"{field}: {message.removeprefix('Input ')}, got {_shown(problem['input'])}{such}"
+
+
+def _shown(value: Any) -> str:
+    """A value that was given, cut short where it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+
+
+def _needed(model: type["BaseModel"], what: str) -> str:
+    """`: a sweep needs traces, clusters`: the keys that a file must have."""
+    return f": a {what} needs {', '.join(key for key, info in _fields(model).items() if info.is_required())}"
+
+
+def _fields(model: type["BaseModel"]) -> dict[str, "FieldInfo"]:
+    """The fields of a model by the keys that a file has for them."""
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _example(model: type["BaseModel"], key: str | int) -> str:
+    """`, such as gpus: 8`, where the model gives an example for the key."""
+    info = _fields(model).get(str(key))
+    return f", such as {key}: {info.examples[0]}" if info and info.examples else ""
+
+
+def _model_at(model: type["BaseModel"], place: Place, labels: Place) -> type["BaseModel"]:
+    """The model of the mapping at a place; `labels` holds the names of the alternatives that pydantic tried."""
+    for part in place:
+        info = _fields(model).get(str(part))
+        choices = list(_models(info.annotation)) if info else []
+        if choices:
+            model = next((choice for choice in choices if choice.__name__ in labels), choices[0])
+    return model
+
+
+def _models(annotation: Any) -> Iterator[type["BaseModel"]]:
+    """The models named in the type of a field."""
+    from pydantic import BaseModel
+
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
