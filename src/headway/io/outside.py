@@ -6,6 +6,7 @@ Modules are looked for where Python looks for them, and last in the folder that 
 import importlib
 import sys
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from headway.errors import BadInput
@@ -15,7 +16,7 @@ def imported(what: str, name: str) -> Any:
     """The object that `module:NAME` names; `what` it is for begins every message."""
     module, _, attribute = name.partition(":")
     if not attribute or not all(part.isidentifier() for part in module.split(".")):
-        raise BadInput(f"{what} {name!r}: write MODULE:NAME")
+        raise BadInput(f"{what} {name!r}: write MODULE:CLASS, such as my_module:MyClass")
     if "" not in sys.path:
         sys.path.append("")
     try:
@@ -29,6 +30,25 @@ def imported(what: str, name: str) -> Any:
     if not hasattr(found, attribute):
         raise BadInput(f"{what} {name!r}: {module} has no {attribute!r}")
     return getattr(found, attribute)
+
+
+def is_outside(spec: str) -> bool:
+    """Whether a spec, perhaps with options, names something from outside."""
+    return ":" in spec.partition("?")[0]
+
+
+def made(what: str, name: str, options: Mapping[str, str]) -> Any:
+    """The object that `module:NAME` names; a class is called with the options."""
+    found = imported(what, name)
+    if not isinstance(found, type):
+        if options:
+            raise BadInput(f"{what} {name!r} is a value and takes no options; make it a class to give it some")
+        return found
+    try:
+        return found(**options)
+    except Exception as error:
+        call = f"{name.partition(':')[2]}({', '.join(options)})"
+        raise BadInput(f"{what} {name!r}: {call} failed: {raised(error, __file__)}") from None
 
 
 def raised(error: Exception, *ours: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from headway.core.protocols import Placement
 from headway.errors import BadInput
 from headway.io import specs
-from headway.io.plugins import from_module, is_outside
+from headway.io.outside import is_outside, made
 from headway.placement import TABLE
 
 
@@ -19,7 +19,7 @@ def find_placement(spec: str | Placement | Any) -> Placement:
         return from_object(spec)
     name, given = specs.split(spec)
     if is_outside(name):
-        return replace(find_placement(from_module("placement", name, given)), name=spec)
+        return replace(find_placement(made("placement", name, given)), name=spec)
     specs.check_named("placement", spec, TABLE)
     if given.get("strict", "yes") not in ("yes", "no"):
         raise BadInput(f"strict={given['strict']} must be yes or no")

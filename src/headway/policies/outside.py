@@ -12,7 +12,7 @@ from numba.core.errors import NumbaError
 from headway.core.protocols import Policy
 from headway.core.tables.jobs import JobState, job_table
 from headway.errors import BadInput
-from headway.io.plugins import raised
+from headway.io.outside import raised
 
 MOST_QUEUES = 64
 SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on
@@ -104,4 +104,4 @@ def _called(call: str, function: Callable[..., Any], job: Any, options: Any, oth
     except NumbaError:  # it calls compiled code that takes no Python objects: nothing can be said yet
         return otherwise
     except Exception as error:
-        raise BadInput(f"{call} failed: {raised(error)}") from error
+        raise BadInput(f"{call} failed: {raised(error, __file__)}") from error

@@ -12,7 +12,7 @@ import numpy as np
 from headway.core.protocols import Policy
 from headway.errors import BadInput, unknown
 from headway.io import specs as specs
-from headway.io.plugins import from_module, is_outside
+from headway.io.outside import is_outside, made
 from headway.policies import TABLE
 from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_object
 
@@ -25,7 +25,7 @@ def find_policy(spec: str | Policy | Any) -> Policy:
         return from_object(spec)
     name, given = specs.split(spec)
     if is_outside(name):
-        return replace(find_policy(from_module("policy", name, given)), name=spec)
+        return replace(find_policy(made("policy", name, given)), name=spec)
     specs.check_named("policy", spec, TABLE)
     module = TABLE[name][0]
     built_in: Policy = importlib.import_module(f"headway.policies.{module}").POLICY
