@@ -32,10 +32,10 @@ def refused(make, *given) -> str:
         ("las?quantum=0.0001", "quantum=0.0001 is too short: at least 0.001 s"),
         ("fifo?quantum=3", "policy fifo takes no options"),
         ("FIFO", "did you mean 'fifo'?"),
-        (":x", "MODULE:CLASS"),
-        (".kk:A", "MODULE:CLASS"),
-        ("a..b:C", "MODULE:CLASS"),
-        ("math:", "MODULE:CLASS"),
+        (":x", "MODULE:NAME"),
+        (".kk:A", "MODULE:NAME"),
+        ("a..b:C", "MODULE:NAME"),
+        ("math:", "MODULE:NAME"),
         ("math:Nothing", "math has no 'Nothing'"),
         ("math:pi", "is not a policy"),
     ],
@@ -51,7 +51,7 @@ def test_most_queues_are_accepted():
 
 @pytest.mark.parametrize(
     ("spec", "words"),
-    [("profile?packlimit=5", "at most 1"), ("spread?strict=no", "takes no options"), (3, "placement 3 is not a name")],
+    [("profile?packlimit=5", "at most 1"), ("spread?strict=no", "takes no options"), (3, "3 is not a placement")],
 )
 def test_bad_placements(spec, words):
     assert words in refused(find_placement, spec)

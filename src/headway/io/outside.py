@@ -16,7 +16,7 @@ def imported(what: str, name: str) -> Any:
     """The object that `module:NAME` names; `what` it is for begins every message."""
     module, _, attribute = name.partition(":")
     if not attribute or not all(part.isidentifier() for part in module.split(".")):
-        raise BadInput(f"{what} {name!r}: write MODULE:CLASS, such as my_module:MyClass")
+        raise BadInput(f"{what} {name!r}: write MODULE:NAME, such as my_module:MyClass")
     if "" not in sys.path:
         sys.path.append("")
     try:
