@@ -13,6 +13,7 @@ from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.events import PACK, RESERVE, RESIZE, START, STOP
+from headway.core.keys import pinned
 from headway.core.ledger import nodes_held
 from headway.core.offers import (
     NOW,
@@ -27,9 +28,7 @@ from headway.core.offers import (
     open_rooms,
     withdraw,
 )
-from headway.core.order import before, first_waiting, next_waiting
-from headway.core.record import pinned
-from headway.core.running import list_by_key, moved_key, rank_of, runs_before
+from headway.core.order import before, first_waiting, list_by_key, moved_key, next_waiting, rank_of, runs_before
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, add_seat, clear, close_row, copy_places, forget
 from headway.core.tables.jobs import JobState
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, Options

@@ -19,7 +19,7 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.core.queues import never
+from headway.core.keys import never
 from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options, history, options
 from headway.core.tables.scratch import PLACE_SIGNATURE
 

@@ -22,9 +22,9 @@ from headway.core.events import (
     SUBMITTED,
 )
 from headway.core.history import add_sample, refresh, stale
+from headway.core.keys import cross, crossing, free_at, set_key
 from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_links, join_gpus, take_gpus, take_links
 from headway.core.order import add_running, add_waiting, as_list, drop_running, drop_waiting, insert
-from headway.core.queues import cross, crossing
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, copy_places
 from headway.core.tables.jobs import JobState, settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
@@ -36,33 +36,6 @@ from headway.core.timers import drop_stale_timers, set_timer
 def class_of(job: Any, options: Options) -> int:
     """Jobs of one class find a place together or not at all: so many GPUs, whether few nodes matter, where jobs are packed the model."""
     return (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
-
-
-@jit
-def free_at(job: Any, options: Options) -> float:
-    """When a running job may lose its GPUs."""
-    return job.started + max(options.min_runtime, job.min_runtime)
-
-
-@jit
-def pinned(job: Any, now: float, options: Options) -> bool:
-    """Whether a job with GPUs must keep them."""
-    return job.state == JobState.STARTING or not options.preempts or now < free_at(job, options)
-
-
-@jit
-def current_key(job: Any, now: float, options: Options, key: Any) -> tuple[float, float]:
-    """How the job sorts now; those that keep their GPUs come first."""
-    first, second = key(job, now, options)
-    if job.state != JobState.PENDING and pinned(job, now, options):
-        first = -np.inf
-    return first, second
-
-
-@jit
-def set_key(job: Any, now: float, options: Options, key: Any) -> None:
-    """Write the job's key into its row."""
-    job.k1, job.k2 = current_key(job, now, options, key)
 
 
 @jit

@@ -7,8 +7,8 @@ is first come, first served by first start.
 from typing import Any
 
 from headway.core.history import gittins_within
+from headway.core.keys import crossing
 from headway.core.protocols import Policy
-from headway.core.queues import crossing
 from headway.core.tables.jobs import served
 from headway.core.tables.options import Options
 from headway.policies.tiresias_l import THRESHOLD_GPU_S

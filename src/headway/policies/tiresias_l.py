@@ -6,8 +6,8 @@ order of submission would then preempt for nothing. PROMOTEKNOB lifts a job that
 
 from typing import Any
 
+from headway.core.keys import crossing
 from headway.core.protocols import Policy
-from headway.core.queues import crossing
 from headway.core.tables.options import Options
 
 THRESHOLD_GPU_S = 3200.0  # the testbed's, section 5.1

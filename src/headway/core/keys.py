@@ -1,4 +1,4 @@
-"""Queues by attained service: when a job crosses to another one, and what then happens to its counters.
+"""How a job sorts, and when that changes by itself: its minimum run time, and queues by attained service.
 
 Times are compared, never services, and service snaps to the threshold it crosses: no epsilon, no drift (Tiresias, section 3.2.3).
 """
@@ -10,6 +10,33 @@ import numpy as np
 from headway.core.compiler.jit import jit
 from headway.core.tables.jobs import JobState
 from headway.core.tables.options import CHANGE_SIGNATURE, Options
+
+
+@jit
+def free_at(job: Any, options: Options) -> float:
+    """When a running job may lose its GPUs."""
+    return job.started + max(options.min_runtime, job.min_runtime)
+
+
+@jit
+def pinned(job: Any, now: float, options: Options) -> bool:
+    """Whether a job with GPUs must keep them."""
+    return job.state == JobState.STARTING or not options.preempts or now < free_at(job, options)
+
+
+@jit
+def current_key(job: Any, now: float, options: Options, key: Any) -> tuple[float, float]:
+    """How the job sorts now; those that keep their GPUs come first."""
+    first, second = key(job, now, options)
+    if job.state != JobState.PENDING and pinned(job, now, options):
+        first = -np.inf
+    return first, second
+
+
+@jit
+def set_key(job: Any, now: float, options: Options, key: Any) -> None:
+    """Write the job's key into its row."""
+    job.k1, job.k2 = current_key(job, now, options, key)
 
 
 @jit(CHANGE_SIGNATURE)
