@@ -5,8 +5,9 @@ import json
 import pytest
 
 from headway.errors import BadInput
+from headway.sim.experiment import Experiment
 from headway.sim.sweep import inputs as sweep_inputs
-from headway.sim.sweep.cell import Cell, check, finished, key, rows
+from headway.sim.sweep.cell import check, finished, key, rows
 from headway.sim.sweep.file import cells, policy_specs, read_sweep
 
 LEAST = "traces: synthetic:tiresias-480\nclusters: 15x4\npolicies: [fifo, srtf]\n"
@@ -120,9 +121,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def cell(**changes):
-    given = dict.fromkeys(("trace", "cluster", "policy", "placement"), "x")
-    given |= {"load": None, "seed": 0, "preemption_cost": "none", "slowdown": "none", "min_runtime": "0"}
-    return Cell(**(given | changes))
+    return Experiment(**(dict.fromkeys(("trace", "cluster", "policy", "placement"), "x") | changes))
 
 
 def test_the_name_of_a_result_changes_with_everything_it_follows_from(tmp_path):

@@ -5,9 +5,10 @@ import sys
 import pytest
 
 from headway.errors import BadInput, HeadwayError
+from headway.sim.experiment import Experiment
 from headway.sim.sweep import run as sweep
 from headway.sim.sweep import slurm as sweep_slurm
-from headway.sim.sweep.cell import Cell, rows
+from headway.sim.sweep.cell import rows
 
 submitit = pytest.importorskip("submitit")
 
@@ -23,8 +24,7 @@ class Local(submitit.LocalExecutor):
 
 
 def cell(seed, cluster="15x4"):
-    trace = "synthetic:tiresias-480?jobs=20"
-    return Cell(trace, cluster, "fifo", "consolidated", None, seed, "none", "none", "0")
+    return Experiment("synthetic:tiresias-480?jobs=20", cluster, "fifo", seed=seed)
 
 
 def test_shares_of_the_cells_run_as_jobs_and_failures_come_back(tmp_path, monkeypatch):

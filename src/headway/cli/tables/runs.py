@@ -12,7 +12,7 @@ from headway.io.units import counted
 from headway.report.times import UNITS, duration
 
 if TYPE_CHECKING:
-    from headway.sim.results.results import Comparison, Result
+    from headway.sim.results.result import Comparison, Result
 
 LONGEST_HEADING = 6
 LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
@@ -62,7 +62,7 @@ def _times(found: dict[str, float] | None) -> str:
 
 
 def _title(summary: dict[str, Any], seeds: int) -> str:
-    from headway.sim.api import without_seed
+    from headway.sim.trace import without_seed
 
     trace = without_seed(summary["trace"]) if seeds > 1 else summary["trace"]
     over = f", {seeds} seeds" if seeds > 1 else ""

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway import __version__
+from headway.sim.experiment import Experiment
 from headway.sim.run import Run
 
 JOB_COLUMNS = (
@@ -33,8 +35,8 @@ def spread_of(seconds: NDArray[np.float64]) -> dict[str, float]:
     }
 
 
-def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[str, Any]:
-    """The figures of a run, as `simulate --json` prints them."""
+def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) -> dict[str, Any]:
+    """The figures of a run and how it was made, as `simulate --json` prints them."""
     jobs = run.jobs
     makespan = float(jobs["end"].max() - jobs["submit"].min())
     used = run.setting.network.fabric
@@ -44,11 +46,11 @@ def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[
     return {
         "policy": run.policy.name,
         "placement": run.placement.name,
-        "network": network,
-        "collective": collective,
+        "network": experiment.network,
+        "collective": experiment.collective,
         "trace": run.workload.name,
         "cluster": run.cluster.name,
-        "seed": run.setting.seed,
+        "seed": experiment.seed,
         "jobs": len(jobs),
         "finished": int(np.isfinite(jobs["end"]).sum()),
         "jct_s": spread_of(jobs["end"] - jobs["submit"]),
@@ -61,6 +63,12 @@ def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[
         "wall_s": run.wall_s,
         "resizes": int(jobs["resizes"].sum()),
         **fabric,
+        "left_out": left_out,
+        "skipped": dict(run.workload.skipped),
+        "settings": experiment.settings,
+        "trace_sha256": trace_sha256,
+        "version": __version__,
+        "command": experiment.command,
     }
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from headway.core.events import NAMES, PACK, START
 from headway.errors import BadInput
 from headway.io.files import writable, write_atomically, writing
-from headway.sim.api import Result
 from headway.sim.results.metrics import JOB_COLUMNS
+from headway.sim.results.result import Result
 from headway.sim.run import Run
 
 FILES = ("jobs.csv", "journal.jsonl", "summary.json", "report.html")
