@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-
 from bench.fragmentation import fragmentation
+
 from headway.placement.registry import find_placement
 from headway.sim.api import simulate
 

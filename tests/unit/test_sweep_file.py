@@ -51,6 +51,24 @@ def test_traces_may_be_shaped(tmp_path):
     assert (cell.start, cell.end, cell.sample) == ("7d", "14d", "100")
 
 
+def test_every_field_is_one_value_or_a_list_and_entries_may_differ(tmp_path):
+    more = "strict: [yes, no]\nfrom: [0, 1h]\nloads: 0.5\ncollective: none\n"
+    text = LEAST.replace("synthetic:tiresias-480", "[a.csv, {trace: b.csv, from: 7d, load: [0.6, 0.7]}]") + more
+    found = cells(read(tmp_path, text))
+    assert [(cell.trace, cell.start, cell.load) for cell in found if cell.strict and cell.policy == "fifo"] == [
+        ("a.csv", "0", 0.5),
+        ("a.csv", "1h", 0.5),
+        ("b.csv", "7d", 0.6),
+        ("b.csv", "7d", 0.7),
+    ]
+    assert len(found) == 4 * 2 * 2
+
+
+def test_an_edited_placement_from_outside_runs_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    assert edited(tmp_path / "edited_placement.py", "class Mine: x = 1\n", placement="edited_placement:Mine")
+
+
 def test_numbers_may_stand_where_text_is_meant(tmp_path):
     (cell,) = cells(
         read(tmp_path, "traces: a.csv\nclusters: 1x1\npolicies: fifo\npreemption_cost: 30\nmin_runtime: 60\n")
@@ -104,6 +122,12 @@ def test_networks_that_cannot_be_are_told_before_the_first_cell(tmp_path):
         (LEAST + "seeds: 0\n", "seeds: at least one is needed, such as seeds: 3"),
         (LEAST + "loads: [0.5, 0]\n", "loads[1]"),
         (LEAST + "slowdown: some\n", "slowdown"),
+        (LEAST + "collective: themis\n", "collective[0]: collective themis: jobs cannot be simulated with a schedule"),
+        (LEAST + "strict: maybe\n", "strict[0]: strict 'maybe' is neither yes nor no"),
+        (LEAST + "preemption_cost: [none, dear]\n", "preemption_cost[1]: preemption cost 'dear' is not none, model"),
+        (LEAST + "name: mine\n", "unknown key 'name'"),
+        (LEAST.replace("tiresias-480", "tiresias-480?seed=5"), "leave out seed=, and write seeds"),
+        (LEAST.replace("15x4", "15"), "clusters[0]: cluster 15 is neither a name nor a path"),
         (LEAST.replace("[fifo, srtf]", "[]"), "policies"),
         (LEAST.replace("[fifo, srtf]", "[{threshold: 5}]"), "needs the key policy"),
         ("- a\n- b\n", "keys and values"),

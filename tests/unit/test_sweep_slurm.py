@@ -42,6 +42,11 @@ def test_shares_of_the_cells_run_as_jobs_and_failures_come_back(tmp_path, monkey
     assert Local.given["cpus_per_task"] == 1
 
 
+def test_a_setting_of_slurm_without_slurm_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"--slurm partition=\.\.\. is a setting of Slurm jobs: add --on slurm"):
+        sweep.run_sweep([cell(0)], tmp_path, slurm={"partition": "gpu"})
+
+
 def test_an_unknown_setting_of_slurm_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     with pytest.raises(BadInput, match="partitoin"):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ OutOption = Annotated[
     Path | None, typer.Option("--out", help="Folder of the results; by default FILE with .sweep in place of .yaml.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+YAML = (".yaml", ".yml")
 
 
 def register(app: typer.Typer) -> None:
@@ -150,7 +152,8 @@ def report(
         raise BadInput(f"--out {target} is a folder: give the path of a file to write, such as {target}/report.html")
     rows = read_rows(results)
     found = grid(rows, metric, list(options()))
-    write_atomically(target, sweep_report(results.parent.stem, found))
+    command = shlex.join(["headway", "sweep", str(file)]) if file.suffix in YAML else None
+    write_atomically(target, sweep_report(results.parent.stem, found, command))
     if png is not None:
         from headway.report.png import draw
 
@@ -160,7 +163,7 @@ def report(
 
 def _results(file: Path) -> Path:
     """The table for whatever was named."""
-    if file.suffix in (".yaml", ".yml"):
+    if file.suffix in YAML:
         file = file.with_suffix(".sweep")
     found = file / "results.csv" if file.suffix != ".csv" else file
     if not found.is_file():

@@ -11,8 +11,8 @@ from typing import Any
 
 from headway.report.figure import COLOURS, Figure, colour
 
-# Values of one setting that a footer lists.
-MOST_VALUES = 12
+# Values of one setting that a footer lists; longer lists than this have a line to themselves.
+MOST_VALUES, LONG_VALUE = 12, 24
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6570; --line: #d8dee4; --good: #1a7f37;
@@ -42,7 +42,7 @@ td small { color: var(--soft); } .best { color: var(--good); font-weight: 600; }
   padding: 1px 10px; cursor: pointer; } .legend button[aria-pressed=false] { opacity: 0.4; text-decoration: line-through; }
 .legend i { display: inline-block; width: 18px; height: 0; border-top: 3px solid; margin-right: 6px; vertical-align: middle; }
 .figures { display: grid; grid-template-columns: 1fr 1fr; gap: 26px 24px; margin-top: 20px; }
-.figures section { min-width: 0; align-self: end; } .figures .wide { grid-column: 1 / -1; }
+.figures section { min-width: 0; align-self: end; } .wide { grid-column: 1 / -1; }
 footer { margin-top: 32px; padding-top: 14px; border-top: 1px solid var(--line); font-size: 13px; }
 pre { margin: 10px 0; padding: 8px 10px; border: 1px solid var(--line); border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }
@@ -128,14 +128,20 @@ def footer(
     """How the results of a page were made: the settings of each, the SHA-256 of their traces, versions, and a command."""
     rows = [(name.replace("_", " "), _distinct([one[name] for one in settings])) for name in settings[0]]
     rows += [("trace SHA-256", _distinct(hashes)), ("Headway version", _distinct(versions))]
-    listed = "".join(f"<div><dt>{escaped(name)}</dt><dd>{escaped(text)}</dd></div>" for name, text in rows)
+    listed = "".join(
+        f"<div{_wide(len(text) > LONG_VALUE)}><dt>{escaped(name)}</dt><dd>{escaped(text)}</dd></div>"
+        for name, text in rows
+    )
     made = f"<pre>{escaped(command)}</pre>" if command else ""
     return f"<footer><h2>How this was made</h2>{made}<dl>{listed}</dl></footer>"
 
 
 def _distinct(values: Sequence[Any]) -> str:
     """Different values in their order, the first few of many; a dash where none is set."""
-    found = [str(value) for value in dict.fromkeys(values) if value is not None]
+    plain = {True: "yes", False: "no"}
+    found = [
+        plain[value] if isinstance(value, bool) else str(value) for value in dict.fromkeys(values) if value is not None
+    ]
     more = f" and {len(found) - MOST_VALUES} more" if len(found) > MOST_VALUES else ""
     return ", ".join(found[:MOST_VALUES]) + more or "–"
 
@@ -153,11 +159,15 @@ def _legend(names: Sequence[str]) -> str:
 
 
 def _section(place: int, figure: Figure) -> str:
-    wide = " class='wide'" if figure.wide else ""
     return (
-        f"<section{wide}><h2>{html.escape(figure.title)}</h2><p>{html.escape(figure.note)}</p>"
+        f"<section{_wide(figure.wide)}><h2>{html.escape(figure.title)}</h2><p>{html.escape(figure.note)}</p>"
         f"<div class='plot' id='figure-{place}' data-place='{place}' style='height:{figure.height}px'></div></section>"
     )
+
+
+def _wide(whether: bool) -> str:
+    """The class of what is as wide as the page."""
+    return " class='wide'" if whether else ""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

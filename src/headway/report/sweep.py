@@ -93,8 +93,8 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def sweep_report(title: str, found: Grid) -> str:
-    """The whole page as HTML."""
+def sweep_report(title: str, found: Grid, command: str | None = None) -> str:
+    """The whole page as HTML; `command` runs the sweep again."""
     rows = found.rows
     seeds = len({row["seed"] for row in rows})
     varied = ", ".join(f"{_plain(name)} ({len(values)})" for name, values in found.axes.items()) or "the policy only"
@@ -102,7 +102,8 @@ def sweep_report(title: str, found: Grid) -> str:
         f"<p>{len(rows):,} cells, {seeds} seeds. Varied: {escaped(varied)}. Bands are 95 % confidence over seeds.</p>"
     )
     settings = [{name: row.get(name) for name in found.settings} for row in rows]
-    made = footer(settings, [row.get("trace_sha256") for row in rows], [row.get("version") for row in rows])
+    hashes, versions = ([row.get(name) for row in rows] for name in ("trace_sha256", "version"))
+    made = footer(settings, hashes, versions, command)
     return page(f"Sweep {title}", intro + _table(found), found.lines, figures(found), made)
 
 

@@ -66,6 +66,15 @@ def _one_of(*choices: str) -> Check:
     return check
 
 
+def _collective(words: str, value: Any) -> Any:
+    if value in ("baseline", "themis", "best"):
+        raise BadInput(
+            f"{words} {value}: jobs cannot be simulated with a schedule yet, only with none; "
+            "`headway collective` shows what a schedule does to one collective"
+        )
+    return _one_of("none")(words, value)
+
+
 def _text(words: str, value: Any) -> str:
     """Numbers may be given where text is meant, such as a sample of 100."""
     if not isinstance(value, str | Real) or isinstance(value, bool):
@@ -143,7 +152,7 @@ class Experiment:
             beside="placement",
         ),
     ] = None
-    collective: Annotated[str, Option("Only none: see `headway collective` for schedules.", _one_of("none"))] = "none"
+    collective: Annotated[str, Option("Only none: see `headway collective` for schedules.", _collective)] = "none"
     preemption_cost: Annotated[str | float, Option("none, a time such as 30s, or model.", _cost)] = "none"
     slowdown: Annotated[str, Option("none or model: spreading skewed models slows them.", _one_of("none", "model"))] = (
         "none"

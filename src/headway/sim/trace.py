@@ -9,6 +9,7 @@ import numpy as np
 
 from headway.errors import BadInput
 from headway.io import specs
+from headway.io.units import counted
 from headway.workloads.load import load
 from headway.workloads.synthetic import PREFIX
 from headway.workloads.workload import COLUMNS, Workload
@@ -25,11 +26,18 @@ def read_trace(given: str | os.PathLike[str] | Workload, *, strict: bool = False
     """The trace that a person named, or the workload itself; `strict` refuses rows that are otherwise left out."""
     if isinstance(given, Workload):
         if strict and given.skipped:
-            raise BadInput(f"{given.name}: {sum(given.skipped.values())} rows of the trace were left out")
+            raise BadInput(f"{given.name}: {left_out(given)}")
         return Trace(given, _digest_of(given))
     name = text_of("trace", given)
     workload = load(name, strict=strict)
     return Trace(workload, file_digest(file_of(name)) or _digest_of(workload))
+
+
+def left_out(workload: Workload) -> str:
+    """The rows of a trace that its reader left out, in words: "" where there are none."""
+    rows = sum(workload.skipped.values())
+    listed = ", ".join(f"{count:,} {reason}" for reason, count in workload.skipped.items())
+    return f"{counted(rows, 'row')} left out: {listed}" if rows else ""
 
 
 def text_of(what: str, given: object) -> str:

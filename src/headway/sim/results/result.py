@@ -10,7 +10,7 @@ from headway.sim.experiment import Experiment, compare_command
 from headway.sim.results import metrics
 from headway.sim.results.table import Table
 from headway.sim.run import Run, simulate_run
-from headway.sim.trace import without_seed
+from headway.sim.trace import left_out, without_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,7 @@ class Result:
     @property
     def skipped(self) -> str:
         """The rows of the trace that its reader left out, in words: "" where there are none."""
-        reasons = self.run.workload.skipped
-        rows = sum(reasons.values())
-        listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        return f"{rows:,} {'row' if rows == 1 else 'rows'} left out: {listed}" if rows else ""
+        return left_out(self.run.workload)
 
     @property
     def jobs(self) -> Table:
