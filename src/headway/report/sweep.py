@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.errors import BadInput, unknown
-from headway.io import specs as specs
+from headway.io import specs
 from headway.report.figure import Figure, axis, colour, line, of_policy, time_ticks
 from headway.report.page import escaped, footer, page, table
 from headway.report.seeds import Interval, interval

@@ -9,19 +9,6 @@ from headway import __version__
 from headway.sim.experiment import Experiment
 from headway.sim.run import Run
 
-JOB_COLUMNS = (
-    "job_id",
-    "user",
-    "gpus",
-    "submit_s",
-    "start_s",
-    "end_s",
-    "jct_s",
-    "queue_s",
-    "service_gpu_s",
-    "preemptions",
-)
-
 
 def spread_of(seconds: NDArray[np.float64]) -> dict[str, float]:
     """Mean, median, tail and maximum."""
@@ -75,16 +62,15 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
 def job_columns(run: Run) -> dict[str, NDArray[Any]]:
     """The jobs of a run, column by column, in the order of `jobs.csv`."""
     jobs, workload = run.jobs, run.workload
-    columns = (
-        workload.job_id,
-        workload.user,
-        jobs["asked"],
-        jobs["submit"],
-        jobs["first"],
-        jobs["end"],
-        jobs["end"] - jobs["submit"],
-        jobs["pending"],
-        jobs["total"],
-        jobs["preemptions"],
-    )
-    return dict(zip(JOB_COLUMNS, columns, strict=True))
+    return {
+        "job_id": workload.job_id,
+        "user": workload.user,
+        "gpus": jobs["asked"],
+        "submit_s": jobs["submit"],
+        "start_s": jobs["first"],
+        "end_s": jobs["end"],
+        "jct_s": jobs["end"] - jobs["submit"],
+        "queue_s": jobs["pending"],
+        "service_gpu_s": jobs["total"],
+        "preemptions": jobs["preemptions"],
+    }
