@@ -115,9 +115,11 @@ def _above_zero(words: str, value: Any) -> float:
 
 
 def _yes_or_no(words: str, value: Any) -> bool:
-    if not isinstance(value, bool):
+    """A truth value; in YAML 1.2, yes and no are text."""
+    found = {"yes": True, "no": False}.get(value) if isinstance(value, str) else value
+    if not isinstance(found, bool):
         raise BadInput(f"{words} {value!r} is neither yes nor no")
-    return value
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ BESIDE = {
     name: tuple(other.name for other in options().values() if other.beside == name)
     for name in dict.fromkeys(option.beside for option in options().values() if option.beside)
 }
+EXAMPLES = {"policies": ["[fifo, tiresias-l]"], "seeds": ["3, or seeds: [0, 1, 2]"]}  # in messages
 CONFIG = ConfigDict(extra="forbid", validate_default=True)
 
 
@@ -73,7 +74,8 @@ def _entry(option: Option) -> Any:
 def _key(option: Option) -> Any:
     """The type and the default of a key of the file."""
     default = ... if option.default is ... else [option.default]
-    return _some(option), Field(default, alias=option.key or option.word)
+    key = option.key or option.word
+    return _some(option), Field(default, alias=key, examples=EXAMPLES.get(key))
 
 
 SweepFile = create_model("SweepFile", __config__=CONFIG, **{name: _key(option) for name, option in options().items()})
@@ -110,8 +112,8 @@ def _explained(path: Path, error: ValidationError) -> BadInput:
     if first["type"] == "missing":
         return BadInput(f"{path}: {where} is missing: a sweep needs traces and clusters")
     if first["type"] == "too_short":
-        such = ", such as seeds: 3 or seeds: [0, 1, 2]" if where == "seeds" else ""
-        return BadInput(f"{path}: {where}: at least one is needed{such}")
+        such = f", such as {where}: {EXAMPLES[where][0]}" if where in EXAMPLES else ""
+        return BadInput(f"{path}: {where} is empty: at least one is needed{such}")
     said = (
         first["ctx"]["error"] if first["type"] == "value_error" else f"{first['msg'].lower()}, got {first['input']!r}"
     )
