@@ -10,24 +10,24 @@ import tempfile
 import time
 from pathlib import Path
 
-from headway.sim.sweep.cell import Cell
+from headway.sim.experiment import Experiment
 from headway.sim.sweep.run import cores, run_sweep
 
 JOBS = 4000
 ROUNDS = 5
 
 
-def cells(count: int) -> list[Cell]:
+def cells(count: int) -> list[Experiment]:
     """Cells of less than a tenth of a second each: what a sweep costs beside them shows."""
     trace = f"synthetic:philly?jobs={JOBS}"
     return [
-        Cell(trace, "24x8", policy, "consolidated", 0.8, seed, "none", "none", "0")
+        Experiment(trace, "24x8", policy, load=0.8, seed=seed)
         for seed in range(-(-count // 4))
         for policy in ("fifo", "best-effort", "srtf", "tiresias-l")
     ][:count]
 
 
-def measure(grid: list[Cell], workers: int) -> tuple[float, float]:
+def measure(grid: list[Experiment], workers: int) -> tuple[float, float]:
     """Wall and CPU seconds of a sweep, workers' start included; the engine is loaded before, as `headway sweep` does beside its checks."""
     with tempfile.TemporaryDirectory() as folder:
         cpu, began = used_s(), time.perf_counter()

@@ -17,7 +17,8 @@ from typing import Any
 
 from headway.io.files import write_atomically
 from headway.report.seeds import interval, value_at
-from headway.sim.api import simulate, with_seed
+from headway.sim.api import simulate
+from headway.sim.trace import with_seed
 from headway.workloads.load import load
 from headway.workloads.shaping import offered_load
 

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from bench.fragmentation import fragmentation
 
 from headway.placement.registry import find_placement
 from headway.sim.api import simulate
-from headway.sim.results.fragmentation import fragmentation
 
 # Networks that are shared, and the one without contention, place jobs by GPU counts alone: on the fewest nodes available.
 BY_COUNT = "consolidated?strict=no"

@@ -6,11 +6,12 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "simulate": "headway.sim.api",
     "compare": "headway.sim.api",
-    "Result": "headway.sim.api",
-    "Comparison": "headway.sim.results.results",
+    "Result": "headway.sim.results.result",
+    "Comparison": "headway.sim.results.result",
+    "Experiment": "headway.sim.experiment",
     "Client": "headway.client.client",
 }
-__all__ = ["Client", "Comparison", "Result", "__version__", "compare", "simulate"]
+__all__ = ["Client", "Comparison", "Experiment", "Result", "__version__", "compare", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -161,7 +161,7 @@ def test_a_policy_that_raises_ends_the_run_with_one_line():
     ("given", "words"),
     [
         ({"slowdown": None}, "unknown slowdown 'None'"),
-        ({"placement": 3}, "placement 3 is not a name"),
+        ({"placement": 3}, "3 is not a placement"),
         ({"seed": "a"}, "seed 'a' is not a whole number"),
         ({"seed": -1}, "seed -1 is not"),
         ({"seed": 2**63}, "is not a whole number from 0"),

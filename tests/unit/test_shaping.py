@@ -32,14 +32,14 @@ def test_empty_windows_are_refused(start: float, end: float) -> None:
 
 def test_sample_is_seeded_and_keeps_the_order() -> None:
     jobs = synthetic("philly?jobs=1000")
-    one, same, other = (shaping.sample(jobs, 100, seed) for seed in (1, 1, 2))
+    one, same, other = (shaping.sampled(jobs, 100, seed) for seed in (1, 1, 2))
     assert one.job_id.tolist() == same.job_id.tolist() != other.job_id.tolist()
     assert len(set(one.job_id.tolist())) == 100
     assert (np.diff(one.submit_s) >= 0).all()
-    assert shaping.sample(jobs, 1000, 0).job_id.tolist() == jobs.job_id.tolist()
+    assert shaping.sampled(jobs, 1000, 0).job_id.tolist() == jobs.job_id.tolist()
     for count in (0, 1001):
         with pytest.raises(BadInput):
-            shaping.sample(jobs, count, 0)
+            shaping.sampled(jobs, count, 0)
 
 
 def test_time_scale_keeps_the_load() -> None:
@@ -74,7 +74,7 @@ def test_offered_load_by_hand() -> None:
 
 
 def test_every_step_is_noted() -> None:
-    jobs = shaping.sample(shaping.scale_time(shaping.window(TEN, 0, 80), 2), 3, 0)
+    jobs = shaping.sampled(shaping.scale_time(shaping.window(TEN, 0, 80), 2), 3, 0)
     assert len(jobs.caveats) == 3
 
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from headway.errors import BadInput
+from headway.sim.experiment import Experiment
 from headway.sim.sweep import inputs as sweep_inputs
-from headway.sim.sweep.cell import Cell, check, finished, key, rows
+from headway.sim.sweep.cell import check, finished, key, rows
 from headway.sim.sweep.file import cells, policy_specs, read_sweep
 
 LEAST = "traces: synthetic:tiresias-480\nclusters: 15x4\npolicies: [fifo, srtf]\n"
@@ -48,6 +49,24 @@ def test_traces_may_be_shaped(tmp_path):
     text = "traces:\n  - {trace: jobs.csv, from: 7d, to: 14d, sample: 100}\nclusters: 15x4\npolicies: fifo\n"
     (cell,) = cells(read(tmp_path, text))
     assert (cell.start, cell.end, cell.sample) == ("7d", "14d", "100")
+
+
+def test_every_field_is_one_value_or_a_list_and_entries_may_differ(tmp_path):
+    more = "strict: [yes, no]\nfrom: [0, 1h]\nloads: 0.5\ncollective: none\n"
+    text = LEAST.replace("synthetic:tiresias-480", "[a.csv, {trace: b.csv, from: 7d, load: [0.6, 0.7]}]") + more
+    found = cells(read(tmp_path, text))
+    assert [(cell.trace, cell.start, cell.load) for cell in found if cell.strict and cell.policy == "fifo"] == [
+        ("a.csv", "0", 0.5),
+        ("a.csv", "1h", 0.5),
+        ("b.csv", "7d", 0.6),
+        ("b.csv", "7d", 0.7),
+    ]
+    assert len(found) == 4 * 2 * 2
+
+
+def test_an_edited_placement_from_outside_runs_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    assert edited(tmp_path / "edited_placement.py", "class Mine: x = 1\n", placement="edited_placement:Mine")
 
 
 def test_numbers_may_stand_where_text_is_meant(tmp_path):
@@ -98,11 +117,17 @@ def test_networks_that_cannot_be_are_told_before_the_first_cell(tmp_path):
         (LEAST + "networks: ecmp\n", "unknown key 'networks': did you mean 'network'?"),
         (LEAST + "placements: [{placement: vclos, netwrok: ecmp}]\n", "unknown key 'netwrok': did you mean 'network'?"),
         (LEAST + "network: []\n", "network"),
-        ("traces: a.csv\npolicies: fifo\n", "clusters is missing: a sweep needs traces, clusters, policies"),
+        ("traces: a.csv\npolicies: fifo\n", "clusters is missing: a sweep needs traces, clusters"),
         (LEAST + "seeds: -1\n", "seeds"),
         (LEAST + "seeds: 0\n", "seeds is empty: at least one is needed, such as seeds: 3"),
         (LEAST + "loads: [0.5, 0]\n", "loads[1]"),
         (LEAST + "slowdown: some\n", "slowdown"),
+        (LEAST + "collective: themis\n", "collective themis: jobs cannot be simulated with a schedule"),
+        (LEAST + "strict: maybe\n", "strict 'maybe' is neither yes nor no"),
+        (LEAST + "preemption_cost: [none, dear]\n", "preemption_cost[1]: preemption cost 'dear' is not none, model"),
+        (LEAST + "name: mine\n", "unknown key 'name'"),
+        (LEAST.replace("tiresias-480", "tiresias-480?seed=5"), "leave out seed=, and write seeds"),
+        (LEAST.replace("15x4", "15"), "cluster 15 is neither a name nor a path"),
         (LEAST.replace("[fifo, srtf]", "[]"), "policies"),
         (LEAST.replace("[fifo, srtf]", "[{threshold: 5}]"), "needs the key policy"),
         ("- a\n- b\n", "a sweep is a mapping of keys to values, such as policies: [fifo, tiresias-l]"),
@@ -120,9 +145,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def cell(**changes):
-    given = dict.fromkeys(("trace", "cluster", "policy", "placement"), "x")
-    given |= {"load": None, "seed": 0, "preemption_cost": "none", "slowdown": "none", "min_runtime": "0"}
-    return Cell(**(given | changes))
+    return Experiment(**(dict.fromkeys(("trace", "cluster", "policy", "placement"), "x") | changes))
 
 
 def test_the_name_of_a_result_changes_with_everything_it_follows_from(tmp_path):

@@ -4,11 +4,17 @@ import pytest
 
 from headway.errors import BadInput
 from headway.report.png import file_names
-from headway.report.sweep import figures, grid, sweep_report
+from headway.report.sweep import Grid, figures, sweep_report
+from headway.report.sweep import grid as grid_of
+from headway.sim.experiment import options
 
 
 def row(policy, load, seed, mean, cluster="15x4"):
     return {"policy": policy, "load": load, "seed": seed, "cluster": cluster, "jct_mean_s": mean, "trace": "t"}
+
+
+def grid(rows, metric) -> Grid:
+    return grid_of(rows, metric, list(options()))
 
 
 ROWS = [
@@ -89,7 +95,7 @@ def test_small_differences_are_not_painted_as_large_ones():
 def test_a_sweep_of_policies_alone_has_bars():
     rows = [row(policy, None, 0, 5.0) for policy in ("fifo", "las")]
     assert [figure.name for figure in figures(grid(rows, "jct_mean_s"))] == ["bars"]
-    assert "Sweep x" in sweep_report("x", rows)
+    assert "Sweep x" in sweep_report("x", grid(rows, "jct_mean_s"))
 
 
 def test_bands_stay_above_zero():

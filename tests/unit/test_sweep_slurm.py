@@ -5,9 +5,10 @@ import sys
 import pytest
 
 from headway.errors import BadInput, HeadwayError
+from headway.sim.experiment import Experiment
 from headway.sim.sweep import run as sweep
 from headway.sim.sweep import slurm as sweep_slurm
-from headway.sim.sweep.cell import Cell, rows
+from headway.sim.sweep.cell import rows
 
 submitit = pytest.importorskip("submitit")
 
@@ -23,8 +24,7 @@ class Local(submitit.LocalExecutor):
 
 
 def cell(seed, cluster="15x4"):
-    trace = "synthetic:tiresias-480?jobs=20"
-    return Cell(trace, cluster, "fifo", "consolidated", None, seed, "none", "none", "0")
+    return Experiment("synthetic:tiresias-480?jobs=20", cluster, "fifo", seed=seed)
 
 
 def test_shares_of_the_cells_run_as_jobs_and_failures_come_back(tmp_path, monkeypatch):
@@ -40,6 +40,11 @@ def test_shares_of_the_cells_run_as_jobs_and_failures_come_back(tmp_path, monkey
     assert sum(heard) == 3
     assert Local.given["partition"] == "gpu"
     assert Local.given["cpus_per_task"] == 1
+
+
+def test_a_setting_of_slurm_without_slurm_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"--slurm partition=\.\.\. is a setting of Slurm jobs: add --on slurm"):
+        sweep.run_sweep([cell(0)], tmp_path, slurm={"partition": "gpu"})
 
 
 def test_an_unknown_setting_of_slurm_is_one_line(tmp_path, monkeypatch):

@@ -8,41 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli import sweep
-from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
+from headway.cli.experiment_options import takes_experiment
 from headway.cli.tables.progress import following, kernels_ready
+from headway.sim.experiment import Experiment
 
 if TYPE_CHECKING:
-    from headway.sim.results.results import Comparison, Result
+    from headway.sim.results.result import Comparison, Result
 
-TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic:NAME?jobs=480&seed=1.")]
-ClusterOption = Annotated[
-    str, typer.Option("--cluster", help="Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.")
-]
-PlacementOption = Annotated[str, typer.Option("--placement", help="Where jobs run; see `headway policies`.")]
-NetworkOption = Annotated[
-    str, typer.Option("--network", help="ideal, ecmp, balanced, source, or isolated (with a vclos placement).")
-]
-FabricOption = Annotated[
-    str | None,
-    typer.Option(
-        "--fabric", help="The cluster's network: a preset such as vclos-512 or YAML; default: by the cluster's name."
-    ),
-]
-CollectiveOption = Annotated[
-    str, typer.Option("--collective", help="Only none: see `headway collective` for schedules.")
-]
-CostOption = Annotated[str, typer.Option("--preemption-cost", help="none, a time such as 30s, or model.")]
-SlowdownOption = Annotated[str, typer.Option("--slowdown", help="none or model: spreading skewed models slows them.")]
-MinRuntimeOption = Annotated[str, typer.Option("--min-runtime", help="Time a job runs before it may be preempted.")]
-SEED_HELP = "Seed of samples, placements, networks and loss curves; a synthetic trace has its own, ?seed=."
-MOST_SEED = 2**63 - 1  # what compiled code can hold
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=MOST_SEED, help=SEED_HELP)]
-SkipOption = Annotated[
-    bool, typer.Option("--skip-impossible", help="Leave out jobs larger than the cluster, and say how many.")
-]
-StrictOption = Annotated[
-    bool, typer.Option("--strict", help="Refuse a trace with rows that are otherwise left out and counted.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Folder for jobs.csv, journal.jsonl, summary.json and report.html.")
@@ -57,64 +29,27 @@ def register(app: typer.Typer) -> None:
     app.command()(policies)
 
 
-def simulate(
-    trace: TraceArgument,
-    cluster: ClusterOption,
-    policy: Annotated[str, typer.Option("--policy", help="When jobs run; see `headway policies`.")] = "tiresias-l",
-    placement: PlacementOption = "consolidated",
-    network: NetworkOption = "ideal",
-    fabric: FabricOption = None,
-    collective: CollectiveOption = "none",
-    preemption_cost: CostOption = "none",
-    slowdown: SlowdownOption = "none",
-    min_runtime: MinRuntimeOption = "0",
-    seed: SeedOption = 0,
-    skip_impossible: SkipOption = False,
-    strict: StrictOption = False,
-    start: FromOption = "0",
-    end: ToOption = None,
-    sample: SampleOption = None,
-    time_scale: TimeScaleOption = 1.0,
-    load: LoadOption = None,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@takes_experiment()
+def simulate(out: OutOption = None, as_json: JsonOption = False, **given: Any) -> None:
     """Run a trace through one policy on one cluster.
 
     Example: headway simulate synthetic:tiresias-480 --cluster 15x4 --policy tiresias-l --out out/
     """
-    reach_own_modules()
-    _check_names(trace, cluster, [policy], placement)
+    _check_names(Experiment(**given), [given["policy"]])
     if out is not None:
         from headway.sim.results.output import check_folder
 
         check_folder(out)
-    with following(f"simulating {policy}", quiet=as_json) as progress:
+    with following(f"simulating {given['policy']}", quiet=as_json) as progress:
         kernels_ready(progress)
         from headway.sim.api import simulate as run
-        from headway.workloads.shape import read_shape
 
-        result = run(
-            trace,
-            cluster,
-            policy,
-            placement=placement,
-            network=network,
-            fabric=fabric,
-            collective=collective,
-            preemption_cost=preemption_cost,
-            slowdown=slowdown,
-            min_runtime=min_runtime,
-            seed=seed,
-            skip_impossible=skip_impossible,
-            strict=strict,
-            shape=read_shape(start, end, sample, time_scale, load),
-            keep_journal=out is not None,
-            progress=progress.update,
-        )
-    note_unknown_models(result, preemption_cost, slowdown)
+        result = run(**given, keep_journal=out is not None, progress=progress.update)
+    note_unused(result)
     if out is not None:
-        _write(result, out)
+        from headway.sim.results.output import write_result
+
+        write_result(result, out)
     if as_json:
         print(json.dumps(result.summary, indent=2))
         return
@@ -125,15 +60,20 @@ def simulate(
         print(f"wrote {out}/jobs.csv, journal.jsonl, summary.json and report.html")
 
 
-def note_unknown_models(result: "Result", preemption_cost: str, slowdown: str) -> None:
-    """Say on stderr for how many jobs `model` knows nothing."""
-    if "model" not in (preemption_cost, slowdown):
+def note_unused(result: "Result") -> None:
+    """Say on stderr which settings change nothing: a fabric that no job uses, a model that is not known."""
+    experiment, network = result.experiment, result.run.setting.network
+    if experiment.fabric is not None and network.name == "ideal" and not result.run.placement.needs_fabric:
+        print(
+            "note: --fabric changes nothing: the network is ideal and the placement reserves no links", file=sys.stderr
+        )
+    if "model" not in (experiment.preemption_cost, experiment.slowdown):
         return
     from headway.io.units import counted
     from headway.sim.models.profiles import UNKNOWN_COST_S, rows_of
 
-    cost = [f"a preemption costs {UNKNOWN_COST_S:g} s"] if preemption_cost == "model" else []
-    speed = ["spreading does not slow them"] if slowdown == "model" else []
+    cost = [f"a preemption costs {UNKNOWN_COST_S:g} s"] if experiment.preemption_cost == "model" else []
+    speed = ["spreading does not slow them"] if experiment.slowdown == "model" else []
     models = result.run.workload.model
     unknown = int((rows_of(models) == 0).sum())
     if unknown:
@@ -141,33 +81,11 @@ def note_unknown_models(result: "Result", preemption_cost: str, slowdown: str) -
         print(f"note: {have} no known model: {' and '.join(cost + speed)}", file=sys.stderr)
 
 
-def _write(result: "Result", out: Path) -> None:
-    from headway.sim.results.output import write_result
-
-    write_result(result, out)
-
-
+@takes_experiment(own={"policy": "policies"}, seed=None)
 def compare(
-    trace: TraceArgument,
-    cluster: ClusterOption,
     policies: Annotated[
         str, typer.Option("--policies", help="Names with commas between, the first is the measure; or all.")
     ],
-    placement: PlacementOption = "consolidated",
-    network: NetworkOption = "ideal",
-    fabric: FabricOption = None,
-    collective: CollectiveOption = "none",
-    preemption_cost: CostOption = "none",
-    slowdown: SlowdownOption = "none",
-    min_runtime: MinRuntimeOption = "0",
-    seed: Annotated[int | None, typer.Option("--seed", min=0, max=MOST_SEED, help=SEED_HELP)] = None,
-    skip_impossible: SkipOption = False,
-    strict: StrictOption = False,
-    start: FromOption = "0",
-    end: ToOption = None,
-    sample: SampleOption = None,
-    time_scale: TimeScaleOption = 1.0,
-    load: LoadOption = None,
     seeds: Annotated[
         int | None,
         typer.Option("--seeds", min=1, help="Run seeds 0 to N-1, synthetic traces too, with confidence intervals."),
@@ -177,42 +95,27 @@ def compare(
         Path | None, typer.Option("--png", help="Draw the figures into this folder, or into one .png file.")
     ] = None,
     as_json: JsonOption = False,
+    **given: Any,
 ) -> None:
     """Run a trace through several policies and put them side by side.
 
     Example: headway compare synthetic:tiresias-480 --cluster 15x4 --policies fifo,srtf,tiresias-l --report report.html
     """
     names = split_policies(policies)
-    reach_own_modules()
     _check_targets(report, png)
-    _check_names(trace, cluster, names, placement)
+    _check_names(Experiment(**given | {"seed": given["seed"] or 0}), names)
     with following("comparing", quiet=as_json, runs=len(names) * (seeds or 1)) as progress:
         kernels_ready(progress)
         from headway.sim.api import compare as run
-        from headway.workloads.shape import read_shape
 
-        results = run(
-            trace,
-            cluster,
-            names,
-            placement=placement,
-            network=network,
-            fabric=fabric,
-            collective=collective,
-            preemption_cost=preemption_cost,
-            slowdown=slowdown,
-            min_runtime=min_runtime,
-            seed=seed,
-            seeds=seeds,
-            skip_impossible=skip_impossible,
-            strict=strict,
-            shape=read_shape(start, end, sample, time_scale, load),
-            keep_journal=report is not None or png is not None,
-            progress=progress,
-        )
+        keep = report is not None or png is not None
+        results = run(policies=names, seeds=seeds, keep_journal=keep, progress=progress, **given)
         progress.say("drawing")
-        _draw(results, report, png)
-    note_unknown_models(results[0], preemption_cost, slowdown)
+        if report is not None:
+            results.report(report)
+        if png is not None:
+            results.png(png)
+    note_unused(results[0])
     if as_json:
         print(json.dumps(_listed(results), indent=2))
         return
@@ -240,13 +143,6 @@ def _check_targets(report: Path | None, png: Path | None) -> None:
         browser()
 
 
-def _draw(results: "Comparison", report: Path | None, png: Path | None) -> None:
-    if report is not None:
-        results.report(report)
-    if png is not None:
-        results.png(png)
-
-
 def _listed(results: "Comparison") -> list[dict[str, Any]]:
     """The summaries in the order of the policies; with several seeds, of the first, and what all of them give."""
     summaries = [result.summary for result in results]
@@ -255,24 +151,22 @@ def _listed(results: "Comparison") -> list[dict[str, Any]]:
     return [a | {"over_seeds": b} for a, b in zip(summaries, results.over_seeds(), strict=True)]
 
 
-def reach_own_modules() -> None:
-    """A policy of one's own, `module:Class`, may lie in the folder that the command is started from."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-
-
-def _check_names(trace: str, cluster: str, policies: list[str], placement: str) -> None:
+def _check_names(experiment: Experiment, policies: list[str]) -> None:
     """Find mistakes before the engine is compiled: nobody waits a minute to be told of a typing error."""
     from headway.cluster.named import cluster as cluster_named
+    from headway.io.outside import is_outside
     from headway.io.specs import check_named
     from headway.placement import TABLE as PLACEMENTS
     from headway.policies import TABLE as POLICIES
 
-    for policy in policies:
-        if ":" not in policy.partition("?")[0]:  # not one of the user's own
-            check_named("policy", policy, POLICIES)
-    check_named("placement", placement, PLACEMENTS)
-    cluster_named(cluster)
+    for kind, name, table in (
+        *(("policy", policy, POLICIES) for policy in policies),
+        ("placement", experiment.placement, PLACEMENTS),
+    ):
+        if not is_outside(name):
+            check_named(kind, name, table)
+    cluster_named(str(experiment.cluster))
+    trace = str(experiment.trace)
     if not trace.startswith("synthetic:") and not Path(trace.partition("?")[0]).exists():
         from headway.workloads.load import load
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.core import TyperGroup
 from headway.cli.tables.progress import following, kernels_ready
 from headway.errors import BadInput, HeadwayError, unknown
 from headway.io.units import counted
+from headway.sim.experiment import options
 
 
 class RunByDefault(TyperGroup):
@@ -36,6 +38,7 @@ OutOption = Annotated[
     Path | None, typer.Option("--out", help="Folder of the results; by default FILE with .sweep in place of .yaml.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+YAML = (".yaml", ".yml")
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +52,7 @@ def run(
     out: OutOption = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, help="Processes, by default one a core; on Slurm, jobs of the array."),
+        typer.Option("--workers", min=1, help="Processes, by default one per core; on Slurm, jobs of the array."),
     ] = None,
     on: Annotated[str, typer.Option("--on", help="local, or slurm: as an array of Slurm jobs.")] = "local",
     slurm: Annotated[
@@ -61,12 +64,10 @@ def run(
 
     Example: headway sweep loads.yaml
     """
-    from headway.cli.simulate import reach_own_modules
     from headway.core.compiler.jit import compiled_before
     from headway.sim.sweep.file import cells as cells_of
     from headway.sim.sweep.file import read_sweep
 
-    reach_own_modules()
     if on not in ("local", "slurm"):
         raise unknown("place to run on", on, ("local", "slurm"))
     content = read_sweep(file)
@@ -74,7 +75,7 @@ def run(
         cells = cells_of(content)
     folder = out or file.with_suffix(".sweep")
     with following(f"{len(cells):,} cells", quiet=as_json, runs=len(cells)) as progress:
-        from headway.sim.sweep.cell import check
+        from headway.sim.sweep.cell import check, label
         from headway.sim.sweep.run import run_sweep, warm
 
         if on == "local" and compiled_before():
@@ -93,14 +94,14 @@ def run(
         failures = run_sweep(cells, folder, workers=workers, on=on, slurm=_settings(slurm), progress=more)
     facts = {"cells": len(cells), "finished": len(cells) - len(failures), "failed": len(failures), "out": str(folder)}
     if as_json:
-        listed = [{"cell": failure.cell.label, "reason": failure.reason} for failure in failures]
+        listed = [{"cell": label(failure.cell), "reason": failure.reason} for failure in failures]
         print(json.dumps(facts | {"failures": listed}, indent=2))
     else:
         where = f"in {folder}/results.csv" if facts["finished"] else "finished"
         print(f"{facts['finished']:,} of {len(cells):,} cells {where}")
     if failures:
         first = failures[0]
-        raise HeadwayError(f"{counted(len(failures), 'cell')} failed, the first is {first.cell.label}: {first.reason}")
+        raise HeadwayError(f"{counted(len(failures), 'cell')} failed, the first is {label(first.cell)}: {first.reason}")
 
 
 @contextmanager
@@ -148,17 +149,19 @@ def report(
     if target.is_dir():
         raise BadInput(f"--out {target} is a folder: give the path of a file to write, such as {target}/report.html")
     rows = read_rows(results)
-    write_atomically(target, sweep_report(results.parent.stem, rows, metric))
+    found = grid(rows, metric, list(options()))
+    command = shlex.join(["headway", "sweep", str(file)]) if file.suffix in YAML else None
+    write_atomically(target, sweep_report(results.parent.stem, found, command))
     if png is not None:
         from headway.report.png import draw
 
-        draw(figures(grid(rows, metric)), png)
+        draw(figures(found), png)
     print(json.dumps({"rows": len(rows), "report": str(target)}, indent=2) if as_json else f"wrote {target}")
 
 
 def _results(file: Path) -> Path:
     """The table for whatever was named."""
-    if file.suffix in (".yaml", ".yml"):
+    if file.suffix in YAML:
         file = file.with_suffix(".sweep")
     found = file / "results.csv" if file.suffix != ".csv" else file
     if not found.is_file():
@@ -167,33 +170,15 @@ def _results(file: Path) -> Path:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The table of a sweep, with numbers as numbers."""
+    """The table of a sweep, with numbers as numbers; settings that are words stay words where they look like numbers."""
+    words = {option.name for option in options().values() if option.kind is str} | {"trace_sha256", "version"}
     with path.open(encoding="utf-8", newline="") as file:
-        return [{name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(file)]
+        return [{name: _value(text, name in words) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
-# Columns that hold words even where they look like numbers.
-WORDS = (
-    "trace",
-    "cluster",
-    "policy",
-    "placement",
-    "network",
-    "fabric",
-    "preemption_cost",
-    "slowdown",
-    "min_runtime",
-    "start",
-    "end",
-    "sample",
-)
-
-
-def _value(name: str, text: str) -> Any:
-    if text == "":
-        return None
-    if name in WORDS:
-        return text
+def _value(text: str, is_word: bool) -> Any:
+    if text == "" or is_word:
+        return text or None
     try:
         return float(text) if not text.isdigit() else int(text)
     except ValueError:

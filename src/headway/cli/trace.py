@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
+from headway.cli.experiment_options import option
 from headway.errors import BadInput
 from headway.io.units import counted
 
@@ -88,13 +88,13 @@ def generate(
 def convert(
     name: TraceArgument,
     out: OutOption,
-    start: FromOption = "0",
-    end: ToOption = None,
-    sample: SampleOption = None,
-    time_scale: TimeScaleOption = 1.0,
-    load: LoadOption = None,
+    start: str = option("start"),
+    end: str | None = option("end"),
+    sample: str | None = option("sample"),
+    time_scale: float = option("time_scale"),
+    load: float | None = option("load"),
     cluster: ClusterOption = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of --sample.")] = 0,
+    seed: int = option("seed", help="Seed of --sample."),
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -103,14 +103,16 @@ def convert(
     Example: headway trace convert cluster_log.csv --from 7d --to 14d --load 0.9 --cluster 64x8 --out week.csv.gz
     """
     from headway.cluster.named import cluster as cluster_named
-    from headway.workloads.shape import read_shape
+    from headway.sim.experiment import check
+    from headway.workloads.shaping import shaped
 
     if (load is None) != (cluster is None):
         raise BadInput("--load is a load on a cluster: give --load and --cluster together")
     where = cluster_named(cluster) if cluster is not None else None
-    shape = read_shape(start, end, sample, time_scale, load)
+    given = {"start": start, "end": end, "sample": sample, "time_scale": time_scale, "load": load}
+    shape = {field: check(field, value) for field, value in given.items()}  # before a long file is read
     with _reading(name):
-        jobs = shape.apply(_load(name, strict=strict), where, seed)
+        jobs = shaped(_load(name, strict=strict), where, seed, **shape)
     _write(jobs, out, as_json=as_json)
 
 

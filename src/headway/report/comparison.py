@@ -6,7 +6,7 @@ from typing import Any
 from headway.report import distributions, running
 from headway.report.data import PolicyView, Study
 from headway.report.figure import Figure
-from headway.report.page import escaped, page, table
+from headway.report.page import escaped, footer, page, table
 from headway.report.seeds import Interval, figure, figure_ratio
 from headway.report.times import UNITS, duration
 
@@ -38,7 +38,10 @@ def report(study: Study) -> str:
     )
     if study.notes:
         intro += f"<ul>{''.join(f'<li>{escaped(note)}</li>' for note in study.notes)}</ul>"
-    return page(title, intro, [view.policy for view in study.views], figures(study))
+    every = [summary for view in study.views for summary in view.summaries]
+    settings, hashes, versions = ([one[key] for one in every] for key in ("settings", "trace_sha256", "version"))
+    made = footer(settings, hashes, versions, study.command)
+    return page(title, intro, [view.policy for view in study.views], figures(study), made)
 
 
 def figures(study: Study) -> list[Figure]:
@@ -64,8 +67,9 @@ def summary_table(study: Study) -> str:
     """Every policy, one row; the best mean JCT is marked."""
     best = min(figure(view.summaries, *MEAN_JCT).mean for view in study.views)
     head = [*HEAD, *HEAD_DRAWN]
-    rows = [_row(view, study.views[0], best) + _drawn(view) for view in study.views]
-    if len(study.views[0].summaries) > 1:  # then it is in a table of its own, with more figures
+    first = study.views[0].summaries
+    rows = [_cells(view.summaries, first, best) + _drawn(view) for view in study.views]
+    if len(first) > 1:  # then it is in a table of its own, with more figures
         for row in (head, *rows):
             del row[HEAD.index("against first")]
     return table(head, rows)
@@ -86,10 +90,6 @@ def rows_of(groups: Sequence[Sequence[dict[str, Any]]]) -> str:
     """The table from summaries alone (by policy, then seed), for notebooks."""
     best = min(figure(summaries, *MEAN_JCT).mean for summaries in groups)
     return table(HEAD, [_cells(summaries, groups[0], best) for summaries in groups])
-
-
-def _row(view: PolicyView, first: PolicyView, best: float) -> list[str]:
-    return _cells(view.summaries, first.summaries, best)
 
 
 def _cells(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]], best: float) -> list[str]:

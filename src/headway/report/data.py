@@ -1,4 +1,4 @@
-"""What the report of a comparison draws: plain columns and numbers, one `PolicyView` a policy. It knows no simulator."""
+"""What the report of a comparison draws: plain columns and numbers, one `PolicyView` per policy. It knows no simulator."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -70,3 +70,4 @@ class Study:
     views: tuple[PolicyView, ...]
     job_id: NDArray[np.str_]
     notes: tuple[str, ...] = ()
+    command: str | None = None  # that makes it again

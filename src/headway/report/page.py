@@ -5,11 +5,14 @@ plotly.js is inlined. A figure is drawn when it comes near the screen, so that a
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from headway.report.figure import COLOURS, Figure, colour
+
+# Values of one setting that a footer lists; longer lists than this have a line to themselves.
+MOST_VALUES, LONG_VALUE = 12, 24
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6570; --line: #d8dee4; --good: #1a7f37;
@@ -39,7 +42,12 @@ td small { color: var(--soft); } .best { color: var(--good); font-weight: 600; }
   padding: 1px 10px; cursor: pointer; } .legend button[aria-pressed=false] { opacity: 0.4; text-decoration: line-through; }
 .legend i { display: inline-block; width: 18px; height: 0; border-top: 3px solid; margin-right: 6px; vertical-align: middle; }
 .figures { display: grid; grid-template-columns: 1fr 1fr; gap: 26px 24px; margin-top: 20px; }
-.figures section { min-width: 0; align-self: end; } .figures .wide { grid-column: 1 / -1; }
+.figures section { min-width: 0; align-self: end; } .wide { grid-column: 1 / -1; }
+footer { margin-top: 32px; padding-top: 14px; border-top: 1px solid var(--line); font-size: 13px; }
+pre { margin: 10px 0; padding: 8px 10px; border: 1px solid var(--line); border-radius: 6px; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(280px, 1fr)); gap: 2px 24px; margin: 0; }
+dl div { display: flex; gap: 8px; } dt { color: var(--soft); flex: none; min-width: 9em; } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 1000px) { .figures { grid-template-columns: 1fr; }
   table { font-size: 11.5px; } th, td { padding-left: 5px; white-space: normal; } td small { display: block; }
   th:first-child, td:first-child { min-width: 8em; } }
@@ -97,18 +105,45 @@ def as_json(figures: Sequence[Figure]) -> str:
     return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
 
 
-def page(title: str, intro: str, legend: Sequence[str], figures: Sequence[Figure]) -> str:
-    """The whole page. `intro` is HTML and stands above the legend; `legend` names what the colours are."""
+def page(title: str, intro: str, legend: Sequence[str], figures: Sequence[Figure], footer: str = "") -> str:
+    """The whole page. `intro` and `footer` are HTML, above the legend and at the end; `legend` names what the colours are."""
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{html.escape(title)}</title>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<style>{STYLE}</style></head><body>"
         f"<h1>{html.escape(title)}</h1>{intro}{_legend(legend)}"
-        f"<div class='figures'>{''.join(_section(place, figure) for place, figure in enumerate(figures))}</div>"
+        f"<div class='figures'>{''.join(_section(place, figure) for place, figure in enumerate(figures))}</div>{footer}"
         f"<script type='application/json' id='figures'>{as_json(figures)}</script>"
         # Last, so that the table is on the screen while the browser reads it.
         f"<script>{plotly_js()}</script><script>{SCRIPT}</script></body></html>\n"
     )
+
+
+def footer(
+    settings: Sequence[Mapping[str, Any]],
+    hashes: Sequence[str | None],
+    versions: Sequence[str | None],
+    command: str | None = None,
+) -> str:
+    """How the results of a page were made: the settings of each, the SHA-256 of their traces, versions, and a command."""
+    rows = [(name.replace("_", " "), _distinct([one[name] for one in settings])) for name in settings[0]]
+    rows += [("trace SHA-256", _distinct(hashes)), ("Headway version", _distinct(versions))]
+    listed = "".join(
+        f"<div{_wide(len(text) > LONG_VALUE)}><dt>{escaped(name)}</dt><dd>{escaped(text)}</dd></div>"
+        for name, text in rows
+    )
+    made = f"<pre>{escaped(command)}</pre>" if command else ""
+    return f"<footer><h2>How this was made</h2>{made}<dl>{listed}</dl></footer>"
+
+
+def _distinct(values: Sequence[Any]) -> str:
+    """Different values in their order, the first few of many; a dash where none is set."""
+    plain = {True: "yes", False: "no"}
+    found = [
+        plain[value] if isinstance(value, bool) else str(value) for value in dict.fromkeys(values) if value is not None
+    ]
+    more = f" and {len(found) - MOST_VALUES} more" if len(found) > MOST_VALUES else ""
+    return ", ".join(found[:MOST_VALUES]) + more or "–"
 
 
 def _legend(names: Sequence[str]) -> str:
@@ -124,11 +159,15 @@ def _legend(names: Sequence[str]) -> str:
 
 
 def _section(place: int, figure: Figure) -> str:
-    wide = " class='wide'" if figure.wide else ""
     return (
-        f"<section{wide}><h2>{html.escape(figure.title)}</h2><p>{html.escape(figure.note)}</p>"
+        f"<section{_wide(figure.wide)}><h2>{html.escape(figure.title)}</h2><p>{html.escape(figure.note)}</p>"
         f"<div class='plot' id='figure-{place}' data-place='{place}' style='height:{figure.height}px'></div></section>"
     )
+
+
+def _wide(whether: bool) -> str:
+    """The class of what is as wide as the page."""
+    return " class='wide'" if whether else ""
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -10,18 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.errors import BadInput, unknown
-from headway.io import specs as specs
+from headway.io import specs
 from headway.report.figure import Figure, axis, colour, line, of_policy, time_ticks
-from headway.report.page import escaped, page, table
+from headway.report.page import escaped, footer, page, table
 from headway.report.seeds import Interval, interval
 from headway.report.times import UNITS, duration
 
 Row = dict[str, Any]
-# What a sweep varies, in the order in which they are offered as axes.
-AXES = (
-    *("load", "cluster", "trace", "placement", "network", "fabric", "preemption_cost", "slowdown", "min_runtime"),
-    *("start", "end", "sample", "time_scale"),
-)
 METRICS = {
     "jct_mean_s": "mean JCT",
     "jct_median_s": "median JCT",
@@ -49,6 +44,7 @@ class Grid:
     """The table of a sweep with the axes that vary; options of policies are axes of their own."""
 
     rows: list[Row]
+    settings: tuple[str, ...]  # the columns that say what was run
     metric: str
     lines: tuple[str, ...]  # names of the policies, without the options that vary
     axes: dict[str, list[Any]]
@@ -62,21 +58,23 @@ class Grid:
         return interval([sum(found) / len(found) for found in by_seed.values()]) if by_seed else None
 
 
-def grid(rows: Sequence[Row], metric: str) -> Grid:
-    """Find what varies. Options given to a policy, such as `threshold=3200`, become columns `option:threshold`."""
+def grid(rows: Sequence[Row], metric: str, settings: Sequence[str]) -> Grid:
+    """Find which settings vary. Options given to a policy, such as `threshold=3200`, become columns `option:threshold`."""
     if not rows:
         raise BadInput("the sweep has no finished cells yet: run it first")
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
     split = [_with_options(row) for row in rows]
-    names = (*AXES, *sorted({key for row in split for key in row if key.startswith("option:")}))
+    # The load is what is looked at first; policies are lines, and seeds are averaged over.
+    others = (name for name in settings if name not in ("load", "policy", "seed"))
+    names = ("load", *others, *sorted({key for row in split for key in row if key.startswith("option:")}))
     axes = {}
     for name in names:
         values = list(dict.fromkeys(row.get(name) for row in split))
         present = [value for value in values if value is not None]
         if len(present) > 1:
             axes[name] = sorted(present) if all(_is_number(value) for value in present) else present
-    return Grid(split, metric, tuple(dict.fromkeys(row["line"] for row in split)), axes)
+    return Grid(split, tuple(settings), metric, tuple(dict.fromkeys(row["line"] for row in split)), axes)
 
 
 def _with_options(row: Row) -> Row:
@@ -95,16 +93,18 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def sweep_report(title: str, rows: Sequence[Row], metric: str = "jct_mean_s") -> str:
-    """The whole page as HTML."""
-    found = grid(rows, metric)
+def sweep_report(title: str, found: Grid, command: str | None = None) -> str:
+    """The whole page as HTML; `command` runs the sweep again."""
+    rows = found.rows
     seeds = len({row["seed"] for row in rows})
     varied = ", ".join(f"{_plain(name)} ({len(values)})" for name, values in found.axes.items()) or "the policy only"
     intro = (
         f"<p>{len(rows):,} cells, {seeds} seeds. Varied: {escaped(varied)}. Bands are 95 % confidence over seeds.</p>"
     )
-    drawn = figures(found)
-    return page(f"Sweep {title}", intro + _table(found), found.lines, drawn)
+    settings = [{name: row.get(name) for name in found.settings} for row in rows]
+    hashes, versions = ([row.get(name) for row in rows] for name in ("trace_sha256", "version"))
+    made = footer(settings, hashes, versions, command)
+    return page(f"Sweep {title}", intro + _table(found), found.lines, figures(found), made)
 
 
 def figures(found: Grid) -> list[Figure]:

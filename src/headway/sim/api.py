@@ -1,61 +1,59 @@
-"""From names to results: what the command line, notebooks and sweeps call."""
+"""From an experiment to its result: what the command line, notebooks and sweeps call."""
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from headway.cluster.named import cluster as find_cluster
 from headway.cluster.nodes import Cluster
+from headway.core.protocols import Placement, Policy
 from headway.errors import BadInput, unknown
-from headway.io import specs as specs
 from headway.io import units
 from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
-from headway.sim.models.network import NETWORKS, find_network, only_isolable
+from headway.sim.experiment import Experiment, options
+from headway.sim.models.network import find_network, only_isolable
 from headway.sim.results import metrics
-from headway.sim.results.results import Comparison, Result
+from headway.sim.results.result import Comparison, Result
 from headway.sim.run import Setting, impossible, simulate_run
-from headway.workloads.load import load
-from headway.workloads.shape import Shape
-from headway.workloads.synthetic import PREFIX
+from headway.sim.trace import Trace, has_seed, read_trace, text_of, with_seed
+from headway.workloads.shaping import shaped
 from headway.workloads.workload import Workload
 
-__all__ = ["Comparison", "Result", "Watcher", "compare", "simulate"]
-
-COLLECTIVES = ("none",)
+Progress = Callable[[int, int], None]
 
 
-MOST_SEED = 2**63 - 1  # what compiled code can hold
+class Found(NamedTuple):
+    """What the names of an experiment stand for."""
+
+    policy: Policy
+    placement: Placement
+    cluster: Cluster
+    setting: Setting
 
 
-def read_setting(preemption_cost: str | float, slowdown: str, min_runtime: str | float, seed: int) -> Setting:
-    """The setting for what a person wrote: `none`, a time, or `model`."""
-    _one_of("slowdown", slowdown, ("none", "model"))
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed <= MOST_SEED:
-        raise BadInput(f"seed {seed!r} is not a whole number from 0 to 2^63 - 1")
-    cost: float | None = None
-    if preemption_cost != "model":
-        try:
-            cost = 0.0 if preemption_cost == "none" else units.seconds(str(preemption_cost))
-        except BadInput:
-            raise BadInput(f"preemption cost {preemption_cost!r} is not none, model or a time such as 30s") from None
-    return Setting(cost, slowdown == "model", units.seconds(str(min_runtime), "--min-runtime"), int(seed))
-
-
-def _one_of(what: str, given: Any, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise unknown(what, given if isinstance(given, str) else repr(given), known)
-
-
-def _text(what: str, given: Any) -> str:
-    """A name or a path as text."""
-    if not isinstance(given, str | os.PathLike):
-        raise BadInput(f"{what} {given!r} is neither a name nor a path")
-    return os.fsdecode(given)
+def find(experiment: Experiment, policy: Policy | None = None) -> Found:
+    """Look up everything that an experiment names but its trace; `policy` is its policy where it was found before."""
+    policy, placement = policy or find_policy(experiment.policy), find_placement(experiment.placement)
+    given = experiment.cluster
+    cluster = given if isinstance(given, Cluster) else find_cluster(text_of("cluster", given))
+    fabric = experiment.fabric
+    if fabric is not None and not isinstance(fabric, Fabric):
+        fabric = text_of("fabric", fabric)
+    cost = experiment.preemption_cost
+    setting = Setting(
+        preemption_cost=None if cost == "model" else 0.0 if cost == "none" else units.seconds(str(cost)),
+        slowdown=experiment.slowdown == "model",
+        min_runtime=units.seconds(str(experiment.min_runtime)),
+        seed=experiment.seed,
+        network=find_network(experiment.network, fabric, cluster, placement),
+    )
+    return Found(policy, placement, cluster, setting)
 
 
 def fitting(workload: Workload, cluster: Cluster, skip_impossible: bool) -> tuple[Workload, int]:
@@ -77,48 +75,56 @@ def fitting(workload: Workload, cluster: Cluster, skip_impossible: bool) -> tupl
     return workload.take(~too_large), count
 
 
+def run_experiment(
+    experiment: Experiment,
+    *,
+    trace: Trace | None = None,
+    policy: Policy | None = None,
+    keep_journal: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Run an experiment to its end; `trace` and `policy` are those that it names where they were read and found before."""
+    found = find(experiment, policy)
+    trace = trace or read_trace(experiment.trace, strict=experiment.strict)
+    workload = shaped(trace.workload, found.cluster, experiment.seed, **experiment.shaping)
+    workload, too_large = fitting(workload, found.cluster, experiment.skip_impossible)
+    network = found.setting.network
+    workload, never = only_isolable(workload, network, found.placement, experiment.skip_impossible)
+    run = simulate_run(
+        workload,
+        found.cluster,
+        found.policy,
+        found.placement,
+        found.setting,
+        keep_journal=keep_journal,
+        progress=progress,
+    )
+    left_out = too_large + never
+    return Result(run, metrics.summary(run, experiment, trace.sha256, left_out), experiment, left_out)
+
+
 def simulate(
     trace: str | os.PathLike[str] | Workload,
     cluster: str | os.PathLike[str] | Cluster,
     policy: Any = "tiresias-l",
     *,
-    placement: Any = "consolidated",
-    network: str = "ideal",
-    fabric: str | os.PathLike[str] | Fabric | None = None,
-    collective: str = "none",
-    preemption_cost: str | float = "none",
-    slowdown: str = "none",
-    min_runtime: str | float = 0,
-    seed: int = 0,
-    skip_impossible: bool = False,
-    strict: bool = False,
-    shape: Shape | None = None,
     keep_journal: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
+    **given: Any,
 ) -> Result:
-    """Simulate a trace on a cluster: ``headway.simulate("jobs.csv", "15x4", "tiresias-l").summary["jct_s"]["mean"]``."""
-    _one_of("collective", collective, COLLECTIVES)
-    _one_of("network", network, NETWORKS)
-    found_policy, found_placement = find_policy(policy), find_placement(placement)
-    setting = read_setting(preemption_cost, slowdown, min_runtime, seed)
-    found_cluster = cluster if isinstance(cluster, Cluster) else find_cluster(_text("cluster", cluster))
-    fabric = fabric if fabric is None or isinstance(fabric, Fabric) else _text("fabric", fabric)
-    setting = replace(setting, network=find_network(network, fabric, found_cluster, found_placement))
-    whole = trace if isinstance(trace, Workload) else load(_text("trace", trace), strict=strict)
-    shaped = shape.apply(whole, found_cluster, seed) if shape else whole
-    workload, left_out = fitting(shaped, found_cluster, skip_impossible)
-    workload, never = only_isolable(workload, setting.network, found_placement, skip_impossible)
-    run = simulate_run(
-        workload,
-        found_cluster,
-        found_policy,
-        found_placement,
-        setting,
-        keep_journal=keep_journal,
-        progress=progress,
-    )
-    told = {"left_out": left_out + never, "skipped": dict(workload.skipped)}
-    return Result(run, metrics.summary(run, network, collective) | told, left_out + never)
+    """Simulate a trace on a cluster: ``headway.simulate("jobs.csv", "15x4", "tiresias-l").summary["jct_s"]["mean"]``.
+
+    The options are those of `headway simulate`, as `help(headway.simulate)` lists them.
+    """
+    experiment = _experiment(trace, cluster, given | {"policy": policy})
+    return run_experiment(experiment, keep_journal=keep_journal, progress=progress)
+
+
+def _experiment(trace: Any, cluster: Any, given: dict[str, Any]) -> Experiment:
+    for name in given:
+        if name not in options():
+            raise TypeError(str(unknown("option", name, options())))
+    return Experiment(trace, cluster, **given)
 
 
 class Watcher(Protocol):
@@ -140,34 +146,33 @@ def compare(
     seed: int | None = None,
     keep_journal: bool = False,
     progress: Watcher | None = None,
-    **options: Any,
+    **given: Any,
 ) -> Comparison:
     """Simulate the same trace under several policies, in their order; options as in `simulate`.
 
     With `seeds`, every policy runs with seeds 0 to `seeds` - 1: a synthetic trace is drawn anew with each; of a file, what is drawn at
     random (a sample, a placement) changes. The journal is kept for the first seed only.
     """
-    name = trace if isinstance(trace, Workload) else _text("trace", trace)
-    _check_compared(name, policies, seeds, seed)
+    _check_compared(trace, policies, seeds, seed)
+    base = _experiment(trace, cluster, given | {"seed": seed or 0})
     found = [find_policy(policy) for policy in policies]  # all names are checked before the first run
+    watch = progress.update if progress else None
     by_seed: list[list[Result]] = []
-    for number in range(seeds) if seeds is not None else (seed or 0,):
-        named = name if seeds is None or isinstance(name, Workload) else with_seed(name, number)
-        workload = load(named, strict=bool(options.get("strict"))) if isinstance(named, str) else named
-        keep = keep_journal and not by_seed
+    for number in range(seeds) if seeds is not None else (base.seed,):
+        drawn = with_seed(base.trace, number) if seeds and isinstance(base.trace, str) else base.trace
+        read = read_trace(drawn, strict=base.strict)
         results = []
-        for policy in found:
-            update = progress.update if progress else None
-            results.append(
-                simulate(workload, cluster, policy, seed=number, keep_journal=keep, progress=update, **options)
-            )
+        keep = keep_journal and not by_seed
+        for given_policy, policy in zip(policies, found, strict=True):
+            experiment = replace(base, trace=drawn, policy=given_policy, seed=number)
+            results.append(run_experiment(experiment, trace=read, policy=policy, keep_journal=keep, progress=watch))
             if progress:
                 progress.next_run(f"{policy.name} done")
         by_seed.append(results)
     return Comparison(tuple(zip(*by_seed, strict=True)))
 
 
-def _check_compared(trace: str | Workload, policies: Any, seeds: int | None, seed: int | None) -> None:
+def _check_compared(trace: Any, policies: Any, seeds: int | None, seed: int | None) -> None:
     if isinstance(policies, str) or not isinstance(policies, Iterable):
         raise BadInput(f"policies is {policies!r}: give a list, such as ['fifo', 'tiresias-l']")
     if not list(policies):
@@ -178,23 +183,22 @@ def _check_compared(trace: str | Workload, policies: Any, seeds: int | None, see
         raise BadInput(f"seeds is {seeds!r}: at least one is needed")
     if seed is not None:
         raise BadInput(f"--seeds {seeds} runs seeds 0 to {seeds - 1}: leave out --seed {seed}")
-    if isinstance(trace, str) and trace.startswith(PREFIX) and "seed" in specs.split(trace)[1]:
+    if isinstance(trace, str) and has_seed(trace):
         raise BadInput(f"--seeds {seeds} draws the trace with seeds 0 to {seeds - 1}: leave out seed= in {trace}")
 
 
-def with_seed(trace: str, seed: int) -> str:
-    """A synthetic trace with another seed; any other trace as it is."""
-    return _with_option(trace, {"seed": str(seed)})
+def _listed(function: Callable[..., Any]) -> None:
+    """Let `help` and notebooks list the options of an experiment where a function takes them as `**given`."""
+    own = inspect.signature(function)
+    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    taken = {one.name for one in named} | {"policy"}
+    more = [
+        inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
+        for option in options().values()
+        if option.name not in taken
+    ]
+    function.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
 
 
-def without_seed(trace: str) -> str:
-    """What several seeds of a synthetic trace have in common; any other trace as it is."""
-    return _with_option(trace, {"seed": ""})
-
-
-def _with_option(trace: str, changed: dict[str, str]) -> str:
-    if not trace.startswith(PREFIX):
-        return trace
-    name, options = specs.split(trace)
-    kept = [f"{key}={value}" for key, value in (options | changed).items() if value]
-    return f"{name}?{'&'.join(kept)}" if kept else name
+_listed(simulate)
+_listed(compare)

@@ -1,8 +1,9 @@
-"""Shaping a workload before a study: windows, samples, time scaling, load. Pure functions from workload to workload.
+"""Shaping a workload before it runs: a window, a sample, a time scale, a load. Pure functions from workload to workload.
 
 Each leaves a sentence in the caveats, so that a result says what was done to its trace.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
+from headway.io.units import seconds
 from headway.workloads.workload import Workload
 
 MICROSECOND_S = 1e-6
@@ -31,6 +33,46 @@ def offered_load(jobs: Workload, gpus: int) -> float:
     return work_gpu_s(jobs) / (gpus * span) if span > 0 else float("inf")
 
 
+def shaped(
+    jobs: Workload,
+    cluster: Cluster | None,
+    seed: int,
+    *,
+    start: str = "0",
+    end: str | None = None,
+    sample: str | None = None,
+    time_scale: float = 1.0,
+    load: float | None = None,
+) -> Workload:
+    """The trace as people ask for it, step by step in this order; `load` is on `cluster`, and `seed` draws the sample."""
+    start_s, end_s = seconds(start, "--from"), math.inf if end is None else seconds(end, "--to")
+    if start_s > 0 or end_s < math.inf:
+        jobs = window(jobs, start_s, end_s)
+    if sample is not None:
+        jobs = sampled(jobs, sample_count(sample, len(jobs)), seed)
+    if time_scale != 1.0:
+        jobs = scale_time(jobs, time_scale)
+    if load is not None:
+        if cluster is None:
+            raise BadInput("a load is a load on a cluster: name one")
+        jobs = with_load(jobs, cluster, load)
+    return jobs
+
+
+def sample_count(text: str, jobs: int) -> int:
+    """`1000` jobs, or `10%` of them (at least one)."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    if text.endswith("%") and 0 < value <= 100:
+        return max(1, round(jobs * value / 100))
+    if not text.endswith("%") and value >= 1 and value.is_integer():
+        return int(value)
+    raise BadInput(f"--sample {text}: write a number of jobs such as 1000, or a share such as 10%")
+
+
 def window(jobs: Workload, start_s: float, end_s: float) -> Workload:
     """Jobs submitted from `start_s` until before `end_s`; the window's start becomes time 0."""
     if not start_s < end_s:
@@ -49,7 +91,7 @@ def window(jobs: Workload, start_s: float, end_s: float) -> Workload:
     )
 
 
-def sample(jobs: Workload, count: int, seed: int) -> Workload:
+def sampled(jobs: Workload, count: int, seed: int) -> Workload:
     """`count` jobs taken at random without replacement, in their order."""
     if not 1 <= count <= len(jobs):
         raise BadInput(f"cannot sample {count:,} of the {len(jobs):,} jobs of {jobs.name}: take 1 to {len(jobs):,}")

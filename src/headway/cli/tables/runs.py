@@ -10,11 +10,14 @@ from rich.table import Table
 
 from headway.io.units import counted
 from headway.report.times import UNITS, duration
+from headway.sim.experiment import options
 
 if TYPE_CHECKING:
-    from headway.sim.results.results import Comparison, Result
+    from headway.sim.results.result import Comparison, Result
 
 LONGEST_HEADING = 6
+# Settings that a table shows in any case; the others where they are not the default.
+IN_TITLE = ("trace", "cluster", "policy", "placement")
 LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
 
 
@@ -62,11 +65,17 @@ def _times(found: dict[str, float] | None) -> str:
 
 
 def _title(summary: dict[str, Any], seeds: int) -> str:
-    from headway.sim.api import without_seed
+    """What was run: the trace, the cluster, the placement, and every other setting that is not its default."""
+    from headway.sim.trace import without_seed
 
     trace = without_seed(summary["trace"]) if seeds > 1 else summary["trace"]
-    over = f", {seeds} seeds" if seeds > 1 else ""
-    return f"{trace}: {counted(summary['jobs'], 'job')} on {summary['cluster']}, {summary['placement']} placement{over}"
+    parts = [f"{counted(summary['jobs'], 'job')} on {summary['cluster']}", f"{summary['placement']} placement"]
+    for name, option in options().items():
+        value = summary["settings"][name]
+        if name not in IN_TITLE and value != option.default and not (name == "seed" and seeds > 1):
+            word = option.word.replace("_", " ")
+            parts.append(word if option.kind is bool else f"{word} {value}")
+    return f"{trace}: {', '.join([*parts, *([f'{seeds} seeds'] if seeds > 1 else [])])}"
 
 
 def _table(first: dict[str, Any], *, against: bool) -> Table:
@@ -113,6 +122,6 @@ def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -
     listed = Table(box=SIMPLE_HEAD)
     for column in (kind, "what it does", "options: default"):
         listed.add_column(column, no_wrap=column == kind)
-    for name, (_, what, options) in table.items():
-        listed.add_row(name, what, "\n".join(f"{option}: {default}" for option, default in options.items()))
+    for name, (_, what, defaults) in table.items():
+        listed.add_row(name, what, "\n".join(f"{option}: {default}" for option, default in defaults.items()))
     Console().print(listed)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headway.cluster.named import PRESETS as CLUSTERS
 from headway.cluster.nodes import Cluster
 from headway.core.protocols import Placement
-from headway.errors import BadInput, unknown
+from headway.errors import BadInput
 from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
@@ -17,7 +17,6 @@ from headway.network.slices.circuits import NO_ROOM, plan_ports
 from headway.network.slices.vclos import can_ever_fit
 from headway.workloads.workload import Workload
 
-NETWORKS = ("ideal", "ecmp", "balanced", "source", "isolated")
 SHARED = ("ecmp", "balanced", "source")  # jobs slow each other down on links that they share
 SLICES = "vclos, vclos-padded or ocs-vclos"
 
@@ -35,8 +34,6 @@ IDEAL = Network()
 
 def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, placement: Placement) -> Network:
     """The network that a person named, on the fabric of the cluster, if it fits the placement."""
-    if name not in NETWORKS:
-        raise unknown("network", name, NETWORKS)
     if name == "isolated" and not placement.needs_fabric:
         raise BadInput(
             f"network isolated needs a placement that reserves links: use --placement {SLICES}, not {placement.name}"

@@ -5,20 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway import __version__
+from headway.sim.experiment import Experiment
 from headway.sim.run import Run
-
-JOB_COLUMNS = (
-    "job_id",
-    "user",
-    "gpus",
-    "submit_s",
-    "start_s",
-    "end_s",
-    "jct_s",
-    "queue_s",
-    "service_gpu_s",
-    "preemptions",
-)
 
 
 def spread_of(seconds: NDArray[np.float64]) -> dict[str, float]:
@@ -33,8 +22,8 @@ def spread_of(seconds: NDArray[np.float64]) -> dict[str, float]:
     }
 
 
-def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[str, Any]:
-    """The figures of a run, as `simulate --json` prints them."""
+def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) -> dict[str, Any]:
+    """The figures of a run and how it was made, as `simulate --json` prints them."""
     jobs = run.jobs
     makespan = float(jobs["end"].max() - jobs["submit"].min())
     used = run.setting.network.fabric
@@ -44,11 +33,11 @@ def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[
     return {
         "policy": run.policy.name,
         "placement": run.placement.name,
-        "network": network,
-        "collective": collective,
+        "network": experiment.network,
+        "collective": experiment.collective,
         "trace": run.workload.name,
         "cluster": run.cluster.name,
-        "seed": run.setting.seed,
+        "seed": experiment.seed,
         "jobs": len(jobs),
         "finished": int(np.isfinite(jobs["end"]).sum()),
         "jct_s": spread_of(jobs["end"] - jobs["submit"]),
@@ -61,22 +50,27 @@ def summary(run: Run, network: str = "ideal", collective: str = "none") -> dict[
         "wall_s": run.wall_s,
         "resizes": int(jobs["resizes"].sum()),
         **fabric,
+        "left_out": left_out,
+        "skipped": dict(run.workload.skipped),
+        "settings": experiment.settings,
+        "trace_sha256": trace_sha256,
+        "version": __version__,
+        "command": experiment.command,
     }
 
 
 def job_columns(run: Run) -> dict[str, NDArray[Any]]:
     """The jobs of a run, column by column, in the order of `jobs.csv`."""
     jobs, workload = run.jobs, run.workload
-    columns = (
-        workload.job_id,
-        workload.user,
-        jobs["asked"],
-        jobs["submit"],
-        jobs["first"],
-        jobs["end"],
-        jobs["end"] - jobs["submit"],
-        jobs["pending"],
-        jobs["total"],
-        jobs["preemptions"],
-    )
-    return dict(zip(JOB_COLUMNS, columns, strict=True))
+    return {
+        "job_id": workload.job_id,
+        "user": workload.user,
+        "gpus": jobs["asked"],
+        "submit_s": jobs["submit"],
+        "start_s": jobs["first"],
+        "end_s": jobs["end"],
+        "jct_s": jobs["end"] - jobs["submit"],
+        "queue_s": jobs["pending"],
+        "service_gpu_s": jobs["total"],
+        "preemptions": jobs["preemptions"],
+    }

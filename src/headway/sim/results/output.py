@@ -9,8 +9,7 @@ from typing import Any
 from headway.core.events import NAMES, PACK, START
 from headway.errors import BadInput
 from headway.io.files import writable, write_atomically, writing
-from headway.sim.api import Result
-from headway.sim.results.metrics import JOB_COLUMNS
+from headway.sim.results.result import Result
 from headway.sim.run import Run
 
 FILES = ("jobs.csv", "journal.jsonl", "summary.json", "report.html")
@@ -29,8 +28,9 @@ def write_result(result: Result, folder: Path) -> None:
     check_folder(folder)
     with writing(folder / "jobs.csv") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(JOB_COLUMNS)
-        rows.writerows(zip(*(column.tolist() for column in result.jobs.values()), strict=True))
+        jobs = result.jobs
+        rows.writerow(jobs)
+        rows.writerows(zip(*(column.tolist() for column in jobs.values()), strict=True))
     with writing(folder / "journal.jsonl") as file:
         for entry in journal_entries(result.run):
             file.write(json.dumps(entry, separators=(",", ":")) + "\n")

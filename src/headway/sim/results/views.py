@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.report.data import Bars, Jobs, OverTime, PolicyView, Study
-from headway.sim.api import without_seed
 from headway.sim.results.timeline import Timeline, finish_time_fairness, slow_down
 from headway.sim.run import Run
+from headway.sim.trace import without_seed
 from headway.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from headway.sim.api import Result
+    from headway.sim.results.result import Result
 
 # Bins of time: more cannot be told apart on a screen.
 BINS = 480
@@ -21,7 +21,7 @@ BINS = 480
 MOST_GPUS, MOST_BARS = 128, 4000
 
 
-def study(groups: Sequence[Sequence["Result"]], notes: tuple[str, ...] = ()) -> Study:
+def study(groups: Sequence[Sequence["Result"]], command: str | None, notes: tuple[str, ...] = ()) -> Study:
     """The study of a comparison: for each policy, its results by seed. The first seed needs its journal."""
     first = groups[0][0]
     run = first.run
@@ -42,6 +42,7 @@ def study(groups: Sequence[Sequence["Result"]], notes: tuple[str, ...] = ()) -> 
         tuple(policy_view(results) for results in groups),
         run.workload.job_id,
         (*left_out, *((f"of the trace {first.skipped}",) if first.skipped else ()), *run.workload.caveats, *notes),
+        command,
     )
 
 

@@ -1,4 +1,4 @@
-"""One cell of a sweep: what it runs, the name of its result, and running it.
+"""One cell of a sweep: an experiment, the name of its result, and running it.
 
 A finished cell is one small file whose name is a hash of everything that its result follows from. Files are written aside and renamed, so
 a cell is either whole or not there; and as the name is the cell, none can be there twice.
@@ -8,7 +8,7 @@ import hashlib
 import json
 import traceback
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,115 +16,66 @@ from typing import Any
 from headway import __version__
 from headway.errors import HeadwayError
 from headway.io.files import write_atomically
+from headway.sim.experiment import Experiment
 from headway.sim.sweep import inputs as sweep_inputs
+from headway.sim.trace import Trace, read_trace, with_seed
 
 FOLDER = "cells"
 # Traces that a worker keeps in memory: cells come in the order of traces.
 KEPT_TRACES = 4
+# Columns of a row that follow the settings. How long the run took is left out: the same sweep gives the same table.
+FIGURES = ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s", "events", "trace_sha256", "version")
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One point of the grid, in the words of the command line."""
-
-    trace: str
-    cluster: str
-    policy: str
-    placement: str
-    load: float | None
-    seed: int
-    preemption_cost: str
-    slowdown: str
-    min_runtime: str
-    start: str = "0"
-    end: str | None = None
-    sample: str | None = None
-    time_scale: float = 1.0
-    skip_impossible: bool = False
-    network: str = "ideal"
-    fabric: str | None = None
-
-    @property
-    def label(self) -> str:
-        """For messages."""
-        load = f", load {self.load:g}" if self.load is not None else ""
-        network = f", network {self.network}" if self.network != "ideal" else ""
-        return f"{self.policy} on {self.trace} ({self.cluster}, {self.placement}{network}{load}, seed {self.seed})"
+def label(cell: Experiment) -> str:
+    """A cell in messages."""
+    load = f", load {cell.load:g}" if cell.load is not None else ""
+    network = f", network {cell.network}" if cell.network != "ideal" else ""
+    return f"{cell.policy} on {cell.trace} ({cell.cluster}, {cell.placement}{network}{load}, seed {cell.seed})"
 
 
-def key(cell: Cell) -> str:
+def key(cell: Experiment) -> str:
     """The name of a cell's result: changes with the cell, with the files it names, and with Headway."""
-    files = sweep_inputs.digests(cell.trace, cell.policy, cell.cluster, cell.fabric or "", cell.placement)
-    content = [__version__, asdict(cell), files]
+    content = [__version__, cell.settings, sweep_inputs.digests(cell)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def check(cells: Iterable[Cell]) -> None:
+def check(cells: Iterable[Experiment]) -> None:
     """Find misspelt names before the first cell runs."""
-    from headway.cluster.named import cluster as find_cluster
-    from headway.placement.registry import find_placement
     from headway.policies.registry import find_policy
-    from headway.sim.api import read_setting
-    from headway.sim.models.network import find_network
-    from headway.workloads.shape import read_shape
+    from headway.sim.api import find
 
     every = list(cells)
-    for policy in dict.fromkeys(cell.policy for cell in every):
-        find_policy(policy)
-    for network, fabric, cluster, placement in dict.fromkeys(
-        (cell.network, cell.fabric, cell.cluster, cell.placement) for cell in every
-    ):
-        find_network(network, fabric, find_cluster(cluster), find_placement(placement))
-    for cost, slowdown, runtime in dict.fromkeys((c.preemption_cost, c.slowdown, c.min_runtime) for c in every):
-        read_setting(cost, slowdown, runtime, 0)
-    for start, end in dict.fromkeys((cell.start, cell.end) for cell in every):
-        read_shape(start, end)
-    for trace in dict.fromkeys(cell.trace for cell in every):
-        _load(trace)
+    found = {policy: find_policy(policy) for policy in dict.fromkeys(cell.policy for cell in every)}
+    for cell in {(one.network, one.fabric, one.cluster, one.placement): one for one in every}.values():
+        find(cell, found[cell.policy])
+    for trace, strict in dict.fromkeys((str(cell.trace), cell.strict) for cell in every):
+        _read(trace, strict)
 
 
-def run_cell(cell: Cell) -> dict[str, Any]:
+def run_cell(cell: Experiment) -> dict[str, Any]:
     """Simulate a cell: a flat row of what it is and what came out."""
-    from headway.sim.api import simulate, with_seed
-    from headway.workloads.shape import read_shape
+    from headway.sim.api import run_experiment
 
-    result = simulate(
-        _load(with_seed(cell.trace, cell.seed)),
-        cell.cluster,
-        cell.policy,
-        placement=cell.placement,
-        network=cell.network,
-        fabric=cell.fabric,
-        preemption_cost=cell.preemption_cost,
-        slowdown=cell.slowdown,
-        min_runtime=cell.min_runtime,
-        seed=cell.seed,
-        skip_impossible=cell.skip_impossible,
-        shape=read_shape(cell.start, cell.end, cell.sample, cell.time_scale, cell.load),
-    )
-    found = result.summary
-    row: dict[str, Any] = asdict(cell) | {"jobs": found["jobs"], "left_out": result.left_out}
+    drawn = with_seed(str(cell.trace), cell.seed)
+    found = run_experiment(replace(cell, trace=drawn), trace=_read(drawn, cell.strict)).summary
+    row: dict[str, Any] = cell.settings | {"jobs": found["jobs"], "left_out": found["left_out"]}
     for name in ("jct", "queue"):
         row |= {f"{name}_{part}_s": value for part, value in found[f"{name}_s"].items()}
-    # How long the run took is left out: the same sweep gives the same table.
-    for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s", "events"):
-        row[name] = found[name]
-    return row
+    return row | {name: found[name] for name in FIGURES}
 
 
 @lru_cache(maxsize=KEPT_TRACES)
-def _load(trace: str) -> Any:
-    from headway.workloads.load import load
-
-    return load(trace)
+def _read(trace: str, strict: bool) -> Trace:
+    return read_trace(trace, strict=strict)
 
 
-def finish(cell: Cell, folder: Path) -> None:
+def finish(cell: Experiment, folder: Path) -> None:
     """Run a cell and leave its row in the folder."""
     write_atomically(result_path(cell, folder), json.dumps(run_cell(cell)) + "\n")
 
 
-def attempt(cell: Cell, folder: Path) -> str | None:
+def attempt(cell: Experiment, folder: Path) -> str | None:
     """Finish a cell; the reason if it cannot be run."""
     try:
         finish(cell, folder)
@@ -137,17 +88,17 @@ def attempt(cell: Cell, folder: Path) -> str | None:
     return None
 
 
-def result_path(cell: Cell, folder: Path) -> Path:
+def result_path(cell: Experiment, folder: Path) -> Path:
     """Where the row of a cell is kept."""
     return folder / FOLDER / f"{key(cell)}.json"
 
 
-def finished(cells: Iterable[Cell], folder: Path) -> set[Cell]:
+def finished(cells: Iterable[Experiment], folder: Path) -> set[Experiment]:
     """The cells that need not run again."""
     return {cell for cell in cells if _row(result_path(cell, folder)) is not None}
 
 
-def rows(cells: Iterable[Cell], folder: Path) -> list[dict[str, Any]]:
+def rows(cells: Iterable[Experiment], folder: Path) -> list[dict[str, Any]]:
     """The rows of the finished cells, in the order of the grid."""
     found = (_row(result_path(cell, folder)) for cell in cells)
     return [row for row in found if row is not None]

@@ -1,17 +1,32 @@
-"""The sweep file: lists of traces, clusters, policies and the rest in YAML; their grid is the cells to run."""
+"""The sweep file: lists of traces, clusters, policies and the rest in YAML; their grid is the experiments to run.
+
+The keys are the fields of an experiment. Each takes one value or a list, and an entry of `traces` or `placements` may set some of the
+others for itself.
+"""
 
 import itertools
+import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
 from headway.errors import BadInput
 from headway.io.yaml_file import read_yaml
-from headway.sim.sweep.cell import Cell
+from headway.sim.experiment import Experiment, Option, check, options
+from headway.sim.trace import has_seed
 
 # More cells than this are a slip: a cell takes at least a few milliseconds, and has a file of its own.
 MOST_CELLS = 1_000_000
+# The trace varies slowest, so that workers read each one once; policies stand side by side.
+SLOWEST, FASTEST = ("trace", "cluster", "seed"), ("policy",)
+# Fields whose entries may set others: {placement: vclos, network: isolated}.
+BESIDE = {
+    name: tuple(other.name for other in options().values() if other.beside == name)
+    for name in dict.fromkeys(option.beside for option in options().values() if option.beside)
+}
+EXAMPLES = {"policies": ["[fifo, tiresias-l]"], "seeds": ["3, or seeds: [0, 1, 2]"]}  # in messages
+CONFIG = ConfigDict(extra="forbid", validate_default=True)
 
 
 def _listed(value: Any) -> Any:
@@ -19,127 +34,96 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-def _as_text(value: Any) -> Any:
-    """Numbers in YAML where text is meant, such as `min_runtime: 60`."""
-    if isinstance(value, list):
-        return [_as_text(one) for one in value]
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
 def _counted(value: Any) -> Any:
     """`seeds: 5` is 0 to 4."""
     return list(range(value)) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else value
 
 
-Some = Annotated[list[str], BeforeValidator(_as_text), BeforeValidator(_listed), Field(min_length=1)]
+def _one(option: Option) -> Any:
+    """The type of one value: what the experiment accepts, with names as text."""
 
-# Null is the fabric of the cluster's name.
-Fabrics = Annotated[list[str | None], BeforeValidator(_listed), Field(min_length=1)]
+    def checked(value: Any) -> Any:
+        try:
+            found: Any = policy_specs(value) if option.name == "policy" else check(option.name, value)
+        except BadInput as error:
+            raise ValueError(str(error)) from None  # pydantic adds the place in the file
+        if option.name in ("trace", "cluster", "placement") and not isinstance(found, str):
+            raise ValueError(f"{option.words} {value!r} is neither a name nor a path")
+        if option.name == "trace" and has_seed(found):
+            raise ValueError(f"a sweep draws {found} with its own seeds: leave out seed=, and write seeds: [0, 1]")
+        return found
 
-
-class TraceEntry(BaseModel):
-    """A trace with what is done to it first: `{trace: jobs.csv, from: 7d, to: 14d, sample: 1000}`."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-    trace: str
-    start: Annotated[str, BeforeValidator(_as_text), Field(alias="from")] = "0"
-    end: Annotated[str | None, BeforeValidator(_as_text), Field(alias="to")] = None
-    sample: Annotated[str | None, BeforeValidator(_as_text)] = None
-    time_scale: Annotated[float, Field(gt=0)] = 1.0
-
-
-class PlacementEntry(BaseModel):
-    """A placement with the network it is for: `{placement: vclos, network: isolated}`; without, those of the sweep."""
-
-    model_config = ConfigDict(extra="forbid")
-    placement: str
-    network: Some | None = None
-    fabric: Fabrics | None = None
+    return Annotated[Any, AfterValidator(checked)]
 
 
-class SweepFile(BaseModel):
-    """What may stand in a sweep file; lists make the grid, one value stands for a list of one."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: str = ""
-    traces: Annotated[list[str | TraceEntry], BeforeValidator(_listed), Field(min_length=1)]
-    clusters: Some
-    policies: Annotated[
-        list[str | dict[str, Any]],
-        BeforeValidator(_listed),
-        Field(min_length=1, examples=["[fifo, tiresias-l]"]),
-    ]
-    placements: Annotated[list[str | PlacementEntry], BeforeValidator(_listed), Field(min_length=1)] = ["consolidated"]
-    network: Some = ["ideal"]
-    fabric: Fabrics = [None]
-    loads: Annotated[list[Annotated[float, Field(gt=0)] | None], BeforeValidator(_listed), Field(min_length=1)] = [None]
-    seeds: Annotated[
-        list[Annotated[int, Field(ge=0, strict=True)]],
-        BeforeValidator(_listed),
-        BeforeValidator(_counted),
-        Field(min_length=1, examples=["3, or seeds: [0, 1, 2]"]),
-    ] = [0]
-    preemption_cost: Some = ["none"]
-    slowdown: Annotated[list[Literal["none", "model"]], BeforeValidator(_listed), Field(min_length=1)] = ["none"]
-    min_runtime: Some = ["0"]
-    skip_impossible: bool = False
+def _some(option: Option) -> Any:
+    """The type of one value or a list of them."""
+    one = _entry(option) if option.name in BESIDE else _one(option)
+    many = Annotated[list[one], BeforeValidator(_listed), Field(min_length=1)]  # type: ignore[valid-type]
+    return Annotated[many, BeforeValidator(_counted)] if option.kind is int else many
 
 
-def read_sweep(path: Path) -> SweepFile:
+def _entry(option: Option) -> Any:
+    """The type of an entry such as `{trace: jobs.csv, from: 7d, to: 14d}`; a name alone stands for one."""
+    others = [options()[name] for name in BESIDE[option.name]]
+    keys: dict[str, Any] = {option.name: (_one(option), ...)}
+    keys |= {other.name: (_some(other), Field(None, alias=other.word, validate_default=False)) for other in others}
+    model = create_model(f"{option.name.capitalize()}Entry", __config__=CONFIG, **keys)
+    return Annotated[model, BeforeValidator(lambda value: value if isinstance(value, dict) else {option.name: value})]
+
+
+def _key(option: Option) -> Any:
+    """The type and the default of a key of the file."""
+    default = ... if option.default is ... else [option.default]
+    key = option.key or option.word
+    return _some(option), Field(default, alias=key, examples=EXAMPLES.get(key))
+
+
+SweepFile = create_model("SweepFile", __config__=CONFIG, **{name: _key(option) for name, option in options().items()})
+
+
+def read_sweep(path: Path) -> BaseModel:
     """Read and check a sweep file."""
     return read_yaml(path, SweepFile, "sweep")
 
 
-def cells(sweep: SweepFile) -> list[Cell]:
-    """The grid in a fixed order, without doubles; the trace varies slowest, so that workers read each one once."""
-    axes = (
-        [entry if isinstance(entry, TraceEntry) else TraceEntry(trace=entry) for entry in sweep.traces],
-        sweep.clusters,
-        sweep.loads,
-        sweep.seeds,
-        _routed(sweep),
-        [str(cost) for cost in sweep.preemption_cost],
-        sweep.slowdown,
-        sweep.min_runtime,
-        list(itertools.chain.from_iterable(policy_specs(entry) for entry in sweep.policies)),
-    )
-    count = 1
-    for axis in axes:
-        count *= len(axis)
+def cells(sweep: BaseModel) -> list[Experiment]:
+    """The grid in a fixed order, without doubles."""
+    last = {*SLOWEST, *FASTEST, *itertools.chain(*BESIDE.values())}
+    order = (*SLOWEST, *(name for name in options() if name not in last), *FASTEST)
+    axes = [_axis(sweep, name) for name in order]
+    count = math.prod(map(len, axes))
     if count > MOST_CELLS:
         raise BadInput(f"the sweep has {count:,} cells: at most {MOST_CELLS:,} are allowed")
-    grid = (
-        Cell(
-            trace.trace, cluster, policy, placement, load, seed, cost, slowdown, runtime, trace.start, trace.end,
-            trace.sample, trace.time_scale, sweep.skip_impossible, network, fabric,
-        )
-        for trace, cluster, load, seed, (placement, network, fabric), cost, slowdown, runtime, policy in itertools.product(*axes)
-    )  # fmt: skip
-    return list(dict.fromkeys(grid))
+    grid = (dict(itertools.chain(*(part.items() for part in point))) for point in itertools.product(*axes))
+    return list(dict.fromkeys(Experiment(**settings) for settings in grid))
 
 
-def _routed(sweep: SweepFile) -> list[tuple[str, str, str | None]]:
-    """Placements with networks and fabrics: those they name themselves, or all of the sweep."""
-    entries = [PlacementEntry(placement=entry) if isinstance(entry, str) else entry for entry in sweep.placements]
-    return [
-        (entry.placement, network, fabric)
-        for entry in entries
-        for network, fabric in itertools.product(entry.network or sweep.network, entry.fabric or sweep.fabric)
-    ]
+def _axis(sweep: BaseModel, name: str) -> list[dict[str, Any]]:
+    """The values of a field, each with those of the fields that stand beside it: its own, or all of the sweep."""
+    values = getattr(sweep, name)
+    if name == "policy":
+        values = itertools.chain(*values)
+    if name not in BESIDE:
+        return [{name: value} for value in values]
+    names = (name, *BESIDE[name])
+    points = []
+    for entry in values:
+        own = ([getattr(entry, name)], *(getattr(entry, other) or getattr(sweep, other) for other in BESIDE[name]))
+        points += [dict(zip(names, point, strict=True)) for point in itertools.product(*own)]
+    return points
 
 
-def policy_specs(entry: str | dict[str, Any]) -> list[str]:
+def policy_specs(entry: Any) -> list[str]:
     """`{policy: tiresias-l, threshold: [1600, 3200]}` is two specs, `tiresias-l?threshold=1600` and `...=3200`."""
     if isinstance(entry, str):
         return [entry]
-    if not isinstance(entry.get("policy"), str):
-        raise BadInput(
-            f"policies: {entry} needs the key policy, such as {{policy: tiresias-l, threshold: [1600, 3200]}}"
-        )
-    options = {key: _listed(value) for key, value in entry.items() if key != "policy"}
+    if not isinstance(entry, dict) or not isinstance(entry.get("policy"), str):
+        raise BadInput(f"{entry} needs the key policy, such as {{policy: tiresias-l, threshold: [1600, 3200]}}")
+    given = {key: _listed(value) for key, value in entry.items() if key != "policy"}
     found = []
-    for values in itertools.product(*options.values()):
-        query = "&".join(f"{key}={_plain(value)}" for key, value in zip(options, values, strict=True))
+    for values in itertools.product(*given.values()):
+        query = "&".join(f"{key}={_plain(value)}" for key, value in zip(given, values, strict=True))
         found.append(f"{entry['policy']}?{query}" if query else str(entry["policy"]))
     return found
 

@@ -1,12 +1,11 @@
 """The files that a cell of a sweep is run from, so that a cell whose inputs were edited runs again.
 
 Besides the trace, the cluster and the fabric these are files named in options (`gittins?distribution=FILE`), tables that the reader of a
-trace looks for beside it, and the modules of a policy from outside with all it imports that is not installed. What a policy opens by
-itself cannot be known.
+trace looks for beside it, and the modules of a policy or placement from outside with all that they import and that is not installed. What
+they open by themselves cannot be known.
 """
 
 import ast
-import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -14,16 +13,20 @@ from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from headway.sim.experiment import Experiment
+from headway.sim.trace import file_digest, file_of
+
 # Folders of installed packages; their versions are the business of whoever installs them.
 INSTALLED = {"site-packages", "dist-packages"}
 OWN_PACKAGE = "headway"
 
 
-def digests(trace: str, policy: str, *others: str) -> list[str | None]:
-    """Hashes of the files that these words name, None where a word is no file."""
-    words = [_file_of(trace), *others, *_values(trace), *_values(policy)]
-    words += [value for other in others for value in _values(other)]
-    return [*map(_digest, words), *map(_digest, _beside(_file_of(trace))), *map(_digest, _sources(policy))]
+def digests(experiment: Experiment) -> list[str | None]:
+    """Hashes of the files that an experiment's words name, None where a word is no file."""
+    trace, code = str(experiment.trace), (str(experiment.policy), str(experiment.placement))
+    specs = (trace, *code, str(experiment.cluster), str(experiment.fabric or ""))
+    words = [file_of(trace), *specs, *(value for spec in specs for value in _values(spec))]
+    return [_digest(word) for word in (*words, *_beside(file_of(trace)), *(f for spec in code for f in _sources(spec)))]
 
 
 def forget() -> None:
@@ -32,23 +35,12 @@ def forget() -> None:
         cached.cache_clear()
 
 
-def _file_of(trace: str) -> str:
-    return trace if Path(trace).is_file() else trace.partition("?")[0]
-
-
 def _values(spec: str) -> list[str]:
     """Values of the options, any of which may be a file."""
     return [part.partition("=")[2] for part in spec.partition("?")[2].split("&") if "=" in part]
 
 
-@cache
-def _digest(path: str) -> str | None:
-    """A hash of a file's content; None where it is no file but a name."""
-    try:
-        file = Path(path)
-        return hashlib.sha256(file.read_bytes()).hexdigest() if path and file.is_file() else None
-    except (OSError, ValueError):  # such as a name that is too long for a file
-        return None
+_digest = cache(file_digest)
 
 
 @cache
@@ -66,12 +58,12 @@ def _beside(trace: str) -> list[str]:
 
 
 @cache
-def _sources(policy: str) -> list[str]:
-    """The files of a policy from outside: its module or package, and those it imports.
+def _sources(spec: str) -> list[str]:
+    """The files of a policy or placement from outside: its module or package, and those it imports.
 
     Imports are read from the text, not from what is loaded: the parent and its workers must find the same.
     """
-    module, colon, _ = policy.partition("?")[0].partition(":")
+    module, colon, _ = spec.partition("?")[0].partition(":")
     top = module.partition(".")[0]
     found: set[str] = set()
     waiting = [top] if colon and top else []

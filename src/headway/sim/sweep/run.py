@@ -1,6 +1,6 @@
-"""Run the cells of a sweep that are not finished yet: on all cores of this machine, or as jobs of a Slurm cluster (sweep_slurm.py).
+"""Run the cells of a sweep that are not finished yet: on all cores of this machine, or as jobs of a Slurm cluster (slurm.py).
 
-The compiled engine is loaded once, and workers stay alive over many cells. Every finished cell is a file at once (sweep_cell.py): whoever
+The compiled engine is loaded once, and workers stay alive over many cells. Every finished cell is a file at once (cell.py): whoever
 is killed loses the cells that were under way and no other, and the same command goes on from there.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 
 from headway.errors import BadInput, HeadwayError
 from headway.io.files import writing
+from headway.sim.experiment import Experiment, options
 from headway.sim.sweep import cell as sweep_cell
 from headway.sim.sweep import inputs as sweep_inputs
-from headway.sim.sweep.cell import Cell
 
 TABLE = "results"
 # The first loads the compiled engine, more than a second of work; the second draws the durations of synthetic traces.
@@ -31,23 +31,25 @@ ENGINE = ["headway.sim.api", "scipy.special"]
 class Failure:
     """A cell that could not be run, and why."""
 
-    cell: Cell
+    cell: Experiment
     reason: str
 
 
-Finished = Callable[[int], None]
+Outcome = tuple[Experiment, str | None]
 
 
 def run_sweep(
-    cells: Sequence[Cell],
+    cells: Sequence[Experiment],
     folder: Path,
     *,
     workers: int | None = None,
     on: str = "local",
     slurm: dict[str, str] | None = None,
-    progress: Finished | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Failure]:
     """Run what is not finished, write the table, and say what failed. `progress(cells)` hears how many more are done."""
+    if slurm and on != "slurm":
+        raise BadInput(f"--slurm {next(iter(slurm))}=... is a setting of Slurm jobs: add --on slurm, or leave it out")
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file: give a folder for the results of the sweep")
     sweep_inputs.forget()  # a notebook may run a sweep again after an edit
@@ -67,8 +69,8 @@ def run_sweep(
 
 
 def _outcomes(
-    cells: list[Cell], folder: Path, workers: int | None, on: str, slurm: dict[str, str]
-) -> Iterator[tuple[Cell, str | None]]:
+    cells: list[Experiment], folder: Path, workers: int | None, on: str, slurm: dict[str, str]
+) -> Iterator[Outcome]:
     """Each cell with None, or with the reason why it has no result."""
     if on == "slurm":
         from headway.sim.sweep.slurm import on_slurm
@@ -82,7 +84,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _locally(cells: list[Cell], folder: Path, workers: int | None) -> Iterator[tuple[Cell, str | None]]:
+def _locally(cells: list[Experiment], folder: Path, workers: int | None) -> Iterator[Outcome]:
     """Run cells in a pool; each outcome as soon as it is there."""
     count = min(workers or cores(), len(cells))
     pool = ProcessPoolExecutor(count, _context(), initializer=_begin, initargs=(list(sys.path),))
@@ -152,7 +154,9 @@ def write_table(rows: list[dict[str, Any]], folder: Path) -> None:
         from pyarrow import parquet
     except ImportError:
         return
-    kinds = {"load": pyarrow.float64()} | dict.fromkeys(("end", "sample", "fabric"), pyarrow.string())
+    # Columns that may be empty from top to bottom need a type.
+    types = {str: pyarrow.string(), float: pyarrow.float64()}
+    kinds = {option.name: types[option.kind] for option in options().values() if option.default is None}
     columns = {name: pyarrow.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]}
     with writing(folder / f"{TABLE}.parquet", "wb") as file:
         parquet.write_table(pyarrow.table(columns), file)

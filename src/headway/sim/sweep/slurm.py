@@ -16,8 +16,8 @@ from time import monotonic, sleep
 from typing import Any
 
 from headway.errors import BadInput, HeadwayError
+from headway.sim.experiment import Experiment
 from headway.sim.sweep import cell as sweep_cell
-from headway.sim.sweep.cell import Cell
 
 # A job runs cells for about a minute at a quarter of a second each, so that starting it hardly counts.
 CELLS_PER_JOB = 200
@@ -48,12 +48,12 @@ UNKNOWN_TO_SLURM = "invalid job id"
 WRITTEN = ("COMPLETED", GONE)
 GRACE_S = 15.0
 
-Outcome = tuple[Cell, str | None]
+Outcome = tuple[Experiment, str | None]
 
 
-def on_slurm(cells: list[Cell], folder: Path, options: dict[str, str], workers: int | None) -> Iterator[Outcome]:
+def on_slurm(cells: list[Experiment], folder: Path, options: dict[str, str], workers: int | None) -> Iterator[Outcome]:
     """Run the cells as one array of `workers` jobs; the outcomes of each job as soon as it ends."""
-    pending: dict[Any, list[Cell]] = {}
+    pending: dict[Any, list[Experiment]] = {}
     states: dict[str, str] = {}
     ended_at: dict[str, float] = {}
     asked = monotonic()
@@ -90,7 +90,9 @@ def _interrupted_later() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def submitted(cells: list[Cell], folder: Path, options: dict[str, str], workers: int | None) -> dict[Any, list[Cell]]:
+def submitted(
+    cells: list[Experiment], folder: Path, options: dict[str, str], workers: int | None
+) -> dict[Any, list[Experiment]]:
     """Hand the cells to Slurm: the jobs of the array, each with its share."""
     try:
         import submitit
@@ -111,7 +113,7 @@ def submitted(cells: list[Cell], folder: Path, options: dict[str, str], workers:
     return dict(zip(jobs, shares, strict=True))
 
 
-def attempt_all(cells: list[Cell], folder: Path, path: list[str]) -> list[str | None]:
+def attempt_all(cells: list[Experiment], folder: Path, path: list[str]) -> list[str | None]:
     """What one job does: its share of the cells, one after the other. A job that was queued again goes on where it stopped."""
     sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
     done = sweep_cell.finished(cells, folder)
@@ -132,7 +134,7 @@ def states_of(ids: list[str]) -> dict[str, str]:
     return {name: found.get(name, GONE).strip() for name in ids}
 
 
-def _outcomes(job: Any, share: list[Cell], folder: Path, state: str) -> Iterator[Outcome]:
+def _outcomes(job: Any, share: list[Experiment], folder: Path, state: str) -> Iterator[Outcome]:
     """What became of the cells of a job that ended: done, refused with a reason, or never reached."""
     done = sweep_cell.finished(share, folder)
     reasons: list[str | None] = [

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, overload
 
 from headway.report.seeds import figure, figure_ratio, value_at
+from headway.sim.experiment import Experiment, compare_command
 from headway.sim.results import metrics
 from headway.sim.results.table import Table
 from headway.sim.run import Run, simulate_run
+from headway.sim.trace import left_out, without_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,15 +19,13 @@ class Result:
 
     run: Run
     summary: dict[str, Any]
-    left_out: int = 0  # jobs larger than the cluster, left out because the caller said so
+    experiment: Experiment
+    left_out: int = 0  # jobs that can never run on the cluster, left out because the caller said so
 
     @property
     def skipped(self) -> str:
         """The rows of the trace that its reader left out, in words: "" where there are none."""
-        reasons = self.run.workload.skipped
-        rows = sum(reasons.values())
-        listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        return f"{rows:,} {'row' if rows == 1 else 'rows'} left out: {listed}" if rows else ""
+        return left_out(self.run.workload)
 
     @property
     def jobs(self) -> Table:
@@ -85,6 +85,16 @@ class Comparison(Sequence[Result]):
         """Summaries by policy, then by seed."""
         return [[result.summary for result in results] for results in self.by_policy]
 
+    @property
+    def command(self) -> str | None:
+        """The command line that makes this comparison; None where an object of Python is part of it."""
+        experiments = [result.experiment for result in self]
+        if len(experiments) == 1 and self.seeds == 1:
+            return experiments[0].command
+        if self.seeds > 1:
+            experiments = [replace(one, trace=_common(one.trace)) for one in experiments]
+        return compare_command(experiments, self.seeds)
+
     def over_seeds(self) -> list[dict[str, Any]]:
         """For each policy every figure of the summary: the value of each seed, and their mean with its 95 % confidence interval.
 
@@ -112,7 +122,8 @@ class Comparison(Sequence[Result]):
 
         same = self.seeds > 1 and all(_alike(results) for results in self.by_policy)
         notes = ("all seeds gave the same result: nothing in this study is drawn at random",) if same else ()
-        return study([(results[0].with_journal(), *results[1:]) for results in self.by_policy], notes)
+        groups = [(results[0].with_journal(), *results[1:]) for results in self.by_policy]
+        return study(groups, self.command, notes)
 
     def _repr_html_(self) -> str:
         from headway.report.comparison import rows_of
@@ -121,6 +132,11 @@ class Comparison(Sequence[Result]):
 
     def __repr__(self) -> str:
         return f"Comparison of {', '.join(str(result.summary['policy']) for result in self)}"
+
+
+def _common(trace: Any) -> Any:
+    """A trace without the seed that it was drawn with."""
+    return without_seed(trace) if isinstance(trace, str) else trace
 
 
 def _alike(results: Sequence[Result]) -> bool:

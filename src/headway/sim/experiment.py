@@ -1,0 +1,266 @@
+"""What to run, as one value: a trace and its shaping, a cluster, a policy, and how the simulated world behaves.
+
+The command line, the Python functions, sweep files, summaries, result tables and the footers of reports are all derived from the fields
+of `Experiment`. A new option is one field here, and the code that obeys it. This module loads neither NumPy nor the engine.
+"""
+
+import math
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import cache
+from numbers import Real
+from typing import TYPE_CHECKING, Annotated, Any
+
+from headway.errors import BadInput, unknown
+from headway.io import units
+
+if TYPE_CHECKING:
+    from headway.cluster.nodes import Cluster
+    from headway.network.fabric.model import Fabric
+    from headway.workloads.workload import Workload
+
+MOST_SEED = 2**63 - 1  # the largest that compiled code can hold
+PLAIN = (str, int, float, type(None))  # values that can be written down
+
+# Takes the field's name in words and a value; returns what the experiment keeps, or raises BadInput.
+Check = Callable[[str, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How one field is written by people: on the command line, in Python and in sweep files."""
+
+    help: str
+    check: Check
+    kind: type = str  # on the command line and in tables
+    flag: str = ""  # on the command line, where it is not the field's name
+    key: str = ""  # in a sweep file, where it is not the flag's name
+    beside: str = ""  # the field whose entry in a sweep file may set this one too, such as a network for one placement
+    name: str = ""  # of the field
+    default: Any = ...  # of the field; `...`: it is required
+
+    @property
+    def word(self) -> str:
+        """The name that people write: `from`, not `start`."""
+        return self.flag or self.name
+
+    @property
+    def words(self) -> str:
+        """The name as people say it."""
+        return self.name.replace("_", " ")
+
+
+def _name(words: str, value: Any) -> Any:
+    """A path as text. Objects stay as they are: whoever looks the name up knows which ones it takes."""
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
+
+
+def _one_of(*choices: str) -> Check:
+    def check(words: str, value: Any) -> Any:
+        if value not in choices:
+            raise unknown(words, value if isinstance(value, str) else repr(value), choices)
+        return value
+
+    return check
+
+
+def _collective(words: str, value: Any) -> Any:
+    if value in ("baseline", "themis", "best"):
+        raise BadInput(
+            f"{words} {value}: jobs cannot be simulated with a schedule yet, only with none; "
+            "`headway collective` shows what a schedule does to one collective"
+        )
+    return _one_of("none")(words, value)
+
+
+def _text(words: str, value: Any) -> str:
+    """Numbers may be given where text is meant, such as a sample of 100."""
+    if not isinstance(value, str | Real) or isinstance(value, bool):
+        raise BadInput(f"{words} {value!r} is neither text nor a number")
+    return str(value)
+
+
+def _time(flag: str) -> Check:
+    def check(words: str, value: Any) -> str:
+        units.seconds(str(value), flag)
+        return str(value)
+
+    return check
+
+
+def _cost(words: str, value: Any) -> str:
+    if value not in ("none", "model"):
+        try:
+            units.seconds(str(value))
+        except BadInput:
+            raise BadInput(f"{words} {value!r} is not none, model or a time such as 30s") from None
+    return str(value)
+
+
+def _seed(words: str, value: Any) -> int:
+    """A whole number, of Python or of NumPy."""
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or not 0 <= value <= MOST_SEED:
+        raise BadInput(f"{words} {value!r} is not a whole number from 0 to 2^63 - 1")
+    return int(value)
+
+
+def _above_zero(words: str, value: Any) -> float:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not (math.isfinite(value) and value > 0):
+        raise BadInput(f"{words} {value!r} is not a number above 0")
+    return float(value)
+
+
+def _yes_or_no(words: str, value: Any) -> bool:
+    """A truth value; in YAML 1.2, yes and no are text."""
+    found = {"yes": True, "no": False}.get(value) if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise BadInput(f"{words} {value!r} is neither yes nor no")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One simulation to run, in the words of the command line. In Python, names may be objects instead."""
+
+    trace: Annotated[
+        "str | os.PathLike[str] | Workload",
+        Option("A trace file, or synthetic:NAME?jobs=480&seed=1.", _name, key="traces"),
+    ]
+    cluster: Annotated[
+        "str | os.PathLike[str] | Cluster",
+        Option("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", _name, key="clusters"),
+    ]
+    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", _name, key="policies")] = "tiresias-l"
+    placement: Annotated[Any, Option("Where jobs run; see `headway policies`.", _name, key="placements")] = (
+        "consolidated"
+    )
+    network: Annotated[
+        str,
+        Option(
+            "ideal, ecmp, balanced, source, or isolated (with a vclos placement).",
+            _one_of("ideal", "ecmp", "balanced", "source", "isolated"),
+            beside="placement",
+        ),
+    ] = "ideal"
+    fabric: Annotated[
+        "str | os.PathLike[str] | Fabric | None",
+        Option(
+            "The cluster's network: a preset such as vclos-512 or YAML; default: by the cluster's name.",
+            _name,
+            beside="placement",
+        ),
+    ] = None
+    collective: Annotated[str, Option("Only none: see `headway collective` for schedules.", _collective)] = "none"
+    preemption_cost: Annotated[str | float, Option("none, a time such as 30s, or model.", _cost)] = "none"
+    slowdown: Annotated[str, Option("none or model: spreading skewed models slows them.", _one_of("none", "model"))] = (
+        "none"
+    )
+    min_runtime: Annotated[
+        str | float, Option("Time a job runs before it may be preempted.", _time("--min-runtime"))
+    ] = "0"
+    seed: Annotated[
+        int,
+        Option(
+            "Seed of samples, placements, networks and loss curves; a synthetic trace has its own, ?seed=.",
+            _seed,
+            int,
+            key="seeds",
+        ),
+    ] = 0
+    skip_impossible: Annotated[
+        bool, Option("Leave out jobs larger than the cluster, and say how many.", _yes_or_no, bool)
+    ] = False
+    strict: Annotated[
+        bool, Option("Refuse a trace with rows that are otherwise left out and counted.", _yes_or_no, bool)
+    ] = False
+    start: Annotated[
+        str | float,
+        Option("Start of the window, from the trace's time 0: 12h, 7d.", _time("--from"), flag="from", beside="trace"),
+    ] = "0"
+    end: Annotated[str | float | None, Option("End of the window.", _time("--to"), flag="to", beside="trace")] = None
+    sample: Annotated[str | int | None, Option("Jobs to take at random: 1000, or 10%.", _text, beside="trace")] = None
+    time_scale: Annotated[float, Option("Multiply all times by this.", _above_zero, float, beside="trace")] = 1.0
+    load: Annotated[
+        float | None,
+        Option("Scale the gaps to this load on --cluster.", _above_zero, float, key="loads", beside="trace"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        for name in options():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    @property
+    def in_words(self) -> bool:
+        """Whether every field can be written down; an object that was made in Python cannot."""
+        return all(isinstance(getattr(self, name), PLAIN) for name in options())
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every field in words. Where all can be written down, `headway.simulate(**settings)` runs it again."""
+        return {name: _in_words(getattr(self, name)) for name in options()}
+
+    @property
+    def shaping(self) -> dict[str, Any]:
+        """What is done to the trace before it runs: options of `workloads.shaping.shaped`."""
+        return {name: getattr(self, name) for name, option in options().items() if option.beside == "trace"}
+
+    @property
+    def command(self) -> str | None:
+        """The command line that runs this experiment; None where an object of Python is part of it."""
+        return _command("simulate", self) if self.in_words else None
+
+
+@cache
+def options() -> Mapping[str, Option]:
+    """The fields of an experiment, in the order of the command line."""
+    found = {}
+    for one in fields(Experiment):
+        annotated: Any = one.type
+        default = ... if one.default is MISSING else one.default
+        found[one.name] = replace(annotated.__metadata__[0], name=one.name, default=default)
+    return found
+
+
+def check(name: str, value: Any) -> Any:
+    """The value of a field as an experiment keeps it; BadInput where it cannot be."""
+    option = options()[name]
+    return value if value is None and option.default is None else option.check(option.words, value)
+
+
+def _in_words(value: Any) -> Any:
+    return value if isinstance(value, PLAIN) else str(getattr(value, "name", type(value).__name__))
+
+
+def compare_command(experiments: Sequence[Experiment], seeds: int) -> str | None:
+    """The command line that compares experiments which differ in their policies only; None where it cannot be written."""
+    if not all(experiment.in_words for experiment in experiments):
+        return None
+    instead = {"policy": ["--policies", ",".join(experiment.policy for experiment in experiments)]}
+    if seeds > 1:
+        instead["seed"] = ["--seeds", str(seeds)]
+    return _command("compare", experiments[0], instead)
+
+
+def _command(verb: str, experiment: Experiment, instead: Mapping[str, list[str]] | None = None) -> str:
+    """A command with its policy and all options that differ from the defaults; `instead` has words for some fields."""
+    words = ["headway", verb]
+    for name, option in options().items():
+        value = getattr(experiment, name)
+        if instead and name in instead:
+            words += instead[name]
+        elif option.kind is bool:
+            words += [flag_of(option)] * value
+        elif name == "trace":
+            words.append(value)
+        elif value != option.default or name == "policy":
+            words += [flag_of(option), str(value)]
+    return shlex.join(words)
+
+
+def flag_of(option: Option) -> str:
+    """The option on the command line."""
+    return "--" + option.word.replace("_", "-")
