@@ -270,7 +270,7 @@ def test_nobody_answers(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_the_owners_token_is_not_sent_elsewhere(shell: Shell) -> None:
-    from headway.client.client import find_manager
+    from headway.client.folder import find_manager
 
     url = (shell.data / "url").read_text().strip()
     assert find_manager(url, data=shell.data)[1].startswith("hw-")

@@ -14,7 +14,7 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.live.outcome import Backoff
-from headway.live.records import JobView
+from headway.client.job import JobView
 
 ME = getpass.getuser()
 QUICK = "tiresias-l?threshold=0.4"
@@ -245,5 +245,5 @@ def test_lists_are_filtered_and_paged(serve: Callable[..., Manager]) -> None:
     assert [view.job_id for view in manager.jobs(name="n1", state="COMPLETED,FAILED")] == ids[1::2]
     assert manager.jobs(state=["PENDING", "RUNNING"]) == manager.jobs(user="nobody-else") == []
     assert manager.job(99) is None
-    assert manager.metrics()['headway_jobs{state="COMPLETED"}'] == 6
+    assert manager.counts()["COMPLETED"] == 6
     assert [job.job_id for job in manager.workload(0.0)] == ids

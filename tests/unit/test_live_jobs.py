@@ -15,7 +15,7 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import JobSpec, job_spec
 from headway.live.manager import Manager
 from headway.live.outcome import Backoff
-from headway.live.records import JobView
+from headway.client.job import JobView
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")

@@ -1,14 +1,17 @@
 """What the commands of the cluster group share: how they find the manager, print JSON, and turn a job's end into an exit code."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.job_state import JobState
+
 if TYPE_CHECKING:
     from headway.client.client import Client
-    from headway.live.records import JobView
+    from headway.client.job import JobView
 
 # As in interface.md; 1 is bad input and 2 usage.
 FAILED, NOT_FINISHED, NOT_FOUND, CANCELLED = 100, 101, 102, 103
@@ -44,9 +47,18 @@ def print_json(content: Any) -> None:
 
 def exit_code(job: "JobView") -> int:
     """What a job's state means to a shell."""
-    return {"COMPLETED": 0, "FAILED": FAILED, "TIMEOUT": FAILED, "CANCELLED": CANCELLED}.get(job.state, NOT_FINISHED)
+    state = JobState[job.state]
+    if not state.final:
+        return NOT_FINISHED
+    return {JobState.COMPLETED: 0, JobState.CANCELLED: CANCELLED}.get(state, FAILED)
 
 
 def note(text: str) -> None:
     """A line for the person, beside the output."""
     typer.echo(text, err=True)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """The manager's notes on a job: what it accepted but does not enforce."""
+    for line in notes:
+        note(f"headway: note: {line}")

@@ -17,12 +17,13 @@ from headway.cli.manager_options import (
     exit_code,
     note,
     print_json,
+    print_notes,
 )
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
     from headway.client.client import Client
-    from headway.live.records import JobView
+    from headway.client.job import JobView
 
 COMMAND_WORDS = "headway.command"
 SCRIPTS = {".sh", ".bash", ".sbatch", ".slurm", ".job"}
@@ -116,11 +117,13 @@ def submit(
     spec.setdefault("workdir", str(Path.cwd()))
     client = connect(server, data)
     if dry_run:
-        _tell_dry_run(client.dry_run(spec), as_json)
+        _print_dry_run(client.dry_run(spec), as_json)
         return
-    numbers = client.submit_spec(spec, key)
+    answer = client.send_spec(spec, key)
+    print_notes(answer.get("notes", ()))
+    numbers = [int(number) for number in answer["job_ids"]]
     if not wait:
-        _tell(numbers, as_json)
+        _print_numbers(numbers, as_json)
         return
     raise typer.Exit(_wait(client, numbers, timeout, as_json))
 
@@ -143,8 +146,7 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
     from headway.live.jobfile.sbatch import read_script
 
     script = read_script(file, tuple(words))
-    for line in script.notes:
-        note(f"headway: {line}")
+    print_notes(script.notes)
     return script.fields
 
 
@@ -173,7 +175,7 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _tell(numbers: list[int], as_json: bool) -> None:
+def _print_numbers(numbers: list[int], as_json: bool) -> None:
     if as_json:
         print_json({"job_id": numbers[0], "job_ids": numbers})
     elif len(numbers) == 1:
@@ -182,7 +184,8 @@ def _tell(numbers: list[int], as_json: bool) -> None:
         typer.echo(f"submitted {len(numbers):,} jobs, {numbers[0]} to {numbers[-1]}")
 
 
-def _tell_dry_run(answer: dict[str, Any], as_json: bool) -> None:
+def _print_dry_run(answer: dict[str, Any], as_json: bool) -> None:
+    print_notes(answer.get("notes", ()))
     if as_json:
         print_json(answer)
         return
@@ -200,7 +203,7 @@ def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bo
 
     until = None if timeout is None else time.monotonic() + seconds(timeout, "--timeout")
     if not as_json:
-        _tell(numbers, as_json)
+        _print_numbers(numbers, as_json)
     ended: list[JobView] = []
     try:
         for number in numbers:

@@ -13,7 +13,7 @@ from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
 from headway.core.ledger import nodes_held
 from headway.core.record import set_rate
-from headway.core.tables.jobs import RUNNING, STOPPING
+from headway.core.tables.jobs import COMPLETED, FUTURE, ON_HOLD, RUNNING, STARTING, STOPPING
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 from headway.sim.models.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
@@ -75,6 +75,22 @@ def new_world(
         no_links() if links is None else links,
         new_circuits(None) if circuits is None else circuits,
     )
+
+
+def resume_from(state: State, world: World, now: float) -> None:
+    """Begin in the middle of a state at rest: jobs with GPUs go on from here, and the last rows, not submitted yet, arrive next."""
+    states = state.jobs["state"]
+    world.clock[0] = now
+    world.tally[NEXT] = len(states) - int((states == FUTURE).sum())
+    world.tally[DONE] = int(
+        ((states >= COMPLETED) | (states == ON_HOLD)).sum()
+    )  # those that will not end by themselves
+    world.truth["timed"] = now
+    for j in np.nonzero((states == STARTING) | (states == RUNNING) | (states == STOPPING))[0]:
+        if states[j] == RUNNING:
+            _retime(state, world, j, now)
+        else:
+            _expect(world, now, STARTED if states[j] == STARTING else STOPPED, j)
 
 
 WORLD_TYPE = typeof(new_world(np.ones(1), 1))

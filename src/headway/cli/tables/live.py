@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headway.cli.tables.jobs import ACTIVE, ENDED, header, in_order, jobs_table, now_s
+from headway.cli.tables.jobs import ACTIVE, ON_GPUS, WAITING, header, in_order, jobs_table, now_s
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def queue_view(
     """The queue as it is now: jobs with GPUs first, then those that wait."""
     status, nodes = client.status(), client.nodes()
     if states is None:
-        running = client.jobs(user=user, state=ACTIVE[:3], name=name, limit=limit)
-        waiting = client.jobs(user=user, state=ACTIVE[3:], name=name, limit=max(0, limit - len(running)) or 1)
+        running = client.jobs(user=user, state=ON_GPUS, name=name, limit=limit)
+        waiting = client.jobs(user=user, state=WAITING, name=name, limit=max(0, limit - len(running)) or 1)
         shown = [*running, *waiting][:limit]
         all_of_them = sum(int(status["counts"].get(state, 0)) for state in ACTIVE)
     else:
@@ -49,8 +49,8 @@ def top_view(client: "Client", height: int) -> RenderableType:
     """The whole cluster: nodes as rows of slots, waiting jobs by level and by reason, and the jobs."""
     status, nodes = client.status(), client.nodes()
     room = max(5, height - AROUND - min(len(nodes), 8))
-    running = client.jobs(state=ACTIVE[:3], limit=room)
-    waiting = client.jobs(state=ACTIVE[3:], limit=max(3, room - len(running)))
+    running = client.jobs(state=ON_GPUS, limit=room)
+    waiting = client.jobs(state=WAITING, limit=max(3, room - len(running)))
     levels = Counter(job.level for job in [*running, *waiting])
     reasons = Counter(job.reason for job in waiting if job.reason)
     parts: list[RenderableType] = [header(status, nodes), Text("")]
@@ -90,6 +90,3 @@ def watch_view(view: Callable[[], RenderableType], every_s: float, *, whole_scre
                     live.update(Text(str(error), style="red"), refresh=True)
     except KeyboardInterrupt:
         return
-
-
-__all__ = ["ENDED", "queue_view", "top_view", "watch_view"]

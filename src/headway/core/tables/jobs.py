@@ -10,6 +10,7 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
+from headway.job_state import JobState as JobState
 
 FUTURE: Final = 0
 PENDING: Final = 1

@@ -48,7 +48,7 @@ class Bucket:
         return True
 
 
-class Gate:
+class Guard:
     """ASGI middleware. It puts the Caller into the request's state."""
 
     def __init__(

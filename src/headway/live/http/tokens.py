@@ -18,12 +18,11 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from headway.client.folder import TOKEN_FILE
 from headway.errors import BadInput
 
-TOKEN_FILE = "token"
 TOKENS_FILE = "tokens.json"
 SECRET_FILE = "job-secret"
-URL_FILE = "url"
 _JOB_TOKEN = re.compile(r"job-([0-9]{1,15})-([0-9a-f]{64})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
