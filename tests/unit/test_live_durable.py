@@ -109,6 +109,37 @@ def test_the_state_equals_the_replayed_journal(data: Path) -> None:
     assert again._state.tables.nodes["free"].sum() == 4
 
 
+def test_a_manager_that_stops_its_jobs_writes_down_that_its_nodes_are_closed(data: Path) -> None:
+    """The nodes were closed without a row of the journal, so the state differed from the one that the journal tells."""
+    manager = opened(data)
+    job = manager.submit(JobSpec(run="sleep 30"), ME)[0]
+    manager.drain("n001")
+    while manager.counts()["RUNNING"] < 1:
+        time.sleep(0.02)
+    manager.stop(drain=True)
+    assert_same(manager._state, replayed(data))
+    again = opened(data)
+    assert [node.state for node in again.nodes()] == ["open", "drained"]
+    again.cancel(job)
+    again.stop()
+    assert_same(again._state, replayed(data))
+
+
+def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
+    manager = opened(data)
+    job = manager.submit(JobSpec(run="true", array="0-1%1"), ME)[1]
+    manager.submit(JobSpec(run="true", after=(job,)), ME)
+    held = manager.submit(JobSpec(run="true"), ME)[0]
+    manager.hold(held)
+    manager.stop()
+    with sqlite3.connect(data / "journal.db") as connection:
+        connection.execute("""UPDATE events SET kind = 'Gated' WHERE kind = 'Blocked'""")
+        connection.execute("""UPDATE events SET data = replace(data, '"blockers"', '"gates"')""")
+    again = opened(data)
+    assert again.job(held).state == "HELD"  # type: ignore[union-attr]
+    again.stop()
+
+
 def test_running_jobs_outlive_the_manager_and_are_adopted(data: Path, tmp_path: Path) -> None:
     manager = opened(data)
     job = manager.submit(JobSpec(run=f"echo begin >> {tmp_path}/out; sleep 1; echo end >> {tmp_path}/out; exit 5"), ME)[

@@ -48,8 +48,6 @@ def demo(
         console.print(f"a manager on this machine with 2 nodes of 4 slots: {client.url}", style="dim")
         with Screen(console, client) as screen:
             jobs = show.run(screen.update)
-        with console.status("compiling the simulator for the replay (once on a machine)"):
-            show.warm()
         replayed = run_replay(client, ["fifo"], None)
         kept = keep
     finally:

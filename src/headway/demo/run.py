@@ -21,7 +21,6 @@ START_WITHIN_S = 300.0
 STOP_WITHIN_S = 15.0
 MOST_S = 150.0
 LOOK_EVERY_S = 0.5
-WARM = "import os; os.nice(15); import headway.sim.run"
 SERVE = "from headway.cli.main import main; main()"
 
 
@@ -32,7 +31,6 @@ class Demo:
         self.folder = Path(tempfile.mkdtemp(prefix="headway-demo-"))
         self.server: subprocess.Popen[str] | None = None
         self.client: Client | None = None
-        self.warming: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Client:
         """Start `headway serve` on a free port, as a person would."""
@@ -42,8 +40,6 @@ class Demo:
         )
         ready = _read_json(self.server)
         self.client = Client(ready["url"], data=self.folder)
-        # The replay at the end needs the simulator: on a fresh machine it compiles meanwhile, out of the jobs' way.
-        self.warming = subprocess.Popen([sys.executable, "-c", WARM])
         return self.client
 
     @property
@@ -68,16 +64,8 @@ class Demo:
             time.sleep(LOOK_EVERY_S)
         return jobs
 
-    def warm(self) -> None:
-        """Wait until the simulator is compiled."""
-        if self.warming is not None:
-            self.warming.wait()
-
     def stop(self, keep: bool) -> None:
         """Stop the manager and leave nothing behind, unless it is to be kept."""
-        if self.warming is not None:
-            self.warming.terminate()
-            self.warming.wait()
         if self.server is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             return

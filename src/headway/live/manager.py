@@ -92,6 +92,7 @@ class Manager:
         row = JournalRow(now, OPENED, 0, 0, opened)
         self._journal.append([row])
         self._state.learn(row)
+        self._state.receipts.settle(self._state, now)
         self._executor.open(self._world.wake)
         recovery.adopt(self._state, self._executor, self._world, now)
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)

@@ -88,7 +88,7 @@ def resume_from(state: State, world: World, now: float) -> None:
     world.truth["timed"] = now
     for j in np.nonzero((states == STARTING) | (states == RUNNING) | (states == STOPPING))[0]:
         if states[j] == RUNNING:
-            _retime(state, world, j, now)
+            _expect(world, now + world.truth["left"][j] / state.jobs["rate"][j], ENDED, j)
         else:
             _expect(world, now, STARTED if states[j] == STARTING else STOPPED, j)
 

@@ -1,9 +1,11 @@
 """Replays: the live journal's jobs through the simulator, with numbers worked out by hand."""
 
+from pathlib import Path
+
 import pytest
 
 from headway.cluster.nodes import of_groups
-from headway.errors import BadInput
+from headway.errors import BadInput, HeadwayError
 from headway.live.ask.replay import PastJob, ran_jobs, replay
 
 ONE_GPU = of_groups("1x1", ((1, 1),))
@@ -64,6 +66,20 @@ def test_nothing_to_replay_is_said() -> None:
         replay([ran(1, 0.0, 1.0, None, "RUNNING")], ONE_GPU, ["fifo"])
     with pytest.raises(BadInput, match="did you mean 'fifo'"):
         replay(JOBS, ONE_GPU, ["fifoo"])
+
+
+def test_a_policy_that_raises_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raises_late.py").write_text(
+        "class RaisesLate:\n"
+        "    def key(self, job, now, options):\n"
+        "        if now > 0.5:\n"
+        "            raise ValueError('not today')\n"
+        "        return 0.0, 0.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(HeadwayError, match=r"ValueError: not today .*raises_late.py, line 4") as raised:
+        replay(JOBS, ONE_GPU, ["raises_late:RaisesLate"])
+    assert "\n" not in str(raised.value)
 
 
 def test_jobs_that_never_took_a_gpu_are_left_out() -> None:
