@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from headway.cluster.named import cluster
-from headway.core.engine import Event
 from headway.job_state import JobState
 from headway.live import engine as live_engine
 from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
 from headway.live.outcome import Backoff
-from headway.live.records import CANCEL, HOLD, REQUEUE, Blocker, Job
+from headway.live.records import Job
 from headway.live.state import DRAINED, RESUMED, ClusterState
 from headway.live.store.journal import JournalRow
 from headway.live.world import LiveWorld, Request
@@ -157,33 +156,18 @@ class Virtual(LiveWorld):
         active = [jobs[i] for i in sorted(states.active) if states.job_state(jobs[i]) != JobState.FUTURE]
         ended = [job for job in jobs.values() if job.final]
         what = self.chance.choice(["hold", "release", "requeue", "cancel", "again", "drain", "resume"])
-        if what in ("drain", "resume"):
-            self.requests.append(Request(lambda now: self._node(what, now)))
+        if what in ("drain", "resume"):  # one node stays open, so that all jobs but the largest go on
+            kind, node = DRAINED if what == "drain" else RESUMED, self.chance.choice(states.cluster.nodes[1:])
+            self.requests.append(Request(lambda now: self.note_about_nodes(kind, now, {"node": node})))
         elif what == "again" and ended and self.chance.random() < 0.3:
             again = self.chance.choice(ended)
-            self.requests.append(Request(lambda now: self.submitted(again, now)))
-        elif active:
+            self.requests.append(Request(lambda now: self.requeue(again, now)))
+        elif what == "requeue" and active:
             job = self.chance.choice(active)
-            self.requests.append(Request(lambda now: self._act(what, job)))
-
-    def _node(self, what: str, now: float) -> Iterator[Event]:
-        # One node stays open, so that all jobs but the largest go on.
-        node = self.chance.choice(self.state.cluster.nodes[1:])
-        self.note_about_nodes(DRAINED if what == "drain" else RESUMED, now, {"node": node})
-        yield from ()
-
-    def _act(self, what: str, job: Job) -> Iterator[Event]:
-        busy = self.state.job_state(job).has_processes
-        if job.final:
-            return
-        if what == "hold":
-            yield from self.stop(job, HOLD) if busy else self.block(job, Blocker.HELD)
-        elif what == "release":
-            yield from self.unblock(job, Blocker.HELD)
-        elif what == "requeue" and busy:
-            yield from self.stop(job, REQUEUE)
-        elif what == "cancel" and self.chance.random() < 0.3:
-            yield from self.stop(job, CANCEL) if busy else self.ended(job, JobState.CANCELLED, {})
+            self.requests.append(Request(lambda now: self.requeue(job, now)))
+        elif active and (what in ("hold", "release") or (what == "cancel" and self.chance.random() < 0.3)):
+            job = self.chance.choice([job for job in active if what != "release" or job.blocked_by == "held"] or active)
+            self.requests.append(Request(lambda now: iter(()) if job.final else getattr(self, what)(job)))
 
     def _submit(self) -> None:
         first, chance = len(self.state.jobs) + 1, self.chance

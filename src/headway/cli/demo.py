@@ -46,7 +46,8 @@ def demo(
     try:
         client = show.start()
         console.print(f"a manager on this machine with 2 nodes of 4 slots: {client.url}", style="dim")
-        with Screen(console, client) as screen:
+        screen = Screen(console, client)
+        with screen.live or contextlib.nullcontext():
             jobs = show.run(screen.update)
         replayed = run_replay(client, ["fifo"], None)
         kept = keep
@@ -63,7 +64,7 @@ def demo(
         raise typer.Exit(FAILED)
 
 
-class Screen(contextlib.AbstractContextManager["Screen"]):
+class Screen:
     """What happens to the jobs: a live table with the latest news on a terminal, otherwise one line per change."""
 
     def __init__(self, console: "Console", client: "Client") -> None:
@@ -73,15 +74,6 @@ class Screen(contextlib.AbstractContextManager["Screen"]):
         self.news: deque[str] = deque(maxlen=NEWS_LINES)
         self.before: dict[int, JobView] = {}
         self.live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-
-    def __enter__(self) -> "Screen":
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        if self.live:
-            self.live.stop()
 
     def update(self, jobs: list["JobView"], elapsed_s: float) -> None:
         """Turn changes since the last look into sentences, and draw them."""

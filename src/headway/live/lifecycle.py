@@ -11,9 +11,10 @@ from headway.core.engine import Event
 from headway.core.events import ENDED, HELD, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
 from headway.job_state import JobState
 from headway.live import executors
+from headway.live.errors import WrongState
 from headway.live.executors import Executor, Report
 from headway.live.outcome import Backoff, outcome
-from headway.live.records import CANCEL, NOTHING, TIME_UP, Blocker, Job, Progress
+from headway.live.records import CANCEL, HOLD, NOTHING, REQUEUE, TIME_UP, Blocker, Job, Progress
 from headway.live.state import ASKED, BLOCKED, PROGRESSED, ClusterState
 from headway.live.store.journal import JournalRow
 
@@ -45,10 +46,11 @@ class Lifecycle:
         if kind == STARTED and record:
             self.set_alarms(record, now)
 
-    def note_about_nodes(self, kind: str, now: float, data: dict[str, Any]) -> None:
-        """Write down a fact about nodes or the manager, which the engine does not record."""
+    def note_about_nodes(self, kind: str, now: float, data: dict[str, Any]) -> Iterator[Event]:
+        """Write down a fact about nodes, which the engine does not record."""
         self._data = data
         self.note(kind, -1, now)
+        yield from ()
 
     # ---- facts from the executor
 
@@ -185,3 +187,35 @@ class Lifecycle:
         """Signal the ranks once this round is in the journal."""
         attempt, how = self.state.attempt(job), job.spec.preemption
         self._to_do.append(lambda: self.executor.stop(job.id, attempt, how.signal, how.grace))
+
+    # ---- what people ask for
+
+    def cancel(self, job: Job) -> Iterator[Event]:
+        """End a job; its processes get the signal and the grace of its own preemption."""
+        if self.state.job_state(job).has_processes:
+            yield from self.stop(job, CANCEL)
+        else:
+            yield from self.ended(job, JobState.CANCELLED, {"message": "cancelled"})
+
+    def hold(self, job: Job) -> Iterator[Event]:
+        """Keep a job from running until it is released; one that runs is stopped."""
+        if self.state.job_state(job).has_processes:
+            yield from self.stop(job, HOLD)
+        else:
+            yield from self.block(job, Blocker.HELD)
+
+    def release(self, job: Job) -> Iterator[Event]:
+        """Let a held job run."""
+        if not job.blockers & Blocker.HELD:
+            shown = self.state.shown_state(job).name
+            raise WrongState(f"job {job.id} is {shown}: only a HELD job can be released")
+        yield from self.unblock(job, Blocker.HELD)
+
+    def requeue(self, job: Job, now: float) -> Iterator[Event]:
+        """Run it again: a running job is stopped first, a finished one waits anew."""
+        if self.state.job_state(job).has_processes:
+            yield from self.stop(job, REQUEUE)
+        elif job.final:
+            yield from self.submitted(job, now)
+        else:
+            raise WrongState(f"job {job.id} is {self.state.shown_state(job).name}: it waits already")

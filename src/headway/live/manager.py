@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headway.client.job import JobView
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
 from headway.errors import BadInput
-from headway.job_state import JobState
 from headway.live.ask import views
 from headway.live.ask.explain import Explanation, explain
 from headway.live.ask.forecast import DryRun, Forecast
@@ -27,12 +27,12 @@ from headway.live.executors.registry import DEFAULT, find_executor
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.outcome import Backoff
-from headway.live.records import CANCEL, HOLD, REQUEUE, Blocker, Job, Progress
+from headway.live.records import REQUEUE, Job
 from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
 from headway.live.store import recovery
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.submissions import insert
-from headway.live.world import LiveWorld, Request
+from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 
@@ -115,11 +115,11 @@ class Manager:
         """Start nothing more until the next manager opens, and put back what runs."""
 
         def act(now: float) -> Iterator[Event]:
-            self._world.note_about_nodes(CLOSING, now, {})
+            yield from self._world.note_about_nodes(CLOSING, now, {})
             for job in self._with_processes():
                 yield from self._world.stop(job, REQUEUE)
 
-        self._world.ask(Request(act))
+        self._world.ask(act)
         self._world.wait_until(lambda: not self._with_processes())
 
     def _with_processes(self) -> list[Job]:
@@ -252,93 +252,43 @@ class Manager:
 
     def cancel(self, job_id: int) -> None:
         """End a job; its processes get the signal and the grace of its own preemption."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._unfinished(job_id)
-            if self._state.job_state(job).has_processes:
-                yield from self._world.stop(job, CANCEL)
-            else:
-                yield from self._world.ended(job, JobState.CANCELLED, {"message": "cancelled"})
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.cancel(self._unfinished(job_id)))
 
     def hold(self, job_id: int) -> None:
         """Keep a job from running until it is released; one that runs is stopped."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._unfinished(job_id)
-            if self._state.job_state(job).has_processes:
-                yield from self._world.stop(job, HOLD)
-            else:
-                yield from self._world.block(job, Blocker.HELD)
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.hold(self._unfinished(job_id)))
 
     def release(self, job_id: int) -> None:
         """Let a held job run."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._unfinished(job_id)
-            if not job.blockers & Blocker.HELD:
-                raise WrongState(
-                    f"job {job_id} is {self._state.shown_state(job).name}: only a HELD job can be released"
-                )
-            yield from self._world.unblock(job, Blocker.HELD)
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.release(self._unfinished(job_id)))
 
     def requeue(self, job_id: int) -> None:
         """Run it again: a running job is stopped first, a finished one waits anew."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._job(job_id)
-            if self._state.job_state(job).has_processes:
-                yield from self._world.stop(job, REQUEUE)
-            elif job.final:
-                yield from self._world.submitted(job, now)
-            else:
-                raise WrongState(f"job {job_id} is {self._state.shown_state(job).name}: it waits already")
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.requeue(self._job(job_id), now))
 
     def drain(self, node: str) -> None:
         """Start nothing more on a node; what runs there goes on."""
-        self._node(node, DRAINED)
+        self._change_node(node, DRAINED)
 
     def resume(self, node: str) -> None:
         """Use a drained node again."""
-        self._node(node, RESUMED)
+        self._change_node(node, RESUMED)
 
-    def _node(self, node: str, kind: str) -> None:
+    def _change_node(self, node: str, kind: str) -> None:
         if node not in self.cluster.nodes:
             raise NotFound(f"there is no node {node!r}: `headway nodes` lists them")
+        self._world.ask(lambda now: self._world.note_about_nodes(kind, now, {"node": node}))
 
-        def act(now: float) -> Iterator[Event]:
-            self._world.note_about_nodes(kind, now, {"node": node})
-            yield from ()
-
-        self._world.ask(Request(act))
-
-    def report(
-        self,
-        job_id: int,
-        attempt: int,
-        step: int | None = None,
-        total: int | None = None,
-        loss: float | None = None,
-        checkpointed: int | None = None,
-    ) -> None:
-        """What a job says about itself; reports of another attempt than the present one are dropped."""
+    def report(self, job_id: int, attempt: int, **given: float | None) -> None:
+        """What a job says about itself (the fields of Progress); reports of another attempt than the present one are dropped."""
+        new: Any = {name: value for name, value in given.items() if value is not None}
 
         def act(now: float) -> Iterator[Event]:
             job = self._job(job_id)
             if attempt == self._state.attempt(job) and not job.final:
-                given = {"step": step, "total": total, "loss": loss, "checkpointed": checkpointed}
-                new = {name: value for name, value in given.items() if value is not None}
-                merged: Progress = replace(job.progress, **new)  # type: ignore[arg-type]
-                yield from self._world.progressed(job, merged, now)
+                yield from self._world.progressed(job, replace(job.progress, **new), now)
 
-        self._world.ask(Request(act))
+        self._world.ask(act)
 
     def _job(self, job_id: int) -> Job:
         if job_id not in self._state.jobs:

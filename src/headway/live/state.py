@@ -11,22 +11,8 @@ from typing import Any
 import numpy as np
 
 from headway.cluster.nodes import Cluster
+from headway.core import events
 from headway.core.engine import Action, Event
-from headway.core.events import (
-    CROSSED,
-    ENDED,
-    HELD,
-    NAMES,
-    PACK,
-    RELEASED,
-    RESERVE,
-    RESIZE,
-    START,
-    STARTED,
-    STOP,
-    STOPPED,
-    SUBMITTED,
-)
 from headway.core.operations import admit, close_node, open_node, ring, set_outcome
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.state import State
@@ -37,7 +23,7 @@ from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
 from headway.live.store.journal import JournalRow
 
-KINDS = {name: kind for kind, name in enumerate(NAMES)}
+KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
@@ -114,9 +100,9 @@ class ClusterState:
 
     def row(self, kind: int | str, job: Job | None, now: float, data: dict[str, Any]) -> JournalRow:
         """The row about something just recorded, with its places where it has some."""
-        name = kind if isinstance(kind, str) else NAMES[kind]
+        name = kind if isinstance(kind, str) else events.NAMES[kind]
         last = self.engine.last
-        if kind in (START, RESERVE, RESIZE, PACK) and isinstance(last, Action):
+        if kind in (events.START, events.RESERVE, events.RESIZE, events.PACK) and isinstance(last, Action):
             data = {**data, "places": last.places, **({"links": last.links} if last.links else {})}
         return JournalRow(now, name, job.id if job else 0, self.attempt(job) if job else 0, data)
 
@@ -137,7 +123,7 @@ class ClusterState:
     def _fact(self, row: JournalRow) -> Event | Action:
         """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine."""
         kind, j = KINDS[row.kind], row.job - 1
-        if kind == CROSSED:
+        if kind == events.CROSSED:
             ring(self.tables, j)
         if "places" not in row.data:
             return Event(kind, j)
@@ -160,31 +146,31 @@ class ClusterState:
 
     def _learn_job(self, job: Job, row: JournalRow) -> None:
         kind, data = KINDS.get(row.kind, -1), row.data
-        if kind == SUBMITTED:
+        if kind == events.SUBMITTED:
             job.known, job.final, job.ended, job.exit_code = True, None, None, None
             job.stop_reason = job.message = ""
             self.active.add(job.id)
             job.waits_for = self.needs(job)
             for other in job.waits_for:
                 self.dependants.setdefault(other, set()).add(job.id)
-        elif kind == HELD or row.kind in (BLOCKED, OLD_BLOCKED):
+        elif kind == events.HELD or row.kind in (BLOCKED, OLD_BLOCKED):
             self._block(job, Blocker(int(data["blockers"] if "blockers" in data else data[OLD_BLOCKERS])))
             job.not_before = float(data.get("not_before", job.not_before))
-        elif kind == RELEASED:
+        elif kind == events.RELEASED:
             self._block(job, NOTHING)
-        elif kind in (START, PACK):
+        elif kind in (events.START, events.PACK):
             self._seat(job, row)
-        elif kind == STARTED:
+        elif kind == events.STARTED:
             job.started = row.time
             if job.first_started is None:
                 job.first_started = row.time
-        elif kind in (STOP, RESIZE):
+        elif kind in (events.STOP, events.RESIZE):
             job.stop_reason = data.get("why") or job.stop_reason or PREEMPT
             job.preemptions += job.stop_reason == PREEMPT
         elif row.kind == ASKED:
             job.stop_reason = data["why"]
-        elif kind in (STOPPED, ENDED):
-            self._unseat(job, row, ended=kind == ENDED)
+        elif kind in (events.STOPPED, events.ENDED):
+            self._unseat(job, row, ended=kind == events.ENDED)
         elif row.kind == PROGRESSED:
             job.progress = Progress(**data)
 

@@ -121,10 +121,11 @@ class LiveWorld(Lifecycle):
             self._woken = True
             self._wake.notify()
 
-    def ask(self, request: Request) -> None:
+    def ask(self, act: Callable[[float], Iterator[Event]]) -> None:
         """Let the engine's thread do something, and wait until it is on disk."""
         if self._closing:
             raise JournalFailed(STOPPED_MESSAGE)
+        request = Request(act)
         self.requests.append(request)
         self.wake()
         while not self._gone:
