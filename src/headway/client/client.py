@@ -54,7 +54,7 @@ class Client:
     def submit_all(
         self, command: Sequence[str] | str, *, gpus: int | None = None, key: str | None = None, **fields: Any
     ) -> list[int]:
-        """Submit, and give the numbers of all jobs of the array."""
+        """Submit, and return the numbers of all jobs of the array."""
         what = {"run": command} if isinstance(command, str) else {"command": list(command)}
         if gpus is not None:
             fields["resources"] = {**fields.get("resources", {}), "accelerators": gpus}
@@ -136,7 +136,7 @@ class Client:
                 yield from (json.loads(line[len(b"data: ") :]) for line in lines if line.startswith(b"data: "))
 
     def wait(self, job_id: int, timeout_s: float | None = None) -> JobView:
-        """Wait until the job has ended and give it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
+        """Wait until the job has ended, and return it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
         until = None if timeout_s is None else time.monotonic() + timeout_s
         silent_since: float | None = None
         while True:

@@ -21,7 +21,7 @@ Headers = Mapping[str, str]
 
 
 class ApiError(HeadwayError):
-    """The manager refused: its own words, with the HTTP status."""
+    """The manager refused the request: its own words, with the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The engine for jobs that are still to come: its tables grow."""
+"""The engine of a live cluster: its tables grow as jobs arrive."""
 
 from copy import copy
 from time import perf_counter
@@ -36,7 +36,7 @@ class LiveEngine(Engine):
         super().__init__(state, options, policy, placement, seed)
 
     def record(self, event: Event | Action, now: float) -> None:
-        """Record and remember."""
+        """Record, and remember what was recorded."""
         with told():
             super().record(event, now)
         self.last = event
@@ -52,7 +52,7 @@ class LiveEngine(Engine):
         return made
 
     def make_room(self, jobs: int) -> None:
-        """Have at least so many rows in the tables."""
+        """Make sure that the tables have at least so many rows."""
         if jobs > len(self.state.jobs):
             room = max(jobs, 2 * len(self.state.jobs))
             self._use(grow(self.state, room), grow_history(self.options.history, room))

@@ -145,7 +145,7 @@ class Lifecycle:
             yield Event(RELEASED, job.row)
 
     def _next_of_array(self, array_id: int) -> Iterator[Event]:
-        """Let as many tasks on as the limit of their array allows, in order."""
+        """Unblock as many tasks as the limit of their array allows, in order."""
         array = self.state.arrays[array_id]
         while array.limit is not None and array.active < array.limit and array.next < len(array.tasks):
             task = self.state.jobs[array.tasks[array.next]]
@@ -174,7 +174,7 @@ class Lifecycle:
     # ---- stopping and starting
 
     def stop(self, job: Job, why: str) -> Iterator[Event]:
-        """Ask a job with processes to stop, for another reason than making room."""
+        """Ask a job with processes to stop, for a reason other than making room."""
         if self.state.job_state(job) != JobState.STOPPING:
             self._data = {"why": why}
             yield Event(STOP, job.row)

@@ -169,7 +169,7 @@ class Manager:
     def _arrived(
         self, result: tuple[list[int], bool], spec: JobSpec, user: str, submitted: float, tasks: list[int | None]
     ) -> None:
-        """On disk: make it known (in the journal's thread, in the order of commits)."""
+        """Hand jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
         ids, new = result
         if not new:
             return

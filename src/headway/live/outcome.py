@@ -31,7 +31,7 @@ class Outcome:
 
 
 def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
-    """What becomes of a job whose attempt is over."""
+    """What happens to a job whose attempt is over."""
     data: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
     clean = report.exit_code == 0 and not report.lost
     if job.stop_reason == CANCEL:

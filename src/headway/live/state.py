@@ -107,7 +107,7 @@ class ClusterState:
         return JournalRow(now, name, job.id if job else 0, self.attempt(job) if job else 0, data)
 
     def replay(self, rows: Iterable[JournalRow]) -> int:
-        """Go through the journal again; the number of the last row."""
+        """Record and learn every row of the journal again; returns the number of the last."""
         seq, now = 0, -np.inf
         for row in rows:
             if row.time != now and now > -np.inf:

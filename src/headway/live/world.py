@@ -86,7 +86,7 @@ class LiveWorld(Lifecycle):
         return None if self._closing else self._now
 
     def facts(self, now: float) -> Iterator[Event]:
-        """What happened to processes, in that order; then crossings, arrivals, and what people asked for."""
+        """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
         for report in self.executor.reports():
             yield from self.reported(report, now)
         while (j := int(due(self.state.tables, now))) >= 0:
@@ -206,7 +206,7 @@ class LiveWorld(Lifecycle):
             done.set_result(None)
 
     def _sleep(self, until: float, always: bool = False) -> None:
-        """Until a moment of the manager's clock, or until woken."""
+        """Sleep until a moment of the manager's clock, or until woken."""
         with self._wake:
             if (not self._woken or always) and not self._closing:
                 left = until - self.clock()

@@ -53,7 +53,7 @@ def explain(state: ClusterState, job: Job, now: float) -> Explanation:
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
-    """The waiting jobs that the policy sorts before this one, first first."""
+    """The waiting jobs that the policy sorts before this one, in order."""
     table = state.tables.jobs[: len(state.jobs)]
     rows = np.nonzero(table["state"] == JobState.PENDING)[0]
     order = rows[np.lexsort((rows, table["k2"][rows], table["k1"][rows]))]

@@ -89,7 +89,7 @@ class Ahead(SimulatedWorld):
 
 
 class Forecast:
-    """Made under the manager's lock, run without it."""
+    """A forecast for one job: made under the manager's lock, run without it."""
 
     def __init__(self, state: ClusterState, spec: JobSpec, now: float) -> None:
         self.names, self.spec, self.now = state.cluster.nodes, spec, now

@@ -27,7 +27,7 @@ def microseconds(time: float) -> int:
 
 
 class Receipts:
-    """By job: the cause now, since when, and how long each cause has held in all."""
+    """For each job: the cause now, since when it holds, and how long each cause has held in total."""
 
     def __init__(self, room: int) -> None:
         self.cause = np.zeros(room, np.int8)
@@ -37,7 +37,7 @@ class Receipts:
         self.preempted = np.zeros(room, np.bool_)  # it lost its GPUs to another job last time
 
     def make_room(self, jobs: int) -> None:
-        """Have at least so many rows."""
+        """Make sure that there are at least so many rows."""
         if jobs <= len(self.cause):
             return
         more = Receipts(max(jobs, 2 * len(self.cause)))
@@ -51,7 +51,7 @@ class Receipts:
         self.blocked[row] = next((code for blocker, code in CODES.items() if blockers & blocker), NOT_WAITING)
 
     def begin(self, row: int, submitted: float) -> None:
-        """A job was accepted: it waits for GPUs until the first decision says better."""
+        """Begin the receipt of an accepted job: it waits for GPUs until the first decision gives the real cause."""
         self.cause[row], self.since_us[row] = WAIT_GPUS, microseconds(submitted)
 
     def settle(self, state: "ClusterState", now: float) -> None:

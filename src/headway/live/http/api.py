@@ -151,7 +151,7 @@ def _handle_errors(api: FastAPI) -> None:
 
 
 def _submission(api: FastAPI, manager: Manager) -> None:
-    # The one route that thousands of requests a second may ask for: it reads the request itself, which saves half its time, so what
+    # The one route that thousands of requests per second may ask for: it reads the request itself, which saves half its time, so what
     # it takes is described by hand.
     @api.post(
         "/v1/jobs",

@@ -77,7 +77,7 @@ class Tail:
 async def follow_logs(
     manager: Manager, job_id: int, rank: int | None, attempt: int | None, follow: bool
 ) -> AsyncIterator[bytes]:
-    """All that the job wrote in an attempt (by default the latest, and with `follow` the ones after it)."""
+    """Everything that the job wrote in an attempt (by default the latest, and with `follow` the ones after it)."""
     current = attempt or 0
     tail = Tail([], rank)
     while True:

@@ -85,7 +85,7 @@ class Tokens:
         self._stamp: tuple[int, int] | None = None
 
     def caller(self, token: str) -> Caller | None:
-        """Whom the token belongs to; None: nobody."""
+        """Who the token belongs to; None if nobody."""
         if found := _JOB_TOKEN.fullmatch(token):
             job_id = int(found[1])
             right = hmac.compare_digest(token, job_token(self._secret, job_id))

@@ -1,4 +1,4 @@
-"""What of a job file is obeyed: fields that would change how a job runs are refused by name, those that only bound it are noted."""
+"""Which fields of a job file are obeyed: one that would change how a job runs is refused by name, one that only bounds it is noted."""
 
 from headway.errors import BadInput
 from headway.live.jobfile.spec import JobSpec

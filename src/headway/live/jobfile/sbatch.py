@@ -50,7 +50,7 @@ SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 @dataclass(slots=True)
 class Script:
-    """What a script asks for: fields of a job file, and what was left aside."""
+    """What a script asks for: the fields of a job file, and notes on what has no effect."""
 
     fields: dict[str, Any]
     notes: list[str] = field(default_factory=list)
@@ -228,7 +228,7 @@ READERS: dict[str, Callable[[str, str], tuple[str, Any]]] = {
 
 
 def _settle_tasks(fields: dict[str, Any], path: Path) -> None:
-    """Ranks in all become ranks on each node."""
+    """Turn a total number of ranks into ranks per node."""
     tasks, nodes = fields.pop("ntasks", None), int(fields.get("num_nodes", 1))
     if tasks is None or "tasks_per_node" in fields:
         return
@@ -251,7 +251,7 @@ def _gpu_count(value: str, option: str, path: Path) -> int:
 
 
 def _settle_gpus(fields: dict[str, Any], resources: dict[str, Any], asked: dict[str, str], path: Path) -> None:
-    """GPUs of a node, from whichever way they were asked for."""
+    """Work out the GPUs per node, whichever way they were asked for."""
     nodes, tasks = int(fields.get("num_nodes", 1)), int(fields.get("tasks_per_node", 1))
     per_node: set[int] = set()
     for option, value in asked.items():

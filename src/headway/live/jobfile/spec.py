@@ -1,4 +1,4 @@
-"""The job file as people write it (YAML or the API): checked here, at the edge, and trusted behind it."""
+"""The job file as people write it (YAML or the API), checked at the edge."""
 
 import re
 import signal
@@ -153,7 +153,7 @@ class JobSpec(_Part):
 
     @property
     def may_preempt(self) -> bool:
-        """A job that does not checkpoint would start from zero, perhaps for ever: it is left alone unless it says otherwise."""
+        """Whether it may be preempted. A job without checkpoints would start from zero each time: it says so if it may."""
         return self.checkpoint is not None if self.preemptible is None else self.preemptible
 
 
@@ -178,7 +178,7 @@ def array_tasks(text: str) -> tuple[list[int], int | None]:
 
 
 def job_spec(content: Any, where: str = "job") -> JobSpec:
-    """Check what a person wrote; the first problem in one line that names the field."""
+    """Check what a person wrote; the first problem is raised as one line that names the field."""
     if not isinstance(content, dict):
         raise BadInput(f"{where}: a job is a mapping, such as run: python train.py")
     try:

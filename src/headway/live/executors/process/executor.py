@@ -98,7 +98,7 @@ class ProcessExecutor:
                 self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
-        """Leave word in the attempt's folder, then ring."""
+        """Write the request into the attempt's folder, then signal its shim."""
         with self._lock:
             watched = self._watched.get((job, attempt))
             if watched is None:
@@ -107,7 +107,7 @@ class ProcessExecutor:
             self._deliver(watched)
 
     def adopt(self, job: int, attempt: int) -> None:
-        """Watch it from now on; how it is comes from its files."""
+        """Watch it from now on; its files say how it is."""
         with self._lock:
             self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt)))
             self._look((job, attempt))
@@ -206,7 +206,7 @@ class ProcessExecutor:
                     return port
 
     def _deliver(self, watched: _Watched) -> None:
-        """Ask the shim to stop its ranks; tried again at the next look when it is not there yet."""
+        """Ask the shim to stop its ranks; if it is not there yet, the next look asks again."""
         if watched.stop is None:
             return
         name, grace_s = watched.stop
@@ -242,7 +242,7 @@ class ProcessExecutor:
                         self._look(key)
 
     def _look(self, key: tuple[int, int]) -> None:
-        """See how an attempt is, and report what is new."""
+        """Look at the files of an attempt, and report what is new."""
         watched = self._watched.get(key)
         if watched is None:
             return
@@ -316,7 +316,7 @@ class ProcessExecutor:
 
 
 def _marked(mark: bytes) -> list[int]:
-    """Processes with this line in their environment; a dead one that nobody has reaped yet has none."""
+    """Processes with this line in their environment; a dead process that nobody has reaped has an empty one."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
