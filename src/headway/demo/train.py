@@ -1,6 +1,6 @@
 """A small real training job in NumPy: a two-layer network, data-parallel over sockets, that survives being stopped.
 
-Run it alone (`python -m headway.demo.train --steps 50`), or under Headway with one rank per GPU. Every rank computes the gradient of its own
+Run it alone (`python -m headway.demo.train --steps 50`), or under Headway with one rank per GPU. Every rank computes the gradient of its
 share of the batch; rank 0 sums them and sends the sum back, so that all ranks take the same step. The sum carries one more number: how many
 ranks were asked to stop. So all ranks stop after the same step, rank 0 saves, and the next attempt goes on from there.
 """
