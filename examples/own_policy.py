@@ -7,7 +7,7 @@ On the command line:   headway compare TRACE --cluster 15x4 --policies fifo,own_
 import math
 
 import headway
-from headway.core.tables.jobs import JobState
+from headway.job_state import JobState
 
 
 class SmallFirst:

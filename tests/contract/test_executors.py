@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from headway.cluster.nodes import Cluster
+from headway.errors import BadInput
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Executor, Launch, Report
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.progress import parse_progress
 from headway.live.executors.process.render import render
+from headway.live.executors.registry import executor_names, find_executor
 from headway.live.jobfile.spec import job_spec
 
 EXECUTORS: dict[str, Callable[[Path], Executor]] = {"process": lambda data: ProcessExecutor(data, poll_s=0.1)}
@@ -170,3 +173,32 @@ def test_rendering_is_pure_and_follows_the_placement() -> None:
     assert {rank["env"]["HEADWAY_NODES"] for rank in ranks} == {"n1,n0"}
     assert (ranks[3]["env"]["HEADWAY_ARRAY_INDEX"], ranks[3]["env"]["HEADWAY_ATTEMPT"]) == ("9", "3")
     assert ranks == render(one, "/run/7", 1234, {"PATH": "/bin"})["ranks"]
+
+
+def test_every_executor_is_found_by_name_and_is_in_this_suite(tmp_path: Path) -> None:
+    assert executor_names() == sorted(EXECUTORS)
+    for name in EXECUTORS:
+        executor = find_executor(name, tmp_path)
+        found = executor.discover()
+        assert isinstance(found.cluster, Cluster)
+        assert found.cluster.total >= 1
+        executor.check_user(getpass.getuser())
+
+
+def test_an_executor_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_executor.py").write_text(
+        "from headway.live.executors.process import ProcessExecutor\n"
+        "class Own(ProcessExecutor):\n    pass\n"
+        "class Half:\n    def start(self, launch): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert type(find_executor("own_executor:Own", tmp_path)).__name__ == "Own"
+    for name, says in (
+        ("proces", "unknown executor 'proces': did you mean 'process'"),
+        ("slurm", "unknown executor 'slurm'.*process"),
+        ("own_executor:Half", "is not a class with the methods discover, check_user"),
+        ("own_executor:Nobody", "cannot be loaded .*Nobody"),
+        ("no_such_module:X", "cannot be loaded .*write process or MODULE:CLASS"),
+    ):
+        with pytest.raises(BadInput, match=says):
+            find_executor(name, tmp_path)

@@ -5,7 +5,7 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.events import START, STOP
-from headway.core.tables.jobs import JobState
+from headway.job_state import JobState
 from headway.placement import TABLE as PLACEMENTS
 from headway.placement.registry import find_placement
 from headway.policies import ORACLES

@@ -5,9 +5,9 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.tables.jobs import JobState
 from headway.core.tables.journal import journal
 from headway.errors import BadInput
+from headway.job_state import JobState
 from headway.network.certificates.verify import verify
 from headway.network.fabric.model import Fabric, Ocs
 from headway.placement.registry import find_placement

@@ -166,13 +166,17 @@ def test_a_job_file_and_options_that_win_over_it(shell: Shell, tmp_path: Path) -
 
 def test_a_batch_script_is_kept_as_it_was(shell: Shell, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
-    script.write_text("#!/bin/sh\n#SBATCH --job-name=batch --gpus-per-node=2\n#SBATCH --mail-type=END\necho first $1\n")
+    script.write_text(
+        "#!/bin/sh\n#SBATCH --job-name=batch --gpus-per-node=2 --mem=1G\n#SBATCH --mail-type=END\necho first $1\n"
+    )
     done = shell("submit", "train.sh", "--json", "--", "argument", cwd=tmp_path)
     script.write_text("#!/bin/sh\necho second\n")
     assert "--mail-type has no effect here" in done.stderr
+    assert "resources.memory is not enforced yet" in done.stderr
     number = json.loads(done.stdout)["job_id"]
     job = shell.until(number, "COMPLETED")
     assert (job["name"], job["gpus"]) == ("batch", 2)
+    assert "resources.memory is not enforced yet" in shell("show", str(number)).stderr
     assert shell("logs", str(number)).stdout == "first argument\n"
 
 
@@ -256,6 +260,7 @@ def test_bad_input_is_one_line_and_exit_1(shell: Shell, tmp_path: Path) -> None:
         ("queue", "--server", "nowhere"),
         ("token", "make", "x", "--user", "ada", "--scope", "all"),
         ("serve", "--cluster", "2x2", "--port", "0"),
+        ("serve", "--cluster", "2x2", "--port", "0", "--executor", "slurn"),
     ):
         done = shell(*words, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), (words, done.stderr)
@@ -270,7 +275,7 @@ def test_nobody_answers(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_the_owners_token_is_not_sent_elsewhere(shell: Shell) -> None:
-    from headway.client.client import find_manager
+    from headway.client.folder import find_manager
 
     url = (shell.data / "url").read_text().strip()
     assert find_manager(url, data=shell.data)[1].startswith("hw-")

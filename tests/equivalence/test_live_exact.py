@@ -1,6 +1,6 @@
 """The live world without delays is the simulated one: the same starts, stops and ends at the same times, for many jobs and policies.
 
-Time is virtual and processes are imagined; journal, book, course of jobs and the loop are the real ones.
+Time is virtual and processes are imagined; journal, state, life cycle of jobs and the loop are the real ones.
 """
 
 import heapq
@@ -16,7 +16,8 @@ from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
 from headway.live.outcome import Backoff
-from headway.live.state import Book
+from headway.live.records import Job
+from headway.live.state import ClusterState
 from headway.live.store.journal import Journal
 from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
@@ -64,10 +65,10 @@ class Imagined:
 class Virtual(LiveWorld):
     """The live world, but for sleeping: it jumps to the next moment, and lets jobs arrive."""
 
-    def __init__(self, book: Book, journal: Journal, work: Workload) -> None:
+    def __init__(self, state: ClusterState, journal: Journal, work: Workload) -> None:
         self.work, self.time, self.arrived = work, 0.0, 0
         self.imagined = Imagined(work.duration_s.tolist())
-        super().__init__(book, journal, self.imagined, lambda: self.time, Backoff(), lambda job, attempt: {})  # type: ignore[arg-type]
+        super().__init__(state, journal, self.imagined, lambda: self.time, Backoff(), lambda job, attempt: {})  # type: ignore[arg-type]
 
     def _sleep(self, until: float, always: bool = False) -> None:
         coming = self.work.submit_s[self.arrived] if self.arrived < len(self.work) else np.inf
@@ -76,9 +77,9 @@ class Virtual(LiveWorld):
             self.arrived += 1
             gpus = int(self.work.gpus[self.arrived - 1])
             spec = job_spec({"run": "true", "resources": {"accelerators": gpus}, "preemptible": True})
-            self.book.add(self.arrived, "me", self.time, spec, None, None)
+            self.state.add(Job(self.arrived, "me", spec, self.time))
             self.arrivals.append(self.arrived)
-        if self.arrived == len(self.work) and not self.book.active:
+        if self.arrived == len(self.work) and not self.state.active:
             self._closing = True
 
 
@@ -95,9 +96,9 @@ def test_the_live_world_without_delays_is_the_simulated_one(policy: str, tmp_pat
     entries = run.entries[np.isin(run.entries["kind"], [START, STOP, ENDED])]
     expected = [(float(row["time"]), NAMES[row["kind"]], int(row["job"])) for row in entries]
 
-    book = Book(where, find_policy(policy), find_placement("consolidated"))
+    state = ClusterState(where, find_policy(policy), find_placement("consolidated"))
     journal = Journal(tmp_path)
-    world = Virtual(book, journal, work)
+    world = Virtual(state, journal, work)
     world.run()
     found = [(row.time, row.kind, row.job - 1) for row in journal.rows() if row.kind in ("Start", "Stop", "Ended")]
     journal.close()

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from headway.job_state import JobState
+
 SERVED = Path(__file__).with_name("served.py")
 JOBS_A_LIFE = 3
 MOST_DEATHS_AT_WILL = 0.05
@@ -89,7 +91,7 @@ def _finish(data: Path, seconds: float) -> Any:
     manager = runpy.run_path(str(SERVED))["manager"](data, random.Random(0), 0.0)
     manager.start()
     end = time.monotonic() + seconds
-    while manager._book.active and time.monotonic() < end:
+    while manager._state.active and time.monotonic() < end:
         time.sleep(0.05)
     manager.stop()
     return manager
@@ -129,17 +131,17 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
     manager = _finish(data, 120)
     acknowledged = [int(line) for line in (out / "acks").read_text().split()]
     print(f"{sum(blows.values())} blows: {dict(blows)}; {len(acknowledged)} acknowledged")
-    jobs = manager._book.jobs
+    jobs = manager._state.jobs
     assert len(acknowledged) == len(set(acknowledged))
     assert set(acknowledged) <= set(jobs), "lost"
-    assert {job.final for job in jobs.values()} == {"COMPLETED"}, [
-        job for job in jobs.values() if job.final != "COMPLETED"
+    assert {job.final for job in jobs.values()} == {JobState.COMPLETED}, [
+        job for job in jobs.values() if job.final != JobState.COMPLETED
     ]
     assert not (out / "doubled").exists(), (out / "doubled").read_text()
     for job in jobs.values():
-        assert str(manager._book.attempt(job)) in (out / f"done.{job.id}").read_text().split()
+        assert str(manager._state.attempt(job)) in (out / f"done.{job.id}").read_text().split()
     assert _left_running(data) == []
-    assert int(manager._book.engine.state.nodes["free"].sum()) == 4
+    assert int(manager._state.tables.nodes["free"].sum()) == 4
     _check_journal(manager, data)
 
 
@@ -159,7 +161,7 @@ def _check_journal(manager: Any, data: Path) -> None:
     assert not busy
     again = runpy.run_path(str(SERVED))["manager"](data, random.Random(0), 0.0)
     again._journal.close()
-    table, other = manager._book.engine.state.jobs, again._book.engine.state.jobs
+    table, other = manager._state.tables.jobs, again._state.tables.jobs
     for column in ("attempt", "state", "total", "service", "level", "waited", "preemptions", "end", "queued"):
-        assert (table[column][: len(manager._book.jobs)] == other[column][: len(manager._book.jobs)]).all(), column
-    assert manager._book.jobs == again._book.jobs
+        assert (table[column][: len(manager._state.jobs)] == other[column][: len(manager._state.jobs)]).all(), column
+    assert manager._state.jobs == again._state.jobs

@@ -5,8 +5,8 @@ import pytest
 
 from headway.cluster.named import cluster
 from headway.core.engine import drive
-from headway.core.tables.jobs import JobState
 from headway.core.tables.journal import journal
+from headway.job_state import JobState
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.routing import RULES, wiring_of

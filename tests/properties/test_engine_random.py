@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headway.cluster.nodes import Cluster, of_groups
 from headway.core.events import ENDED, RESIZE, STARTED, STOP, SUBMITTED
-from headway.core.tables.jobs import JobState
+from headway.job_state import JobState
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.models.profiles import PROFILES

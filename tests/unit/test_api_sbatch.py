@@ -50,6 +50,14 @@ def test_gpus_however_they_are_asked_for(tmp_path: Path, line: str, gpus: int) -
     assert job_spec(read_script(script(tmp_path, f"#SBATCH {line}")).fields).resources.accelerators == gpus
 
 
+def test_options_that_change_the_job_are_obeyed(tmp_path: Path) -> None:
+    lines = "#SBATCH --no-requeue\n#SBATCH --export=ALL,MODE=fast -c 3 --ntasks-per-node=2\n"
+    read = read_script(script(tmp_path, lines))
+    job = job_spec(read.fields)
+    assert (job.retry.max, dict(job.envs), job.resources.cpus) == (0, {"MODE": "fast"}, 6)
+    assert ["--export=ALL has no effect" in note for note in read.notes] == [True]
+
+
 def test_ranks_in_all_become_ranks_on_each_node(tmp_path: Path) -> None:
     assert job_spec(read_script(script(tmp_path, "#SBATCH -n 8 -N 2")).fields).tasks == 4
     assert job_spec(read_script(script(tmp_path, "#SBATCH -n 8 --ntasks-per-node=2")).fields).tasks == 2
@@ -80,6 +88,9 @@ def test_lines_after_the_first_command_do_not_count(tmp_path: Path) -> None:
         ("--gpus-per-node=2 --gres=gpu:4", "two ways that differ"),
         ("--dependency=singleton", "is not known here"),
         ("nodes=2", "is not an option"),
+        ("--exclusive", "--exclusive: jobs share nodes"),
+        ("--nodelist=n1", "--nodelist: nodes cannot be chosen"),
+        ("--export=MODE", "write its value too, MODE=VALUE"),
         ("--job-name='a", "No closing quotation"),
     ],
 )

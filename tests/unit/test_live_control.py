@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from headway.client.job import JobView
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.live.outcome import Backoff
-from headway.live.records import JobView
 
 ME = getpass.getuser()
 QUICK = "tiresias-l?threshold=0.4"
@@ -199,7 +199,10 @@ def test_dry_run_says_where_and_roughly_when(serve: Callable[..., Manager]) -> N
     now = manager.dry_run(spec, ME)
     assert (now.starts_now, now.nodes, now.starts_in_s) == (True, ("n000",), 0.0)
     for _ in range(2):
-        until(manager, one(manager, run="sleep 0.4", resources={"accelerators": 2}))
+        done = one(manager, run="sleep 0.4", resources={"accelerators": 2})
+        until(manager, done, "RUNNING")
+        assert "cannot be guessed" in manager.dry_run(spec, ME).message or manager.counts()["COMPLETED"]
+        until(manager, done)
     jobs = [one(manager, run="sleep 0.4", resources={"accelerators": 2}) for _ in range(5)]
     until(manager, jobs[0], "RUNNING")
     later = manager.dry_run(spec, ME)
@@ -210,6 +213,49 @@ def test_dry_run_says_where_and_roughly_when(serve: Callable[..., Manager]) -> N
     assert len(manager.jobs()) == 7  # nothing was submitted
     for job in jobs:
         manager.cancel(job)
+
+
+def test_dry_run_under_a_policy_that_packs_jobs(serve: Callable[..., Manager]) -> None:
+    """A forecast that did not know Pack took the packed job for one that never ends: the queue seemed too long to guess."""
+    manager = serve("1x2", "gandiva")
+    until(manager, one(manager, run="true"))
+    running = [one(manager, run="sleep 30", resources={"accelerators": 2}) for _ in range(3)]
+    for job in running[:2]:  # the second shares the GPUs of the first
+        until(manager, job, "RUNNING")
+    found = manager.dry_run(job_spec({"run": "true", "resources": {"accelerators": 2}}), ME)
+    assert (found.starts_now, found.jobs_ahead) == (False, 1)
+    assert found.starts_in_s is not None, found.message
+    assert "roughly" in found.message
+    for job in running:
+        manager.cancel(job)
+
+
+def test_dry_run_knows_that_drained_nodes_start_nothing(serve: Callable[..., Manager]) -> None:
+    manager = serve("1x2", "2d-las")
+    until(manager, one(manager, run="true"))
+    manager.drain("n000")
+    found = manager.dry_run(job_spec({"run": "true"}), ME)
+    assert (found.starts_now, found.starts_in_s) == (False, None)
+
+
+def test_what_cannot_be_obeyed_is_refused_by_name_and_what_only_bounds_a_job_is_noted(
+    serve: Callable[..., Manager],
+) -> None:
+    manager = serve()
+    for field, value in (
+        ("network.isolation", {"network": {"isolation": "vclos"}}),
+        ("collective.schedule", {"collective": {"schedule": "themis"}}),
+        ("checkpoint.interval", {"checkpoint": {"dir": "/c", "interval": "15m"}}),
+    ):
+        spec = job_spec({"run": "true", **value})
+        for ask in (manager.submit, manager.dry_run):
+            with pytest.raises(BadInput, match=f"^{field}: "):
+                ask(spec, ME)
+    bounded = {"run": "true", "resources": {"cpus": 4, "memory": 16}}
+    view = until(manager, one(manager, **bounded))
+    assert [note.partition(" ")[0] for note in view.notes] == ["resources.cpus", "resources.memory"]
+    assert manager.dry_run(job_spec(bounded), ME).notes == view.notes
+    assert until(manager, one(manager, run="true")).notes == ()
 
 
 def test_behind_the_head_of_the_line_the_cause_is_the_line(serve: Callable[..., Manager]) -> None:
@@ -245,5 +291,5 @@ def test_lists_are_filtered_and_paged(serve: Callable[..., Manager]) -> None:
     assert [view.job_id for view in manager.jobs(name="n1", state="COMPLETED,FAILED")] == ids[1::2]
     assert manager.jobs(state=["PENDING", "RUNNING"]) == manager.jobs(user="nobody-else") == []
     assert manager.job(99) is None
-    assert manager.metrics()['headway_jobs{state="COMPLETED"}'] == 6
+    assert manager.counts()["COMPLETED"] == 6
     assert [job.job_id for job in manager.workload(0.0)] == ids

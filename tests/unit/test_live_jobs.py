@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from headway.client.job import JobView
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import JobSpec, job_spec
 from headway.live.manager import Manager
 from headway.live.outcome import Backoff
-from headway.live.records import JobView
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")

@@ -1,13 +1,14 @@
-"""Job files as people write them, the rules on ends, and the course of a clock-free core: no process is started here."""
+"""Job files as people write them, the rules on ends, and the life cycle of a clock-free core: no process is started here."""
 
 import pytest
 
 from headway.errors import BadInput
 from headway.io.yaml_file import read_yaml
+from headway.job_state import JobState
 from headway.live.executors import Report
 from headway.live.jobfile.spec import JobSpec, array_tasks, job_spec
 from headway.live.outcome import Backoff, outcome
-from headway.live.records import CANCEL, HELD, HOLD, PREEMPT, RETRY_BACKOFF, TIME_UP, Job, Progress
+from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, TIME_UP, Blocker, Job, Progress
 
 
 def test_the_job_file_of_the_interface() -> None:
@@ -76,7 +77,7 @@ def test_who_may_be_preempted() -> None:
 
 def job(asked: str = "", failures: int = 0, **spec: object) -> Job:
     found = Job(1, "me", job_spec({"run": "x", "time_limit": 5, **spec}), 0.0)
-    found.asked, found.failures = asked, failures
+    found.stop_reason, found.failures = asked, failures
     return found
 
 
@@ -92,42 +93,42 @@ ENDS = {
 
 
 @pytest.mark.parametrize(
-    ("asked", "end", "state", "gates"),
+    ("asked", "end", "state", "blockers"),
     [
-        ("", "done", "COMPLETED", 0),
-        ("", "bad", "FAILED", 0),
-        ("", "lost", "", RETRY_BACKOFF),
-        ("", "never", "", 0),
-        ("", "refused", "", RETRY_BACKOFF),
-        (PREEMPT, "signalled", "", 0),
-        (PREEMPT, "saved", "", 0),
-        (PREEMPT, "done", "COMPLETED", 0),  # it had ended before the signal
-        (PREEMPT, "bad", "FAILED", 0),
-        (PREEMPT, "lost", "", 0),
-        (HOLD, "signalled", "", HELD),
-        (CANCEL, "done", "CANCELLED", 0),
-        (CANCEL, "lost", "CANCELLED", 0),
-        (TIME_UP, "signalled", "TIMEOUT", 0),
+        ("", "done", "COMPLETED", NOTHING),
+        ("", "bad", "FAILED", NOTHING),
+        ("", "lost", "", Blocker.RETRY_BACKOFF),
+        ("", "never", "", NOTHING),
+        ("", "refused", "", Blocker.RETRY_BACKOFF),
+        (PREEMPT, "signalled", "", NOTHING),
+        (PREEMPT, "saved", "", NOTHING),
+        (PREEMPT, "done", "COMPLETED", NOTHING),  # it had ended before the signal
+        (PREEMPT, "bad", "FAILED", NOTHING),
+        (PREEMPT, "lost", "", NOTHING),
+        (HOLD, "signalled", "", Blocker.HELD),
+        (CANCEL, "done", "CANCELLED", NOTHING),
+        (CANCEL, "lost", "CANCELLED", NOTHING),
+        (TIME_UP, "signalled", "TIMEOUT", NOTHING),
     ],
 )
-def test_what_an_end_means(asked: str, end: str, state: str, gates: int) -> None:
+def test_what_an_end_means(asked: str, end: str, state: str, blockers: Blocker) -> None:
     found = outcome(job(asked), ENDS[end], 100.0, Backoff())
-    assert (found.state, found.gates) == (state, gates)
+    assert (found.state.name if found.state else "", found.blockers) == (state, blockers)
 
 
 def test_a_job_that_said_it_was_done_is_done_even_under_a_stop() -> None:
     finished = job(PREEMPT)
     finished.progress = Progress(step=9, total=9)
-    assert outcome(finished, ENDS["saved"], 0.0, Backoff()).state == "COMPLETED"
-    assert outcome(finished, ENDS["signalled"], 0.0, Backoff()).state == ""
+    assert outcome(finished, ENDS["saved"], 0.0, Backoff()).state == JobState.COMPLETED
+    assert outcome(finished, ENDS["signalled"], 0.0, Backoff()).state is None
 
 
 def test_retries_end_and_back_off_grows_to_its_bound() -> None:
     retry = {"on": ["failure"], "max": 2}
     again = outcome(job(failures=1, retry=retry), ENDS["bad"], 100.0, Backoff())
-    assert (again.state, again.data["failures"], again.not_before) == ("", 2, 120.0)
-    assert outcome(job(failures=2, retry=retry), ENDS["bad"], 100.0, Backoff()).state == "FAILED"
-    assert outcome(job(retry=retry), ENDS["lost"], 100.0, Backoff()).state == "FAILED"
+    assert (again.state, again.data["failures"], again.not_before) == (None, 2, 120.0)
+    assert outcome(job(failures=2, retry=retry), ENDS["bad"], 100.0, Backoff()).state == JobState.FAILED
+    assert outcome(job(retry=retry), ENDS["lost"], 100.0, Backoff()).state == JobState.FAILED
     assert [Backoff().after(n) for n in (1, 2, 3, 6, 1000)] == [10.0, 20.0, 40.0, 300.0, 300.0]
 
 

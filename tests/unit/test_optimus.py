@@ -9,9 +9,9 @@ import pytest
 from headway.cluster.named import cluster
 from headway.core.engine import allot_function
 from headway.core.events import STOPPED
-from headway.core.tables.jobs import JobState
 from headway.core.tables.scratch import new_scratch
 from headway.core.tables.state import new_state
+from headway.job_state import JobState
 from headway.placement.registry import find_placement
 from headway.policies import optimus
 from headway.policies.optimus import FIRST_GUESS_S, INTERVAL_S, Allotment, predict_left

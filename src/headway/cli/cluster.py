@@ -13,14 +13,15 @@ from headway.cli.manager_options import (
     connect,
     exit_code,
     print_json,
+    print_notes,
 )
 from headway.errors import BadInput
+from headway.job_state import FINAL_STATES, SHOWN_STATES
 
 if TYPE_CHECKING:
     from headway.client.client import Client
-    from headway.live.records import JobView
+    from headway.client.job import JobView
 
-STATES = ("PENDING", "HELD", "STARTING", "RUNNING", "STOPPING", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 UserOption = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
 StateOption = Annotated[
     list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
@@ -60,7 +61,7 @@ def queue(
         return
     from headway.cli.tables.live import queue_view, watch_view
 
-    chosen = states or (list(STATES) if everything else None)
+    chosen = states or (list(SHOWN_STATES) if everything else None)
 
     def view() -> Any:
         return queue_view(client, user=user, states=chosen, name=name, limit=limit)
@@ -78,8 +79,8 @@ def _states(given: list[str] | None) -> list[str]:
 
     states = [each.upper() for each in given or ()]
     for each in states:
-        if each not in STATES:
-            raise unknown("state", each, STATES)
+        if each not in SHOWN_STATES:
+            raise unknown("state", each, SHOWN_STATES)
     return states
 
 
@@ -99,6 +100,7 @@ def show(
     from dataclasses import asdict
 
     found = connect(server, data).job(job)
+    print_notes(found.notes)
     if as_json:
         print_json(asdict(found))
     else:
@@ -226,5 +228,5 @@ def top(
 def _overview(client: "Client") -> dict[str, Any]:
     from dataclasses import asdict
 
-    active: list[JobView] = client.jobs(state=["RUNNING", "STARTING", "STOPPING", "PENDING", "HELD"])
+    active: list[JobView] = client.jobs(state=[name for name in SHOWN_STATES if name not in FINAL_STATES])
     return {**client.status(), "nodes": client.nodes(), "jobs": [asdict(job) for job in active]}

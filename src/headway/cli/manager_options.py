@@ -1,14 +1,17 @@
 """What the commands that talk to a manager share: its address, JSON output, and exit codes for the states of a job."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.job_state import JobState
+
 if TYPE_CHECKING:
     from headway.client.client import Client
-    from headway.live.records import JobView
+    from headway.client.job import JobView
 
 # Besides these, 1 is bad input and 2 wrong usage.
 FAILED, NOT_FINISHED, NOT_FOUND, CANCELLED = 100, 101, 102, 103
@@ -44,9 +47,18 @@ def print_json(content: Any) -> None:
 
 def exit_code(job: "JobView") -> int:
     """The exit code for the state of a job."""
-    return {"COMPLETED": 0, "FAILED": FAILED, "TIMEOUT": FAILED, "CANCELLED": CANCELLED}.get(job.state, NOT_FINISHED)
+    state = JobState[job.state]
+    if not state.final:
+        return NOT_FINISHED
+    return {JobState.COMPLETED: 0, JobState.CANCELLED: CANCELLED}.get(state, FAILED)
 
 
 def note(text: str) -> None:
     """Print a line on stderr, for people."""
     typer.echo(text, err=True)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """The manager's notes on a job: what it accepted but does not enforce."""
+    for line in notes:
+        note(f"headway: note: {line}")

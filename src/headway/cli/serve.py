@@ -15,6 +15,7 @@ from headway.errors import BadInput, HeadwayError
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
+    from headway.live.executors import Executor
     from headway.live.manager import Manager
     from headway.live.records import Job
 
@@ -40,6 +41,9 @@ def serve(
     ] = None,
     policy: Annotated[str, typer.Option("--policy", help="When jobs run; see `headway policies`.")] = "tiresias-l",
     placement: Annotated[str, typer.Option("--placement", help="Where jobs run.")] = "consolidated",
+    executor: Annotated[
+        str, typer.Option("--executor", help="How jobs are started: process (on this machine), or MODULE:CLASS.")
+    ] = "process",
     data: DataOption = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
@@ -56,7 +60,7 @@ def serve(
 
     Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
     """
-    from headway.client.client import data_folder
+    from headway.client.folder import data_folder
 
     folder = data_folder(data)
     listening = _listen(host, port)
@@ -66,7 +70,7 @@ def serve(
             f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: put a TLS proxy in front"
         )
     url = f"http://{_reached_as(host)}:{port}"
-    manager = _manager(folder, cluster, policy, placement, url)
+    manager = _manager(folder, cluster, policy, placement, executor, url)
     try:
         _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json)
     finally:
@@ -101,45 +105,36 @@ def _hosts(host: str, port: int, more: list[str]) -> list[str]:
     return [f"{name}:{port}" for name in names] + [name if ":" in name else f"{name}:{port}" for name in more]
 
 
-def _manager(folder: Path, cluster: str | None, policy: str, placement: str, url: str) -> "Manager":
+def _manager(folder: Path, cluster: str | None, policy: str, placement: str, executor: str, url: str) -> "Manager":
     from rich.console import Console
 
     console = Console(stderr=True)
     with console.status("starting (the first start on a machine compiles the engine, for about a minute)"):
+        from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import job_secret, job_token
         from headway.live.manager import Manager
 
-        where, secret = _cluster(cluster), job_secret(folder)
+        runs = find_executor(executor, folder)
+        where, secret = _cluster(cluster, runs), job_secret(folder)
 
         def environment(job: "Job", attempt: int) -> dict[str, str]:
             return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id)}
 
-        manager = Manager(folder, where, policy, placement, environment=environment)
+        manager = Manager(folder, where, policy, placement, executor=runs, environment=environment)
         manager.start()
     return manager
 
 
-def _cluster(spec: str | None) -> "Cluster":
-    """What this machine offers: what is declared, or its GPUs, or one slot per core."""
-    from headway.cluster.named import cluster
-    from headway.cluster.nodes import Cluster
-
+def _cluster(spec: str | None, executor: "Executor") -> "Cluster":
+    """The nodes to use: as declared, or as the executor finds them."""
     if spec is not None:
+        from headway.cluster.named import cluster
+
         return cluster(spec)
-    count = _gpus()
-    if count == 0:
-        count = os.cpu_count() or 1
-        note(
-            f"headway: no GPU found: {count} slots, one per core; declare others with --cluster, such as --cluster 2x4"
-        )
-    return Cluster(f"1x{count}", (socket.gethostname(),), (count,))
-
-
-def _gpus() -> int:
-    """GPUs of this machine."""
-    from headway.live.executors.process.gpus import count
-
-    return count()
+    found = executor.discover()
+    if found.note:
+        note(f"headway: {found.note}")
+    return found.cluster
 
 
 def _serve(
@@ -149,9 +144,10 @@ def _serve(
 
     import uvicorn
 
+    from headway.client.folder import TOKEN_FILE, URL_FILE
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
-    from headway.live.http.tokens import TOKEN_FILE, URL_FILE, Tokens
+    from headway.live.http.tokens import Tokens
 
     tokens = Tokens(folder, getpass.getuser())
     api: Any = make_api(manager, tokens, hosts, rate_per_s=rate)
@@ -211,7 +207,7 @@ def make(
 
     Example: headway token make ada-laptop --user ada --scope submit
     """
-    from headway.client.client import data_folder
+    from headway.client.folder import data_folder
     from headway.errors import unknown
     from headway.live.http.tokens import Scope, make_token
 
@@ -230,7 +226,7 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     Example: headway token list
     """
-    from headway.client.client import data_folder
+    from headway.client.folder import data_folder
     from headway.live.http.tokens import stored_tokens
 
     kept = stored_tokens(data_folder(data))
@@ -247,7 +243,7 @@ def revoke(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fa
 
     Example: headway token revoke ada-laptop
     """
-    from headway.client.client import data_folder
+    from headway.client.folder import data_folder
     from headway.live.http.tokens import revoke_token
 
     revoke_token(data_folder(data), name)

@@ -17,12 +17,13 @@ from headway.cli.manager_options import (
     exit_code,
     note,
     print_json,
+    print_notes,
 )
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
     from headway.client.client import Client
-    from headway.live.records import JobView
+    from headway.client.job import JobView
 
 COMMAND_WORDS = "headway.command"
 SCRIPTS = {".sh", ".bash", ".sbatch", ".slurm", ".job"}
@@ -123,7 +124,9 @@ def submit(
     if dry_run:
         _print_dry_run(client.dry_run(spec), as_json)
         return
-    numbers = client.submit_spec(spec, key)
+    answer = client.send_spec(spec, key)
+    print_notes(answer.get("notes", ()))
+    numbers = [int(number) for number in answer["job_ids"]]
     if not wait:
         _print_numbers(numbers, as_json)
         return
@@ -148,8 +151,7 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
     from headway.live.jobfile.sbatch import read_script
 
     script = read_script(file, tuple(words))
-    for line in script.notes:
-        note(f"headway: {line}")
+    print_notes(script.notes)
     return script.fields
 
 
@@ -178,6 +180,7 @@ def _print_numbers(numbers: list[int], as_json: bool) -> None:
 
 
 def _print_dry_run(answer: dict[str, Any], as_json: bool) -> None:
+    print_notes(answer.get("notes", ()))
     if as_json:
         print_json(answer)
         return

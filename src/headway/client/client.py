@@ -5,7 +5,6 @@ the data folder. A submission carries a key, so that one whose answer was lost i
 """
 
 import json
-import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,42 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from headway.client.folder import find_manager
+from headway.client.job import JobView, job_view
 from headway.client.transport import ApiError, Transport, Unreachable
 from headway.errors import BadInput
-from headway.live.http.tokens import TOKEN_FILE, URL_FILE
-from headway.live.records import JobView
+from headway.job_state import FINAL_STATES
 
-DEFAULT_URL = "http://127.0.0.1:8642"
-ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
 POLL_S = 0.2
 PAGE = 1000
-
-
-def data_folder(given: Path | None = None) -> Path:
-    """Where the manager keeps its state: given, `HEADWAY_DATA`, or the user's own folder for data."""
-    if given is not None:
-        return given
-    if "HEADWAY_DATA" in os.environ:
-        return Path(os.environ["HEADWAY_DATA"])
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "headway"
-
-
-def find_manager(url: str | None = None, token: str | None = None, data: Path | None = None) -> tuple[str, str]:
-    """The address and the token to use. The owner's token goes only to the address that its manager wrote beside it."""
-    folder = data_folder(data)
-    written = _read(folder / URL_FILE)
-    url = url or (os.environ.get("HEADWAY_API") if data is None else None) or written or DEFAULT_URL
-    token = token or (os.environ.get("HEADWAY_TOKEN") if data is None else None)
-    if not token and url.rstrip("/") == (written or DEFAULT_URL).rstrip("/"):
-        token = _read(folder / TOKEN_FILE)
-    return url, token or ""
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+RESTART_S = 60.0  # how long wait() sits out a manager that does not answer
 
 
 class Client:
@@ -82,17 +54,21 @@ class Client:
     def submit_all(
         self, command: Sequence[str] | str, *, gpus: int | None = None, key: str | None = None, **fields: Any
     ) -> list[int]:
-        """Submit, and give the numbers of all jobs of the array."""
+        """Submit, and return the numbers of all jobs of the array."""
         what = {"run": command} if isinstance(command, str) else {"command": list(command)}
         if gpus is not None:
             fields["resources"] = {**fields.get("resources", {}), "accelerators": gpus}
         return self.submit_spec({**what, **fields}, key)
 
     def submit_spec(self, spec: Mapping[str, Any], key: str | None = None) -> list[int]:
-        """Submit the content of a job file."""
+        """Submit the content of a job file; the numbers of its jobs."""
+        return [int(number) for number in self.send_spec(spec, key)["job_ids"]]
+
+    def send_spec(self, spec: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
+        """Submit the content of a job file; the manager's whole answer: `job_ids`, and `notes` on what is not enforced."""
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
-        answer = self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
-        return [int(number) for number in answer["job_ids"]]
+        answer: dict[str, Any] = self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
+        return answer
 
     def dry_run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Where and roughly when a job would start, without submitting it."""
@@ -101,7 +77,7 @@ class Client:
 
     def job(self, job_id: int) -> JobView:
         """One job; ApiError with status 404 when there is none that you may see."""
-        return view(self.transport.call("GET", f"/v1/jobs/{int(job_id)}"))
+        return job_view(self.transport.call("GET", f"/v1/jobs/{int(job_id)}"))
 
     def jobs(
         self,
@@ -119,7 +95,7 @@ class Client:
         while limit is None or len(found) < limit:
             size = PAGE if limit is None else min(PAGE, limit - len(found))
             page = self.transport.call("GET", "/v1/jobs", query={**query, "after_id": after, "limit": size})
-            found += [view(row) for row in page["jobs"]]
+            found += [job_view(row) for row in page["jobs"]]
             if page["next_after_id"] is None:
                 break
             after = int(page["next_after_id"])
@@ -131,7 +107,7 @@ class Client:
 
     def act(self, job_id: int, verb: str) -> JobView:
         """cancel, hold, release or requeue a job; the job afterwards."""
-        return view(self.transport.call("POST", f"/v1/jobs/{int(job_id)}/{verb}"))
+        return job_view(self.transport.call("POST", f"/v1/jobs/{int(job_id)}/{verb}"))
 
     def explain(self, job_id: int) -> dict[str, Any]:
         """Why the job waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
@@ -160,7 +136,7 @@ class Client:
                 yield from (json.loads(line[len(b"data: ") :]) for line in lines if line.startswith(b"data: "))
 
     def wait(self, job_id: int, timeout_s: float | None = None) -> JobView:
-        """Wait until the job has ended and give it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
+        """Wait until the job has ended, and return it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
         until = None if timeout_s is None else time.monotonic() + timeout_s
         silent_since: float | None = None
         while True:
@@ -168,7 +144,7 @@ class Client:
             try:
                 job = self.job(job_id)
                 silent_since = None
-                if job.state in ENDED:
+                if job.state in FINAL_STATES:
                     return job
             except Unreachable:
                 silent_since = silent_since or now
@@ -198,18 +174,6 @@ class Client:
         """What ran in the last seconds (or ever), for a replay."""
         answer: dict[str, Any] = self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
         return answer
-
-
-# How long wait() sits out a manager that does not answer.
-RESTART_S = 60.0
-
-
-def view(row: Mapping[str, Any]) -> JobView:
-    """A job from its JSON; fields that this client does not know are left out, so that a newer manager can be asked."""
-    from dataclasses import fields
-
-    known = {field.name for field in fields(JobView)}
-    return JobView(**{name: value for name, value in row.items() if name in known})
 
 
 __all__ = ["ApiError", "Client", "Unreachable"]

@@ -21,7 +21,7 @@ Headers = Mapping[str, str]
 
 
 class ApiError(HeadwayError):
-    """The manager refused: its own words, with the HTTP status."""
+    """The manager refused the request: its own words, with the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,9 @@ class Transport:
         except ValueError:
             raise BadInput(f"{url!r}: the port must be a number up to 65535") from None
         if not token.isascii() or any(c.isspace() for c in token):
-            raise BadInput("the token is not one: it is ASCII without spaces, as `serve` or `token make` gave it")
+            raise BadInput(
+                "the token is damaged: it must be ASCII without spaces, as `serve` or `token make` printed it"
+            )
         self.url, self._host, self._secure = url.rstrip("/"), parts.hostname, parts.scheme == "https"
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}

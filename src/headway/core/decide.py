@@ -30,11 +30,11 @@ from headway.core.offers import (
 )
 from headway.core.order import before, first_waiting, list_by_key, moved_key, next_waiting, rank_of, runs_before
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, add_seat, clear, close_row, copy_places, forget
-from headway.core.tables.jobs import JobState
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import next_timer
+from headway.job_state import JobState
 
 
 @jit

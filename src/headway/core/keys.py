@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.jobs import JobState
 from headway.core.tables.options import CHANGE_SIGNATURE, Options
+from headway.job_state import JobState
 
 
 @jit

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headway.core.tables.jobs import job_table
+from headway.core.tables.options import History, history
 from headway.core.tables.state import TIMER, State, fewest_nodes
 
 
@@ -63,6 +64,16 @@ def grow(state: State, room: int) -> State:
     jobs[: len(state.jobs)] = state.jobs
     timers[: len(state.timers)] = state.timers
     return state._replace(jobs=jobs, timers=timers)
+
+
+def grow_history(past: History, room: int) -> History:
+    """The same history with room for the samples of so many jobs; a given distribution stays as it is."""
+    if not past.counts["grows"][0] or len(past.samples) > room:
+        return past
+    more = history(None, room)
+    more.samples[: len(past.samples)], more.curve[: len(past.curve)] = past.samples, past.curve
+    more.counts[:] = past.counts
+    return more
 
 
 def copied(tables: Any) -> Any:

@@ -13,8 +13,8 @@ from headway.core.events import (
     WAIT_PREEMPTED,
     WAIT_STOPPING,
 )
-from headway.core.tables.jobs import JobState
 from headway.core.tables.state import State
+from headway.job_state import JobState
 
 
 def why_waiting(state: State) -> NDArray[np.int8]:

@@ -26,10 +26,11 @@ from headway.core.keys import cross, crossing, free_at, set_key
 from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_links, join_gpus, take_gpus, take_links
 from headway.core.order import add_running, add_waiting, as_list, drop_running, drop_waiting, insert
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, copy_places
-from headway.core.tables.jobs import JobState, settle
+from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import drop_stale_timers, set_timer
+from headway.job_state import JobState
 
 
 @jit

@@ -15,7 +15,7 @@ GRACE = "5s"
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """One training job: how many ranks, one a slot, and how many steps."""
+    """One training job: how many ranks, one per slot, and how many steps."""
 
     at_s: float
     name: str
@@ -32,7 +32,7 @@ class DemoJob:
             "num_nodes": self.nodes,
             "resources": {"accelerators": self.gpus},
             "tasks_per_node": "gpu",
-            # The machine has fewer cores than slots: one thread a rank.
+            # The machine has fewer cores than slots: one thread per rank.
             "envs": {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             "checkpoint": {"dir": str(folder / "checkpoints" / self.name)},
             "preemption": {"grace": GRACE},

@@ -1,6 +1,6 @@
 """A small real training job in NumPy: a two-layer network, data-parallel over sockets, that survives being stopped.
 
-Run it alone (`python -m headway.demo.train --steps 50`), or under Headway with one rank a GPU. Every rank computes the gradient of its own
+Run it alone (`python -m headway.demo.train --steps 50`), or under Headway with one rank per GPU. Every rank computes the gradient of its
 share of the batch; rank 0 sums them and sends the sum back, so that all ranks take the same step. The sum carries one more number: how many
 ranks were asked to stop. So all ranks stop after the same step, rank 0 saves, and the next attempt goes on from there.
 """
@@ -123,15 +123,15 @@ def train(group: Group, steps: int, step_s: float, path: Path) -> int:
         mine = np.random.default_rng((1, step, group.rank))
         inputs = mine.normal(size=(BATCH, INPUTS))
         loss, gradient = loss_and_gradient(weights, inputs, np.sin(inputs @ teacher))
-        told: Any = group.sum(np.array([*gradient, loss, float(runtime.should_stop())]))
-        weights = weights - RATE * told[:-2] / group.size
+        totals: Any = group.sum(np.array([*gradient, loss, float(runtime.should_stop())]))
+        weights = weights - RATE * totals[:-2] / group.size
         step += 1
-        loss = float(told[-2]) / group.size
+        loss = float(totals[-2]) / group.size
         if group.rank == 0:
             runtime.report(step, total=steps, loss=loss)
             if step % 20 == 0 or step == steps:
                 print(f"step {step} loss {loss:.4f}", flush=True)
-        if told[-1] > 0 and step < steps:
+        if totals[-1] > 0 and step < steps:
             if group.rank == 0:
                 save(path, step, weights)
                 runtime.checkpointed(step)

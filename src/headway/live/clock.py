@@ -15,7 +15,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """The name of this boot of the machine; empty where the system does not tell."""
+    """The name of this boot of the machine; empty where the system has none."""
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -24,7 +24,7 @@ def boot_id() -> str:
 
 @dataclass(slots=True)
 class Clock:
-    """Call it for the time. `offset` turns the monotonic clock into seconds since 1970."""
+    """A clock to call for the time. `offset` turns the monotonic clock into seconds since 1970."""
 
     offset: float
     boot: str

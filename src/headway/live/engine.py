@@ -1,5 +1,6 @@
-"""The engine for jobs that are still to come: its tables grow."""
+"""The engine of a live cluster: its tables grow as jobs arrive."""
 
+from copy import copy
 from time import perf_counter
 
 import numpy as np
@@ -7,42 +8,36 @@ import numpy as np
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import told
 from headway.core.engine import Action, Decision, Engine, Event
-from headway.core.operations import grow
+from headway.core.operations import copied, grow, grow_history
 from headway.core.protocols import Placement, Policy
-from headway.core.tables.options import GROWS, history
-from headway.core.tables.state import new_state, room_for_actions
+from headway.core.tables.options import History
+from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 
 
 class LiveEngine(Engine):
-    """The engine, with room for jobs to come. It remembers the action recorded last, so that its places can be written down."""
+    """The engine, with room for jobs to come."""
 
-    last: Event | Action | None = None
     decisions, decide_s, longest_decide_s = 0, 0.0, 0.0
 
     def __init__(self, cluster: Cluster, policy: Policy, placement: Placement, seed: int = 0) -> None:
         if policy.oracle or policy.allot is not None:
-            why = (
-                "reads the work left, which only a simulator knows"
-                if policy.oracle
-                else "resizes jobs, which real jobs cannot"
-            )
-            raise BadInput(
-                f"policy {policy.name!r} {why}: run tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo or best-effort"
-            )
+            knows = "reads the work left, which only a simulator knows"
+            why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
+            others = "tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo or best-effort"
+            raise BadInput(f"policy {policy.name!r} {why}: run {others}")
         if placement.needs_fabric:
             raise BadInput(f"placement {placement.name!r} needs a fabric, which the nodes of this machine do not have")
         state = new_state(FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1)
-        options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit)
-        super().__init__(state, options, policy, placement, seed)
+        options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=seed)
+        super().__init__(state, options, policy, placement)
 
     def record(self, event: Event | Action, now: float) -> None:
-        """Record and remember."""
+        """Record; a policy that fails is an error in one line."""
         with told():
             super().record(event, now)
-        self.last = event
 
     def decide(self, now: float) -> Decision:
         """Decide, and count how long that took."""
@@ -55,15 +50,19 @@ class LiveEngine(Engine):
         return made
 
     def make_room(self, jobs: int) -> None:
-        """Have at least so many rows."""
-        if jobs <= len(self.state.jobs):
-            return
-        room = max(jobs, 2 * len(self.state.jobs))
-        self.state = grow(self.state, room)
-        past = self.options.history
-        if past.tally[GROWS] and len(past.samples) > 1:
-            more = history(None, room)
-            more.samples[: len(past.samples)], more.curve[: len(past.curve)] = past.samples, past.curve
-            more.tally[:] = past.tally
-            self.options = self.options._replace(history=more)
-        self._out = room_for_actions(self.state)
+        """Make sure that the tables have at least so many rows."""
+        if jobs > len(self.state.jobs):
+            room = max(jobs, 2 * len(self.state.jobs))
+            self._use(grow(self.state, room), grow_history(self.options.history, room))
+
+    def copy_for(self, jobs: int) -> "LiveEngine":
+        """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
+        other = copy(self)
+        state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)
+        past = grow_history(copied(self.options.history), jobs)
+        other._use(state._replace(jobs=state.jobs[:jobs]), past)
+        return other
+
+    def _use(self, state: State, past: History) -> None:
+        self.state, self.options = state, self.options._replace(history=past)
+        self.make_scratch()

@@ -10,7 +10,7 @@ class NotFound(HeadwayError):
 
 
 class WrongState(HeadwayError):
-    """The job exists, but what was asked does not apply to the state it is in."""
+    """The job exists, but the request does not apply to its state."""
 
 
 class JournalFailed(HeadwayError):

@@ -9,34 +9,35 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from headway.client.job import JobView
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
-from headway.core.operations import close_node
-from headway.core.tables.jobs import RUNNING, STARTING, STOPPING
 from headway.errors import BadInput
 from headway.live.ask import views
 from headway.live.ask.explain import Explanation, explain
 from headway.live.ask.forecast import DryRun, Forecast
-from headway.live.ask.views import NodeView, PastJob
+from headway.live.ask.replay import PastJob
+from headway.live.ask.views import JobFilter, NodeView
 from headway.live.clock import resume_clock
 from headway.live.errors import NotFound, WrongState
 from headway.live.executors import Executor
-from headway.live.executors.process.executor import ProcessExecutor, account
+from headway.live.executors.registry import DEFAULT, find_executor
+from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.outcome import Backoff
-from headway.live.records import CANCEL, HELD, HOLD, REQUEUE, Job, JobView, Progress
-from headway.live.state import DRAINED, OPENED, RESUMED, Book
+from headway.live.records import REQUEUE, Job
+from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
 from headway.live.store import recovery
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.submissions import insert
-from headway.live.world import LiveWorld, Request
+from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 
 MOST_KEY = 200  # characters of a client's key
 MOST_EVENTS = 10_000  # rows in one answer
-WITH_PROCESSES = (STARTING, RUNNING, STOPPING)
 
 
 class Manager:
@@ -48,30 +49,27 @@ class Manager:
         cluster: Cluster,
         policy: str = "tiresias-l",
         placement: str = "consolidated",
-        executor: Executor | None = None,
-        clock: Callable[[], float] | None = None,
         *,
+        executor: Executor | None = None,
         backoff: Backoff | None = None,
         environment: Callable[[Job, int], dict[str, str]] | None = None,
-        seed: int = 0,
     ) -> None:
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         self._journal = Journal(self.data)
         try:
             last = self._journal.query("SELECT max(time) FROM events")[0][0] or 0.0
-            self._own_clock = resume_clock(self._journal.meta("clock"), last) if clock is None else None
-            self.clock: Callable[[], float] = clock or self._own_clock or (lambda: 0.0)
-            self._book = Book(cluster, find_policy(policy), find_placement(placement), seed)
-            self._executor: Executor = executor or ProcessExecutor(self.data)
+            self.clock = resume_clock(self._journal.meta("clock"), last)
+            self._state = ClusterState(cluster, find_policy(policy), find_placement(placement))
+            self._executor: Executor = executor or find_executor(DEFAULT, self.data)
             self._world = LiveWorld(
-                self._book,
+                self._state,
                 self._journal,
                 self._executor,
                 self.clock,
                 backoff or Backoff(),
                 environment or (lambda job, attempt: {}),
             )
-            recovery.restore(self._book, self._journal, self._world)
+            recovery.restore(self._state, self._journal, self._world)
         except BaseException:
             self._journal.close()
             raise
@@ -83,8 +81,7 @@ class Manager:
 
     def start(self) -> None:
         """Adopt what runs, then schedule until stopped."""
-        if self._own_clock:
-            self._journal.remember("clock", self._own_clock.saved())
+        self._journal.remember("clock", self.clock.saved())
         now = self.clock()
         opened = {
             "cluster": list(self.cluster.gpus),
@@ -92,9 +89,12 @@ class Manager:
             "policy": self.policy,
             "placement": self.placement,
         }
-        self._journal.append([JournalRow(now, OPENED, 0, 0, opened)])
+        row = JournalRow(now, OPENED, 0, 0, opened)
+        self._journal.append([row])
+        self._state.learn(row)
+        self._state.receipts.settle(self._state, now)
         self._executor.open(self._world.wake)
-        recovery.adopt(self._book, self._executor, self._world, now)
+        recovery.adopt(self._state, self._executor, self._world, now)
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
         self._thread.start()
 
@@ -105,24 +105,26 @@ class Manager:
         self._stopped = True
         if self._thread:
             if drain and self._thread.is_alive():
-                self._drain_jobs()
+                self._stop_jobs()
             self._world.close()
             self._thread.join()
             self._executor.close()
         self._journal.close()
 
-    def _drain_jobs(self) -> None:
-        def act(now: float) -> Iterator[Event]:
-            for node in range(len(self.cluster.nodes)):  # until the end of this manager only: not in the journal
-                close_node(self._book.engine.state, node)
-            for job_id in sorted(self._book.active):
-                if self._book.engine_state(self._book.jobs[job_id]) in WITH_PROCESSES:
-                    yield from self._world.stop(self._book.jobs[job_id], REQUEUE)
+    def _stop_jobs(self) -> None:
+        """Start nothing more until the next manager opens, and put back what runs."""
 
-        self._world.ask(Request(act))
-        self._world.wait_until(
-            lambda: not any(self._book.engine_state(self._book.jobs[i]) in WITH_PROCESSES for i in self._book.active)
-        )
+        def act(now: float) -> Iterator[Event]:
+            yield from self._world.note_about_nodes(CLOSING, now, {})
+            for job in self._with_processes():
+                yield from self._world.stop(job, REQUEUE)
+
+        self._world.ask(act)
+        self._world.wait_until(lambda: not self._with_processes())
+
+    def _with_processes(self) -> list[Job]:
+        jobs = (self._state.jobs[job_id] for job_id in sorted(self._state.active))
+        return [job for job in jobs if self._state.job_state(job).has_processes]
 
     @property
     def trouble(self) -> str:
@@ -151,32 +153,29 @@ class Manager:
         return list(ids)
 
     def _check(self, spec: JobSpec, user: str) -> None:
-        """Refuse at once what can never run."""
+        """Refuse at once what can never run, and what would not be run as asked."""
         if spec.gpus > self.cluster.total:
             raise BadInput(
                 f"the job asks for {spec.gpus} GPUs, but the cluster {self.cluster.name} has {self.cluster.total}: it could never start"
             )
-        if spec.network.isolation != "none":
-            raise BadInput(
-                "network isolation needs a fabric that Headway controls; the nodes of this machine have none: write isolation: none"
-            )
+        refuse_unsupported(spec)
         if user not in self._users:  # looking an account up costs a millisecond
-            account(user)
+            self._executor.check_user(user)
             self._users.add(user)
         for other in spec.after:
-            if other not in self._book.jobs:
+            if other not in self._state.jobs:
                 raise BadInput(f"after: there is no job {other}")
 
     def _arrived(
         self, result: tuple[list[int], bool], spec: JobSpec, user: str, submitted: float, tasks: list[int | None]
     ) -> None:
-        """On disk: make it known (in the journal's thread, in the order of commits)."""
+        """Hand jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
         ids, new = result
         if not new:
             return
         with self._world.lock:
             for job_id, index in zip(ids, tasks, strict=True):
-                self._book.add(job_id, user, submitted, spec, None if index is None else ids[0], index)
+                self._state.add(Job(job_id, user, spec, submitted, None if index is None else ids[0], index))
                 self._world.arrivals.append(job_id)
         self._world.wake()
 
@@ -185,7 +184,7 @@ class Manager:
     def job(self, job_id: int) -> JobView | None:
         """One job, or None."""
         with self._world.lock:
-            found = views.job_views(self._book, [job_id] if job_id in self._book.jobs else [], self.clock())
+            found = views.job_views(self._state, [job_id] if job_id in self._state.jobs else [], self.clock())
         return found[0] if found else None
 
     def jobs(
@@ -198,42 +197,49 @@ class Manager:
         limit: int = 100,
     ) -> list[JobView]:
         """Jobs by ascending number, with filters; page with `after_id`."""
+        names = state.split(",") if isinstance(state, str) else state
+        states = frozenset(each.upper() for each in names) if names else None
         with self._world.lock:
-            return views.find(self._book, self.clock(), user, state, name, after_id, limit)
+            return views.find(self._state, self.clock(), JobFilter(user, states, name, after_id), limit)
 
     def explain(self, job_id: int) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went."""
         with self._world.lock:
-            return explain(self._book, self._job(job_id), self.clock())
+            return explain(self._state, self._job(job_id), self.clock())
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:
         """Where and roughly when it would start."""
         self._check(spec, user)
         with self._world.lock:
-            forecast = Forecast(self._book, spec, self.clock())
+            forecast = Forecast(self._state, spec, self.clock())
         return forecast.run()
 
     def nodes(self) -> list[NodeView]:
         """The nodes, what is free on them, and who is there."""
         with self._world.lock:
-            return views.node_views(self._book)
+            return views.node_views(self._state)
 
     def workload(self, since: float) -> list[PastJob]:
         """Jobs submitted since then that ran, for replay."""
         with self._world.lock:
-            return views.past(self._book, since, self.clock())
+            return views.past_jobs(self._state, since, self.clock())
 
     def log_files(self, job_id: int, attempt: int | None = None) -> list[Path]:
         """The logs of an attempt (by default the last), in the order of ranks."""
         with self._world.lock:
             job = self._job(job_id)
-            number = self._book.attempt(job) if attempt is None else attempt
+            number = self._state.attempt(job) if attempt is None else attempt
         return self._executor.logs(job.id, number)
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs are in each state."""
+        with self._world.lock:
+            return views.counts(self._state)
 
     def metrics(self) -> dict[str, float]:
         """Numbers for a dashboard."""
         with self._world.lock:
-            return views.metrics(self._book, self._world, self._journal)
+            return views.metrics(self._state, self._world, self._journal)
 
     def events(self, after: int, wait_s: float = 0.0, limit: int = MOST_EVENTS) -> list[JournalRow]:
         """Rows of the journal after number `after`; waits up to `wait_s` seconds for the first."""
@@ -246,99 +252,51 @@ class Manager:
 
     def cancel(self, job_id: int) -> None:
         """End a job; its processes get the signal and the grace of its own preemption."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._unfinished(job_id)
-            if self._book.engine_state(job) in WITH_PROCESSES:
-                yield from self._world.stop(job, CANCEL)
-            else:
-                yield from self._world.ended(job, "CANCELLED", {"message": "cancelled"})
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.cancel(self._unfinished(job_id)))
 
     def hold(self, job_id: int) -> None:
         """Keep a job from running until it is released; one that runs is stopped."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._unfinished(job_id)
-            if self._book.engine_state(job) in WITH_PROCESSES:
-                yield from self._world.stop(job, HOLD)
-            else:
-                yield from self._world.close_gates(job, HELD)
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.hold(self._unfinished(job_id)))
 
     def release(self, job_id: int) -> None:
         """Let a held job run."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._unfinished(job_id)
-            if not job.gates & HELD:
-                raise WrongState(f"job {job_id} is {self._book.state_name(job)}: only a HELD job can be released")
-            yield from self._world.open_gates(job, HELD)
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.release(self._unfinished(job_id)))
 
     def requeue(self, job_id: int) -> None:
         """Run it again: a running job is stopped first, a finished one waits anew."""
-
-        def act(now: float) -> Iterator[Event]:
-            job = self._job(job_id)
-            if self._book.engine_state(job) in WITH_PROCESSES:
-                yield from self._world.stop(job, REQUEUE)
-            elif job.final:
-                yield from self._world.submitted(job, now)
-            else:
-                raise WrongState(f"job {job_id} is {self._book.state_name(job)}: it waits already")
-
-        self._world.ask(Request(act))
+        self._world.ask(lambda now: self._world.requeue(self._job(job_id), now))
 
     def drain(self, node: str) -> None:
         """Start nothing more on a node; what runs there goes on."""
-        self._node(node, DRAINED)
+        self._change_node(node, DRAINED)
 
     def resume(self, node: str) -> None:
         """Use a drained node again."""
-        self._node(node, RESUMED)
+        self._change_node(node, RESUMED)
 
-    def _node(self, node: str, kind: str) -> None:
+    def _change_node(self, node: str, kind: str) -> None:
         if node not in self.cluster.nodes:
             raise NotFound(f"there is no node {node!r}: `headway nodes` lists them")
+        self._world.ask(lambda now: self._world.note_about_nodes(kind, now, {"node": node}))
 
-        def act(now: float) -> Iterator[Event]:
-            self._world.tell(kind, now, {"node": node})
-            yield from ()
-
-        self._world.ask(Request(act))
-
-    def report(
-        self,
-        job_id: int,
-        attempt: int,
-        step: int | None = None,
-        total: int | None = None,
-        loss: float | None = None,
-        checkpointed: int | None = None,
-    ) -> None:
-        """What a job says about itself; reports of another attempt than the present one are dropped."""
+    def report(self, job_id: int, attempt: int, **given: float | None) -> None:
+        """What a job says about itself (the fields of Progress); reports of another attempt than the present one are dropped."""
+        new: Any = {name: value for name, value in given.items() if value is not None}
 
         def act(now: float) -> Iterator[Event]:
             job = self._job(job_id)
-            if attempt == self._book.attempt(job) and not job.final:
-                given = {"step": step, "total": total, "loss": loss, "checkpointed": checkpointed}
-                new = {name: value for name, value in given.items() if value is not None}
-                merged: Progress = replace(job.progress, **new)  # type: ignore[arg-type]
-                yield from self._world.progressed(job, merged, now)
+            if attempt == self._state.attempt(job) and not job.final:
+                yield from self._world.progressed(job, replace(job.progress, **new), now)
 
-        self._world.ask(Request(act))
+        self._world.ask(act)
 
     def _job(self, job_id: int) -> Job:
-        if job_id not in self._book.jobs:
+        if job_id not in self._state.jobs:
             raise NotFound(f"there is no job {job_id}")
-        return self._book.jobs[job_id]
+        return self._state.jobs[job_id]
 
     def _unfinished(self, job_id: int) -> Job:
         job = self._job(job_id)
         if job.final:
-            raise WrongState(f"job {job_id} has ended: it is {job.final}")
+            raise WrongState(f"job {job_id} has ended: it is {job.final.name}")
         return job

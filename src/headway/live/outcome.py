@@ -1,10 +1,11 @@
-"""What an end means, and when a job is tried again: pure rules over a record and a report."""
+"""What the end of an attempt means for its job, and when a job is tried again: pure rules over a record and a report."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from headway.job_state import JobState
 from headway.live.executors import Report
-from headway.live.records import CANCEL, HELD, HOLD, RETRY_BACKOFF, TIME_UP, Job
+from headway.live.records import CANCEL, HOLD, NOTHING, TIME_UP, Blocker, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,37 +22,39 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The job has ended in `state`, or (state "") waits again behind `gates`."""
+    """The job has ended in `state`, or (None) it waits again, kept back by `blockers`."""
 
-    state: str
+    state: JobState | None
     data: dict[str, Any]
-    gates: int = 0
+    blockers: Blocker = NOTHING
     not_before: float = 0.0
 
 
 def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
-    """What becomes of a job whose attempt is over."""
-    told: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
+    """What happens to a job whose attempt is over."""
+    data: dict[str, Any] = {"exit_code": report.exit_code, "message": report.message}
     clean = report.exit_code == 0 and not report.lost
-    if job.asked == CANCEL:
-        return Outcome("CANCELLED", {**told, "message": "cancelled"})
-    if job.asked == TIME_UP:
-        return Outcome("TIMEOUT", {**told, "message": f"ran longer than its time limit of {job.spec.time_limit:g} s"})
-    if job.asked and (report.signalled or report.lost):
+    if job.stop_reason == CANCEL:
+        return Outcome(JobState.CANCELLED, {**data, "message": "cancelled"})
+    if job.stop_reason == TIME_UP:
+        message = f"ran longer than its time limit of {job.spec.time_limit:g} s"
+        return Outcome(JobState.TIMEOUT, {**data, "message": message})
+    if job.stop_reason and (report.signalled or report.lost):
         # An exit code says little here: a saved job may exit with 0, a shell gives 143. Only "all steps done" counts as an end.
         if clean and job.progress.finished:
-            return Outcome("COMPLETED", told)
-        return Outcome("", told, HELD if job.asked == HOLD else 0)
+            return Outcome(JobState.COMPLETED, data)
+        return Outcome(None, data, Blocker.HELD if job.stop_reason == HOLD else NOTHING)
     if clean:
-        return Outcome("COMPLETED", told)
+        return Outcome(JobState.COMPLETED, data)
     if report.never_ran:
-        # Nothing of it was done: that is no failure of the job. A machine that is short of something gets time to recover.
-        return Outcome("", told, RETRY_BACKOFF, now + backoff.first_s) if report.refused else Outcome("", told)
+        # Nothing of it was done, so the job has not failed. A machine that is short of something gets time to recover.
+        again = (Blocker.RETRY_BACKOFF, now + backoff.first_s) if report.refused else (NOTHING, 0.0)
+        return Outcome(None, data, *again)
     kind = "node_failure" if report.lost else "failure"
     if kind in job.spec.retry.on and job.failures < job.spec.retry.max:
         failures = job.failures + 1
-        return Outcome("", {**told, "failures": failures}, RETRY_BACKOFF, now + backoff.after(failures))
+        return Outcome(None, {**data, "failures": failures}, Blocker.RETRY_BACKOFF, now + backoff.after(failures))
     message = report.message or f"exited with code {report.exit_code}"
     if kind in job.spec.retry.on and job.spec.retry.max:
         message += f", after {job.failures} retries"
-    return Outcome("FAILED", {**told, "message": message})
+    return Outcome(JobState.FAILED, {**data, "message": message})

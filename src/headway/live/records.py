@@ -1,25 +1,31 @@
-"""What the manager remembers of a job beside the engine's row: who, what, and how it went so far. Changed by `Book.learn` only."""
+"""What the manager remembers of a job beside the engine's row: who, what, and how it went so far.
+
+Changed by `ClusterState.learn`, and by the job's own reports between two rows of the journal.
+"""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from enum import IntFlag
+from typing import Any
 
-if TYPE_CHECKING:  # the command line reads views only, and starts in half the time without pydantic
-    from headway.live.jobfile.spec import JobSpec
+from headway.job_state import JobState
+from headway.live.jobfile.spec import JobSpec
 
-# Gates: why a job is not offered to the engine, a bit each, in the order in which `explain` names them.
-HELD, DEPENDENCY, ARRAY_LIMIT, RETRY_BACKOFF, IMPOSSIBLE = 1, 2, 4, 8, 16
-GATES = {
-    HELD: "held",
-    DEPENDENCY: "dependency",
-    ARRAY_LIMIT: "array_limit",
-    RETRY_BACKOFF: "retry_backoff",
-    IMPOSSIBLE: "impossible",
-}
 
-# What a job that is being stopped was asked: to make room, or by a person, or because its time was up.
+class Blocker(IntFlag):
+    """Why a job is not offered to the engine, one bit per cause, in the order in which `explain` names them."""
+
+    HELD = 1
+    DEPENDENCY = 2
+    ARRAY_LIMIT = 4
+    RETRY_BACKOFF = 8
+
+
+NOTHING = Blocker(0)
+# The names of the causes in the closed list of `explain`.
+BLOCKER_REASONS = {blocker: str(blocker.name).lower() for blocker in Blocker}
+
+# Why a job is being stopped: to make room, or because a person asked for it, or because its time was up.
 PREEMPT, CANCEL, TIME_UP, REQUEUE, HOLD = "preempt", "cancel", "timeout", "requeue", "hold"
-
-FINAL = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
 
 
 @dataclass(slots=True)
@@ -33,7 +39,7 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """Whether it said that all its steps are done."""
+        """Whether the job reported that all its steps are done."""
         return self.step is not None and self.total is not None and self.step >= self.total
 
     def as_dict(self) -> dict[str, Any]:
@@ -48,23 +54,23 @@ class Job:
 
     id: int
     user: str
-    spec: "JobSpec"
+    spec: JobSpec
     submitted: float
     array_id: int | None = None
     array_index: int | None = None
     known: bool = False  # the engine has recorded its Submitted
-    gates: int = 0
+    blockers: Blocker = NOTHING
     waits_for: set[int] = field(default_factory=set)  # jobs of `after` that have not completed
     not_before: float = 0.0  # end of the back-off
     failures: int = 0
     preemptions: int = 0
-    asked: str = ""  # why it is being stopped
+    stop_reason: str = ""  # why it is being stopped
     first_started: float | None = None
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
     message: str = ""
-    final: str = ""
+    final: JobState | None = None  # how it ended
     places: tuple[tuple[int, int], ...] = ()  # (node, GPUs), in the order that the placement decided
     seats: tuple[int, ...] = ()  # GPUs, in the order of ranks
     progress: Progress = field(default_factory=Progress)
@@ -77,37 +83,9 @@ class Job:
     @property
     def active_task(self) -> bool:
         """Whether it counts against the limit of its array."""
-        return self.known and not self.final and not self.gates & ARRAY_LIMIT
+        return self.known and self.final is None and not self.blockers & Blocker.ARRAY_LIMIT
 
     @property
-    def gate(self) -> str:
-        """The first gate that is closed."""
-        return next((name for bit, name in GATES.items() if self.gates & bit), "")
-
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """A job as people see it."""
-
-    job_id: int
-    name: str
-    user: str
-    state: str
-    gpus: int
-    attempt: int
-    exit_code: int | None
-    submitted_at: float
-    started_at: float | None
-    ended_at: float | None
-    service_gpu_s: float
-    reason: str
-    queue: str
-    level: int
-    command: str
-    nodes: tuple[str, ...]
-    progress: dict[str, Any]
-    preemptions: int
-    array_id: int | None
-    array_index: int | None
-    message: str
-    first_started_at: float | None
+    def blocked_by(self) -> str:
+        """The first cause that keeps it from the engine, by its name in the closed list; empty when there is none."""
+        return next((name for blocker, name in BLOCKER_REASONS.items() if self.blockers & blocker), "")

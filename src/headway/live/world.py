@@ -5,7 +5,6 @@ requests answered. While the journal cannot be written nothing is performed: the
 """
 
 import contextlib
-import heapq
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,15 +15,15 @@ from time import perf_counter
 
 from headway.core.engine import Action, Event, drive
 from headway.core.events import CROSSED, PACK, RESIZE, START, STOP
-from headway.core.tables.jobs import STOPPING
 from headway.core.timers import due
 from headway.errors import HeadwayError
+from headway.job_state import JobState
 from headway.live.errors import JournalFailed
 from headway.live.executors import Executor, Launch
-from headway.live.lifecycle import Course
+from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import Job
-from headway.live.state import Book
+from headway.live.state import ClusterState
 from headway.live.store.journal import Journal
 
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
@@ -39,19 +38,19 @@ class Request:
     done: Future[None] = field(default_factory=Future)
 
 
-class LiveWorld(Course):
+class LiveWorld(Lifecycle):
     """Where facts come from and actions go."""
 
     def __init__(
         self,
-        book: Book,
+        state: ClusterState,
         journal: Journal,
         executor: Executor,
         clock: Callable[[], float],
         backoff: Backoff,
         environment: Callable[[Job, int], dict[str, str]],
     ) -> None:
-        super().__init__(book, executor, backoff)
+        super().__init__(state, executor, backoff)
         self.journal, self.clock, self.environment = journal, clock, environment
         self.lock = threading.RLock()  # held by the engine's thread while it records and decides
         self.committed = threading.Condition()
@@ -72,7 +71,7 @@ class LiveWorld(Course):
 
     def wait(self, until: float) -> float | None:
         """End the round: journal, perform, answer; then sleep until something happens."""
-        self.book.receipts.settle(self.book, self._now)
+        self.state.receipts.settle(self.state, self._now)
         spent = perf_counter() - self._began
         self.rounds, self.busy_s, self.longest_s = self.rounds + 1, self.busy_s + spent, max(self.longest_s, spent)
         self.lock.release()
@@ -87,16 +86,14 @@ class LiveWorld(Course):
         return None if self._closing else self._now
 
     def facts(self, now: float) -> Iterator[Event]:
-        """What happened to processes, in that order; then crossings, arrivals, and what people asked for."""
+        """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
         for report in self.executor.reports():
             yield from self.reported(report, now)
-        while (j := int(due(self.book.engine.state, now))) >= 0:
+        while (j := int(due(self.state.tables, now))) >= 0:
             yield Event(CROSSED, j)
-        while self._alarms and self._alarms[0][0] <= now:
-            _, what, job_id, attempt = heapq.heappop(self._alarms)
-            yield from self.rang(what, self.book.jobs[job_id], attempt, now)
+        yield from self.alarms_due(now)
         while self.arrivals:
-            yield from self.submitted(self.book.jobs[self.arrivals.popleft()], now)
+            yield from self.submitted(self.state.jobs[self.arrivals.popleft()], now)
         while self.requests:
             request = self.requests.popleft()
             try:
@@ -107,12 +104,12 @@ class LiveWorld(Course):
                 self._answers.append(request.done)
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
-        """Remember what to do once the journal has it. Nothing is a fact at once here."""
-        job = self.book.jobs[action.job + 1]
+        """Remember what to do once the journal has it; what comes of it is reported later."""
+        job = self.state.jobs[action.job + 1]
         if action.kind in (START, PACK):
             launch = self._launch(job)
             self._to_do.append(lambda: self.executor.start(launch))
-        elif action.kind in (STOP, RESIZE) and self.book.engine_state(job) == STOPPING:
+        elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)
         return iter(())
 
@@ -124,10 +121,11 @@ class LiveWorld(Course):
             self._woken = True
             self._wake.notify()
 
-    def ask(self, request: Request) -> None:
+    def ask(self, act: Callable[[float], Iterator[Event]]) -> None:
         """Let the engine's thread do something, and wait until it is on disk."""
         if self._closing:
             raise JournalFailed(STOPPED_MESSAGE)
+        request = Request(act)
         self.requests.append(request)
         self.wake()
         while not self._gone:
@@ -158,7 +156,7 @@ class LiveWorld(Course):
         self.lock.acquire()
         self._now = self.clock()
         try:
-            drive(self.book.engine, self)
+            drive(self.state.engine, self)
         except HeadwayError as error:
             self.failure = self.trouble = f"the engine stopped: {error}"
         except BaseException as error:
@@ -171,7 +169,7 @@ class LiveWorld(Course):
             self.engine_gone.set()
 
     def _commit(self) -> bool:
-        """Write the round's rows; keep trying while the journal refuses. False: told to stop meanwhile."""
+        """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
         while self._rows:
             try:
                 self.last_seq = self.journal.append(self._rows)[-1]
@@ -188,7 +186,7 @@ class LiveWorld(Course):
         return True
 
     def refuse_all(self, error: Exception) -> None:
-        """Nobody is told that something is done while it is not on disk."""
+        """Answer everyone who waits with the error: nothing counts as done while it is not on disk."""
         late = JournalFailed(
             str(error).replace("nothing was accepted", "not done yet, but it will be once the journal can be written")
         )
@@ -208,7 +206,7 @@ class LiveWorld(Course):
             done.set_result(None)
 
     def _sleep(self, until: float, always: bool = False) -> None:
-        """Until a moment of the manager's clock, or until woken."""
+        """Sleep until a moment of the manager's clock, or until woken."""
         with self._wake:
             if (not self._woken or always) and not self._closing:
                 left = until - self.clock()
@@ -218,9 +216,9 @@ class LiveWorld(Course):
             self._woken = False
 
     def _launch(self, job: Job) -> Launch:
-        names = self.book.cluster.nodes
+        names = self.state.cluster.nodes
         nodes = tuple(names[node] for node, gpus in job.places for _ in range(gpus))
-        attempt = self.book.attempt(job)
+        attempt = self.state.attempt(job)
         return Launch(
             job.id,
             attempt,

@@ -7,8 +7,8 @@ parted after a turn and its models are not tried again. A job scattered over nod
 from typing import Any
 
 from headway.core.protocols import Policy
-from headway.core.tables.jobs import JobState
 from headway.core.tables.options import Options
+from headway.job_state import JobState
 
 TURN_S = 60.0  # Gandiva's time slice, section 3.1
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Policy
-from headway.core.tables.jobs import JobState
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
+from headway.job_state import JobState
 
 INTERVAL_S: Final = 600.0  # Optimus schedules every ten minutes, section 5.1
 FEWEST_REPORTS_WORK_S: Final = 60.0  # before that much work there is nothing to fit

@@ -10,9 +10,10 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from headway.core.protocols import Policy
-from headway.core.tables.jobs import JobState, job_table
+from headway.core.tables.jobs import job_table
 from headway.errors import BadInput
 from headway.io.outside import raised
+from headway.job_state import JobState
 
 MOST_QUEUES = 64
 SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on

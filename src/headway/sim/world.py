@@ -13,10 +13,10 @@ from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
 from headway.core.ledger import nodes_held
 from headway.core.record import record_rate
-from headway.core.tables.jobs import JobState
 from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
+from headway.job_state import JobState
 from headway.sim.models.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
 from headway.sim.models.rewiring import LEAVES, SWITCHING_S, Circuits, new_circuits, set_up, take_down
 
@@ -89,6 +89,21 @@ def new_world(
         no_links() if links is None else links,
         new_circuits(None) if circuits is None else circuits,
     )
+
+
+def resume_from(state: State, world: World, now: float) -> None:
+    """Begin in the middle of a state at rest: jobs with GPUs go on from here, and the last rows, not submitted yet, arrive next."""
+    states = state.jobs["state"]
+    world.clock["now"] = now
+    world.clock["next"] = len(states) - int((states == JobState.FUTURE).sum())
+    over = (states >= JobState.COMPLETED) | (states == JobState.HELD)
+    world.clock["done"] = int(over.sum())  # those that will not end by themselves
+    world.truth["timed"] = now
+    for j in np.nonzero((states >= JobState.STARTING) & (states <= JobState.STOPPING))[0]:
+        if states[j] == JobState.RUNNING:
+            _expect(world, now + world.truth["left"][j] / state.jobs["rate"][j], ENDED, j)
+        else:
+            _expect(world, now, STARTED if states[j] == JobState.STARTING else STOPPED, j)
 
 
 WORLD_TYPE = typeof(new_world(np.ones(1), 1))

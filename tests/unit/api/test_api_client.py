@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.client.client import Client, find_manager
+from headway.client.client import Client
+from headway.client.folder import find_manager
 from headway.client.transport import ApiError, Transport, Unreachable
 from headway.cluster.named import cluster
 from headway.errors import BadInput

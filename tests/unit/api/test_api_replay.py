@@ -1,19 +1,21 @@
 """Replays: the live journal's jobs through the simulator, with numbers worked out by hand."""
 
+from pathlib import Path
+
 import pytest
 
 from headway.cluster.nodes import of_groups
-from headway.errors import BadInput
-from headway.live.ask.replay import Ran, ran_jobs, replay
+from headway.errors import BadInput, HeadwayError
+from headway.live.ask.replay import PastJob, ran_jobs, replay
 
 ONE_GPU = of_groups("1x1", ((1, 1),))
 
 
 def ran(
     number: int, submitted_at: float, run_s: float, ended_at: float | None, state: str = "COMPLETED", **fields: object
-) -> Ran:
+) -> PastJob:
     given = {"user": "ada", "gpus": 1, "preemptible": True, **fields}
-    return Ran(number, given["user"], given["gpus"], submitted_at, ended_at, run_s, state, given["preemptible"])  # type: ignore[arg-type]
+    return PastJob(number, given["user"], given["gpus"], submitted_at, ended_at, run_s, state, given["preemptible"])  # type: ignore[arg-type]
 
 
 # A long job of ada, and a short one of bob that arrives a second later. Measured: the short one went first.
@@ -46,9 +48,9 @@ def test_cancelled_and_running_jobs_take_gpus_but_are_not_averaged() -> None:
     assert any("1 jobs have not ended" in line for line in found.caveats)
 
 
-def test_time_behind_a_gate_is_kept_as_it_was() -> None:
-    """Bob's job followed ada's: in the replay it arrives when its gate opened, and its wait there counts as before."""
-    after = Ran(2, "bob", 1, 100.0, 113.0, 2.0, "COMPLETED", True, gated_s=11.0)
+def test_time_spent_blocked_is_kept_as_it_was() -> None:
+    """Bob's job followed ada's: in the replay it arrives when it was no longer blocked, and the wait before that counts as it did."""
+    after = PastJob(2, "bob", 1, 100.0, 113.0, 2.0, "COMPLETED", True, blocked_s=11.0)
     found = replay([JOBS[0], after], ONE_GPU, ["fifo"])
     assert found.simulated[0].users == pytest.approx({"ada": 10.0, "bob": 13.0})
     assert any("that time is kept" in line for line in found.caveats)
@@ -66,6 +68,20 @@ def test_nothing_to_replay_is_said() -> None:
         replay(JOBS, ONE_GPU, ["fifoo"])
 
 
+def test_a_policy_that_raises_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raises_late.py").write_text(
+        "class RaisesLate:\n"
+        "    def key(self, job, now, options):\n"
+        "        if now > 0.5:\n"
+        "            raise ValueError('not today')\n"
+        "        return 0.0, 0.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(HeadwayError, match=r"ValueError: not today .*raises_late.py, line 4") as raised:
+        replay(JOBS, ONE_GPU, ["raises_late:RaisesLate"])
+    assert "\n" not in str(raised.value)
+
+
 def test_jobs_that_never_took_a_gpu_are_left_out() -> None:
     row = {
         "job_id": 1,
@@ -76,7 +92,7 @@ def test_jobs_that_never_took_a_gpu_are_left_out() -> None:
         "run_s": 0.0,
         "state": "CANCELLED",
         "preemptible": True,
-        "gated_s": 0.0,
+        "blocked_s": 0.0,
         "name": "x",
         "queue": "",
     }

@@ -10,7 +10,7 @@ from headway.cli.tables.jobs import REASONS, STYLES, bar, moment, nodes_text, pr
 from headway.io.units import counted
 
 if TYPE_CHECKING:
-    from headway.live.records import JobView
+    from headway.client.job import JobView
 
 
 def job_table(job: "JobView") -> Table:

@@ -8,29 +8,31 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from headway.live.records import JobView
+from headway.job_state import FINAL_STATES, JobState
 
+if TYPE_CHECKING:
+    from headway.client.job import JobView
+
+# In the order in which jobs are listed.
 STYLES = {
-    "RUNNING": "green",
-    "STARTING": "green",
-    "STOPPING": "yellow",
-    "PENDING": "yellow",
-    "HELD": "magenta",
-    "COMPLETED": "cyan",
-    "FAILED": "red",
-    "TIMEOUT": "red",
-    "CANCELLED": "dim",
+    JobState.RUNNING.name: "green",
+    JobState.STARTING.name: "green",
+    JobState.STOPPING.name: "yellow",
+    JobState.PENDING.name: "yellow",
+    JobState.HELD.name: "magenta",
+    JobState.COMPLETED.name: "cyan",
+    JobState.FAILED.name: "red",
+    JobState.TIMEOUT.name: "red",
+    JobState.CANCELLED.name: "dim",
 }
-ACTIVE = ("RUNNING", "STARTING", "STOPPING", "PENDING", "HELD")
-ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
+ON_GPUS = (JobState.RUNNING.name, JobState.STARTING.name, JobState.STOPPING.name)
+WAITING = (JobState.PENDING.name, JobState.HELD.name)
+ACTIVE = (*ON_GPUS, *WAITING)
 # What each reason means, in a few words.
 REASONS = {
-    "impossible": "larger than the cluster",
     "held": "by a person",
     "dependency": "waits for another job",
     "array_limit": "its array is at its limit",
-    "quota": "its queue is at its limit",
     "gpus": "too few are free",
     "fragmentation": "free, but not together",
     "isolation": "no links for it alone",
@@ -108,11 +110,11 @@ def short(text: str, width: int) -> str:
 
 def where_or_why(job: "JobView") -> str:
     """Where it runs and how far it is, or why it does not run."""
-    if job.state in ENDED:
+    if job.state in FINAL_STATES:
         return short(job.message, 60) or ("" if job.exit_code is None else f"exit code {job.exit_code}")
-    if job.state in {"RUNNING", "STARTING"}:
+    if job.state in ON_GPUS[:2]:
         return "  ".join(part for part in (nodes_text(job.nodes), progress(job)) if part)
-    if job.state == "STOPPING":
+    if job.state == JobState.STOPPING.name:
         return f"saving its state on {nodes_text(job.nodes)}"
     return f"{job.reason}: {REASONS[job.reason]}" if job.reason in REASONS else job.reason
 
@@ -143,7 +145,10 @@ def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
     """One line about the whole cluster: GPUs in use, jobs by state, the policy; and a second one if something is wrong."""
     counts = status["counts"]
     total, free = sum(status["cluster"]["gpus"]), sum(int(node["free"]) for node in nodes)
-    running, ended = counts.get("RUNNING", 0) + counts.get("STARTING", 0), sum(counts.get(state, 0) for state in ENDED)
+    running, ended = (
+        sum(counts.get(state, 0) for state in ON_GPUS[:2]),
+        sum(counts.get(state, 0) for state in FINAL_STATES),
+    )
     words = [f"{total - free} of {total} GPUs in use", f"{running:,} running", f"{counts.get('PENDING', 0):,} waiting"]
     words += [f"{counts[state]:,} {state.lower()}" for state in ("STOPPING", "HELD") if counts.get(state)]
     words += [f"{ended:,} ended"] if ended else []
@@ -171,5 +176,5 @@ def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
 
 def in_order(jobs: Iterable["JobView"]) -> list["JobView"]:
     """Running jobs first, then those that wait, by number."""
-    rank = {state: i for i, state in enumerate((*ACTIVE, *ENDED))}
+    rank = {state: i for i, state in enumerate(STYLES)}
     return sorted(jobs, key=lambda job: (rank.get(job.state, 99), job.job_id))

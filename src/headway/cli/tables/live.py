@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headway.cli.tables.jobs import ACTIVE, header, in_order, jobs_table
+from headway.cli.tables.jobs import ACTIVE, ON_GPUS, WAITING, header, in_order, jobs_table
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def queue_view(
     """The queue as it is now: jobs with GPUs first, then those that wait."""
     status, nodes = client.status(), client.nodes()
     if states is None:
-        running = client.jobs(user=user, state=ACTIVE[:3], name=name, limit=limit)
-        waiting = client.jobs(user=user, state=ACTIVE[3:], name=name, limit=max(0, limit - len(running)) or 1)
+        running = client.jobs(user=user, state=ON_GPUS, name=name, limit=limit)
+        waiting = client.jobs(user=user, state=WAITING, name=name, limit=max(0, limit - len(running)) or 1)
         shown = [*running, *waiting][:limit]
         total = sum(int(status["counts"].get(state, 0)) for state in ACTIVE)
     else:
@@ -48,8 +48,8 @@ def top_view(client: "Client", height: int) -> RenderableType:
     """The whole cluster: nodes as rows of slots, waiting jobs by level and by reason, and the jobs."""
     status, nodes = client.status(), client.nodes()
     rows = max(5, height - AROUND - min(len(nodes), 8))
-    running = client.jobs(state=ACTIVE[:3], limit=rows)
-    waiting = client.jobs(state=ACTIVE[3:], limit=max(3, rows - len(running)))
+    running = client.jobs(state=ON_GPUS, limit=rows)
+    waiting = client.jobs(state=WAITING, limit=max(3, rows - len(running)))
     levels = Counter(job.level for job in [*running, *waiting])
     reasons = Counter(job.reason for job in waiting if job.reason)
     parts: list[RenderableType] = [header(status, nodes), Text("")]

@@ -3,7 +3,6 @@
 A row holds what a manager can know. What only a simulator knows (the work left) is NaN unless the policy is a declared oracle.
 """
 
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -11,22 +10,7 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-
-
-class JobState(IntEnum):
-    """The states of a job. FUTURE: not submitted yet; from COMPLETED on, the job is over."""
-
-    FUTURE = 0
-    PENDING = 1
-    HELD = 2
-    STARTING = 3
-    RUNNING = 4
-    STOPPING = 5
-    COMPLETED = 6
-    FAILED = 7
-    CANCELLED = 8
-    TIMEOUT = 9
-
+from headway.job_state import JobState
 
 JOB: Final = np.dtype(
     [

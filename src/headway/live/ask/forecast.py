@@ -1,26 +1,32 @@
-"""Where and roughly when a job would start: the engine itself, run ahead on a copy of the state with guessed run times.
+"""Where and roughly when a job would start: the simulated world, run ahead on a copy of the state with guessed run times.
 
-Nobody tells Headway how long jobs take. The guess for a job is the mean run time of completed jobs that ran longer than it has so far.
+Nobody says how long jobs take. The guess for a job is the mean run time of completed jobs that ran longer than it has so far.
 """
 
-import copy
-import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headway.core.engine import Event
-from headway.core.events import CROSSED, ENDED, RESERVE, RESIZE, START, STARTED, STOP, STOPPED, SUBMITTED
-from headway.core.operations import admit, copied, grow
-from headway.core.tables.jobs import FUTURE, PENDING, RUNNING, STARTING, STOPPING
-from headway.core.tables.state import room_for_actions
-from headway.core.timers import due
+from headway.core.engine import Action, Event, drive
+from headway.core.events import ENDED, PACK, RESERVE, RESIZE, START, STOP
+from headway.core.operations import admit
+from headway.core.tables.journal import empty, journal
+from headway.io.units import counted
+from headway.job_state import JobState
+from headway.live.engine import LiveEngine
+from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
-from headway.live.state import Book, min_runtime
+from headway.live.records import CANCEL, HOLD, TIME_UP
+from headway.live.state import ClusterState, min_runtime
+from headway.sim.world import new_world, resume_from
+from headway.sim.world_python import SimulatedWorld
 
-MOST_ROUNDS = 2000
+Seconds = NDArray[np.float64]
+MOST_ROUNDS = 10_000  # a second or two
 MOST_SAMPLES = 1000
+SHORTEST_S = 1.0  # of a job that has hardly begun, where nothing is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,91 +41,110 @@ class DryRun:
     preempts: tuple[int, ...]
     jobs_ahead: int
     message: str
+    notes: tuple[str, ...] = ()
+
+
+class Ahead(SimulatedWorld):
+    """The simulated world from this moment until its last job starts, or until too many rounds have passed."""
+
+    def __init__(self, engine: LiveEngine, left_s: Seconds, now: float, most_rounds: int) -> None:
+        super().__init__(engine, new_world(left_s, len(engine.state.seats)), journal(engine.state, 0, False))
+        self.wanted, self.now, self.round, self.most_rounds = len(left_s) - 1, now, 0, most_rounds
+        self.starts_at: float | None = None
+        # What the first decision does: for the wanted job, and to those that make room.
+        self.at_once: Action | None = None
+        self.stops: list[int] = []
+        resume_from(self.state, self.world, now)
+
+    def wait(self, until: float) -> float | None:
+        """Jump to the next moment, unless the job has started."""
+        at = super().wait(until)
+        if at is None or self.starts_at is not None or self.round == self.most_rounds:
+            return None
+        self.round += 1
+        empty(self.journal)  # of changes of rate
+        self.now = max(self.now, at)  # an accepted job may be older than this moment
+        return self.now
+
+    def perform(self, action: Action, now: float) -> Iterator[Event]:
+        """Watch for the job's start."""
+        if action.kind in (STOP, RESIZE) and self.round == 1:
+            self.stops.append(action.job + 1)
+        if action.job == self.wanted:
+            self.at_once = action if self.round == 1 else self.at_once
+            self.starts_at = now if action.kind in (START, PACK) else None
+        return super().perform(action, now)
+
+    def note(self, event: Event | Action, now: float) -> None:
+        """Write nothing down: none of this has happened."""
+
+    def nodes(self) -> list[int]:
+        """The nodes that the job got, or is promised, in order."""
+        if self.at_once and self.at_once.kind == RESERVE:
+            return [node for node, _ in self.at_once.places]
+        found, seat = [], int(self.state.jobs["seat"][self.wanted])
+        while seat >= 0:
+            found.append(int(self.state.seats["node"][seat]))
+            seat = int(self.state.seats["next"][seat])
+        return sorted(found)
 
 
 class Forecast:
-    """Made under the manager's lock, run without it."""
+    """A forecast for one job: made under the manager's lock, run without it."""
 
-    def __init__(self, book: Book, spec: JobSpec, now: float) -> None:
-        self.names, self.spec, self.now = book.cluster.nodes, spec, now
-        self.engine: Any = copy.copy(book.engine)
-        self.engine.state = copied(book.engine.state)
-        self.engine.options = book.engine.options._replace(history=copied(book.engine.options.history))
-        self.j = len(book.jobs)
-        if self.j >= len(self.engine.state.jobs):
-            self.engine.state = grow(self.engine.state, self.j + 1)
-        self.engine._out = room_for_actions(self.engine.state)
-        done = [job for job in book.jobs.values() if job.final == "COMPLETED"][-MOST_SAMPLES:]
-        self.samples = np.sort([book.run_s(job, now) for job in done])
-        self.ran = {i - 1: book.run_s(book.jobs[i], now) for i in book.active}
-        self.ends: list[tuple[float, int]] = []
+    def __init__(self, state: ClusterState, spec: JobSpec, now: float) -> None:
+        self.names, self.spec, self.now = state.cluster.nodes, spec, now
+        self.engine = state.engine.copy_for(len(state.jobs) + 1)
+        done = [job for job in state.jobs.values() if job.final == JobState.COMPLETED][-MOST_SAMPLES:]
+        self.samples = np.sort([state.run_s(job, now) for job in done])
+        self.ran_s = np.zeros(len(state.jobs) + 1)
+        active = [state.jobs[job_id] for job_id in sorted(state.active)]
+        for job in active:
+            self.ran_s[job.row] = state.run_s(job, now)
+        self.leaving = [
+            job.row
+            for job in active
+            if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD)
+        ]
 
     def run(self) -> DryRun:
-        """Submit it to the copy, and see."""
-        admit(self.engine.state, self.j, submit=self.now, gpus=self.spec.gpus, min_runtime=min_runtime(self.spec))
-        self.ran[self.j] = 0.0
-        states = self.engine.state.jobs["state"]
-        for j in sorted(self.ran):
-            if states[j] in (RUNNING, STARTING, STOPPING):
-                self._expect(j, self.now)
-            elif states[j] == FUTURE:
-                self.engine.record(Event(SUBMITTED, j), self.now)
-        ahead = int((states == PENDING).sum()) - 1
-        actions = self.engine.decide(self.now).actions
-        mine = [action for action in actions if action.job == self.j]
-        stops = tuple(action.job + 1 for action in actions if action.kind in (STOP, RESIZE))
+        """Submit the job to the copy, and see when it starts."""
+        tables = self.engine.state
+        admit(tables, len(self.ran_s) - 1, submit=self.now, gpus=self.spec.gpus, min_runtime=min_runtime(self.spec))
+        for j in self.leaving:
+            self.engine.record(Event(ENDED, j), self.now)
+        waiting = np.isin(tables.jobs["state"], (JobState.FUTURE, JobState.PENDING))
+        world = Ahead(self.engine, self._left_s(), self.now, MOST_ROUNDS if len(self.samples) else 1)
+        drive(self.engine, world)
+        return self._answer(world, int(waiting.sum()) - 1)
+
+    def _left_s(self) -> Seconds:
+        """The guessed run time left of each job."""
+        longer = np.searchsorted(self.samples, self.ran_s, side="right")
+        count = len(self.samples) - longer
+        sums = np.concatenate([np.cumsum(self.samples[::-1])[::-1], [0.0]])
+        guess: Seconds = np.where(
+            count > 0, sums[longer] / np.maximum(count, 1) - self.ran_s, np.maximum(SHORTEST_S, self.ran_s)
+        )
+        return guess
+
+    def _answer(self, world: Ahead, ahead: int) -> DryRun:
+        left_s = None if world.starts_at is None else world.starts_at - self.now
+        nodes: tuple[str, ...] = ()
+        stops: tuple[int, ...] = ()
+        starts_now = world.at_once is not None and world.at_once.kind in (START, PACK)
+        if world.at_once:
+            nodes = tuple(dict.fromkeys(self.names[node] for node in world.nodes()))
+        if starts_now:
+            message = f"would start now on {', '.join(nodes)}"
+        elif world.at_once:
+            left_s, stops = None, tuple(world.stops)
+            message = f"would start on {', '.join(nodes)} after stopping {counted(len(stops), 'job')} to make room"
+        elif left_s is not None:
+            message = f"would start in roughly {left_s:.0f} s, behind {counted(ahead, 'job')}, if jobs take as long as those before them"
+        else:
+            no_samples = "no job has completed yet, so run times cannot be guessed"
+            why = "the queue is too long to guess" if len(self.samples) else no_samples
+            message = f"would wait behind {counted(ahead, 'job')}; {why}"
         tasks = len(array_tasks(self.spec.array)[0]) if self.spec.array else 1
-        if mine and mine[0].kind == START:
-            nodes = tuple(dict.fromkeys(self.names[node] for node, _ in mine[0].places))
-            return DryRun(self.spec.gpus, tasks, True, nodes, 0.0, (), ahead, f"would start now on {', '.join(nodes)}")
-        if mine and mine[0].kind == RESERVE:
-            nodes = tuple(dict.fromkeys(self.names[node] for node, _ in mine[0].places))
-            message = f"would start on {', '.join(nodes)} as soon as {len(stops)} jobs have stopped for it"
-            return DryRun(self.spec.gpus, tasks, False, nodes, None, stops, ahead, message)
-        return self._later(ahead, tasks)
-
-    def _later(self, ahead: int, tasks: int) -> DryRun:
-        at = self._start_of(self.j) if len(self.samples) else None
-        if at is None:
-            why = (
-                "no job has completed yet, so run times cannot be guessed"
-                if not len(self.samples)
-                else "the queue is too long to guess"
-            )
-            return DryRun(self.spec.gpus, tasks, False, (), None, (), ahead, f"would wait behind {ahead} jobs; {why}")
-        left = at - self.now
-        message = f"would start in roughly {left:.0f} s, behind {ahead} jobs, if jobs take as long as those before them"
-        return DryRun(self.spec.gpus, tasks, False, (), left, (), ahead, message)
-
-    def _expect(self, j: int, now: float) -> None:
-        """Guess when a running job ends."""
-        longer = self.samples[self.samples > self.ran[j]] if len(self.samples) else self.samples
-        left = float(longer.mean()) - self.ran[j] if len(longer) else max(1.0, self.ran[j])
-        heapq.heappush(self.ends, (now + left, j))
-
-    def _start_of(self, wanted: int) -> float | None:
-        """Run ahead until the wanted job starts: ends as guessed, stops and starts at once."""
-        now, began = self.now, dict.fromkeys(self.ran, self.now)
-        for _ in range(MOST_ROUNDS):
-            for action in self.engine.decide(now).actions:
-                self.engine.record(action, now)
-                j = action.job
-                if action.kind == START:
-                    if j == wanted:
-                        return now
-                    self.engine.record(Event(STARTED, j), now)
-                    began[j] = now
-                    self._expect(j, now)
-                elif action.kind == STOP:
-                    self.engine.record(Event(STOPPED, j), now)
-                    self.ran[j] += now - began[j]
-                    self.ends = [(at, other) for at, other in self.ends if other != j]
-            heapq.heapify(self.ends)
-            now = max(now, min(self.ends[0][0] if self.ends else np.inf, self.engine.wake_at(now)))
-            if not np.isfinite(now):
-                return None
-            while self.ends and self.ends[0][0] <= now:
-                self.engine.record(Event(ENDED, heapq.heappop(self.ends)[1]), now)
-            while (j := int(due(self.engine.state, now))) >= 0:
-                self.engine.record(Event(CROSSED, j), now)
-        return None
+        return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, notes_on(self.spec))

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from headway.core.events import NOT_WAITING, REASONS, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_PREEMPTED
 from headway.core.reasons import why_waiting
-from headway.core.tables.jobs import FUTURE, PENDING
-from headway.live.records import GATES
+from headway.job_state import JobState
+from headway.live.records import BLOCKER_REASONS, Blocker
 
 if TYPE_CHECKING:
-    from headway.live.state import Book
+    from headway.live.state import ClusterState
 
 MICROSECONDS = 1_000_000
 NODE_DOWN = REASONS.index("node_down")
-CODES = {bit: REASONS.index(name) for bit, name in GATES.items()}
+CODES = {blocker: REASONS.index(name) for blocker, name in BLOCKER_REASONS.items()}
 
 
 def microseconds(time: float) -> int:
@@ -27,36 +27,36 @@ def microseconds(time: float) -> int:
 
 
 class Receipts:
-    """By job: the cause now, since when, and how long each cause has held in all."""
+    """For each job: the cause now, since when it holds, and how long each cause has held in total."""
 
     def __init__(self, room: int) -> None:
         self.cause = np.zeros(room, np.int8)
         self.since_us = np.zeros(room, np.int64)
         self.spent_us = np.zeros((room, len(REASONS)), np.int64)
-        self.gate = np.zeros(room, np.int8)  # the first closed gate
+        self.blocked = np.zeros(room, np.int8)  # the first cause that keeps the job from the engine
         self.preempted = np.zeros(room, np.bool_)  # it lost its GPUs to another job last time
 
     def make_room(self, jobs: int) -> None:
-        """Have at least so many rows."""
+        """Make sure that there are at least so many rows."""
         if jobs <= len(self.cause):
             return
         more = Receipts(max(jobs, 2 * len(self.cause)))
         n = len(self.cause)
-        for name in ("cause", "since_us", "spent_us", "gate", "preempted"):
+        for name in ("cause", "since_us", "spent_us", "blocked", "preempted"):
             getattr(more, name)[:n] = getattr(self, name)
             setattr(self, name, getattr(more, name))
 
-    def close_gates(self, row: int, gates: int) -> None:
-        """The job waits for the first of these (none: for the engine)."""
-        self.gate[row] = next((code for bit, code in CODES.items() if gates & bit), NOT_WAITING)
+    def block(self, row: int, blockers: Blocker) -> None:
+        """Let the job wait for the first of these (none: for the engine)."""
+        self.blocked[row] = next((code for blocker, code in CODES.items() if blockers & blocker), NOT_WAITING)
 
     def begin(self, row: int, submitted: float) -> None:
-        """A job was accepted: it waits for GPUs until the first decision says better."""
+        """Begin the receipt of an accepted job: it waits for GPUs until the first decision gives the real cause."""
         self.cause[row], self.since_us[row] = WAIT_GPUS, microseconds(submitted)
 
-    def settle(self, book: "Book", now: float) -> None:
-        """After a decision: book the time so far to the old causes, and note the new ones."""
-        causes = why_now(book)
+    def settle(self, state: "ClusterState", now: float) -> None:
+        """After a decision, count the time so far for the old causes, and note the new ones."""
+        causes = why_now(state)
         n = len(causes)
         changed = np.nonzero(causes != self.cause[:n])[0]
         if len(changed) == 0:
@@ -81,27 +81,25 @@ class Receipts:
         return last - microseconds(submitted) - ran
 
 
-def why_now(book: "Book") -> NDArray[np.int8]:
-    """The cause of every job's wait now, with gates and closed nodes taken into account."""
-    state = book.engine.state
-    n = len(book.jobs)
-    rows: Any = state._replace(jobs=state.jobs[:n])
-    why = why_waiting(rows)
-    jobs = rows.jobs
-    open_gpus = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
-    why[(why == WAIT_PREEMPTED) & ~book.receipts.preempted[:n]] = WAIT_GPUS  # it failed, was held or requeued
-    if book.engine.options.blocks:
+def why_now(state: "ClusterState") -> NDArray[np.int8]:
+    """The cause of every job's wait now, with blockers and closed nodes taken into account."""
+    n = len(state.jobs)
+    tables: Any = state.tables._replace(jobs=state.tables.jobs[:n])
+    why, jobs, nodes = why_waiting(tables), tables.jobs, tables.nodes
+    open_gpus = int(nodes["gpus"][nodes["closed"] == 0].sum())
+    why[(why == WAIT_PREEMPTED) & ~state.receipts.preempted[:n]] = WAIT_GPUS  # it failed, was held or requeued
+    if state.engine.options.blocks:
         why[(why == WAIT_FRAGMENTATION) & ~_first(jobs)] = WAIT_GPUS  # room would do, but nobody overtakes
     for_room = (why == WAIT_GPUS) | (why == WAIT_FRAGMENTATION) | (why == WAIT_PREEMPTED)
-    why[for_room & (jobs["gpus"] > open_gpus) & (jobs["state"] == PENDING)] = NODE_DOWN
-    why[jobs["state"] == FUTURE] = WAIT_GPUS
-    gate = book.receipts.gate[:n]
-    return np.where(gate != NOT_WAITING, gate, why).astype(np.int8)
+    why[for_room & (jobs["gpus"] > open_gpus) & (jobs["state"] == JobState.PENDING)] = NODE_DOWN
+    why[jobs["state"] == JobState.FUTURE] = WAIT_GPUS
+    blocked = state.receipts.blocked[:n]
+    return np.where(blocked != NOT_WAITING, blocked, why).astype(np.int8)
 
 
 def _first(jobs: Any) -> NDArray[np.bool_]:
     """Which job is first among those that wait."""
-    waiting = np.nonzero(jobs["state"] == PENDING)[0]
+    waiting = np.nonzero(jobs["state"] == JobState.PENDING)[0]
     first = np.zeros(len(jobs), np.bool_)
     if len(waiting):
         first[waiting[np.lexsort((waiting, jobs["k2"][waiting], jobs["k1"][waiting]))[0]]] = True

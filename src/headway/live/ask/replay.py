@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
+from headway.job_state import FINAL_STATES, JobState
 
 # A job that ended at once still took its GPUs for a moment.
 SHORTEST_S = 1e-3
-# Gates that open within a decision or two are not worth a word.
-GATED_S = 0.1
-AVERAGED = frozenset({"COMPLETED", "FAILED", "TIMEOUT"})
+# A job that was blocked for a decision or two is not worth a word.
+BLOCKED_S = 0.1
+AVERAGED = FINAL_STATES - {JobState.CANCELLED.name}
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class PastJob:
     """One job of the live journal: what it asked for and how long it really ran, in all attempts together."""
 
     job_id: int
@@ -35,9 +36,9 @@ class Ran:
     run_s: float
     state: str
     preemptible: bool
-    gated_s: float = (
-        0.0  # waited behind a hold, a dependency, an array's limit or a back-off: the same under any policy
-    )
+    blocked_s: float = 0.0  # waited for a hold, a dependency, an array's limit or a back-off: the same under any policy
+    name: str = ""
+    queue: str = ""
 
     @property
     def averaged(self) -> bool:
@@ -69,111 +70,90 @@ class Replay:
     caveats: tuple[str, ...]
 
 
-def ran_jobs(rows: Sequence[Mapping[str, Any]]) -> list[Ran]:
+def ran_jobs(rows: Sequence[Mapping[str, Any]]) -> list[PastJob]:
     """The jobs of a workload as the API gives it; those that never took a GPU are left out."""
-    names = Ran.__dataclass_fields__
-    jobs = [Ran(**{name: row[name] for name in names}) for row in rows]
+    names = PastJob.__dataclass_fields__
+    jobs = [PastJob(**{name: row[name] for name in names if name in row}) for row in rows]
     return sorted(
         (job for job in jobs if job.run_s > 0 or job.averaged), key=lambda job: (job.submitted_at, job.job_id)
     )
 
 
-def replay(jobs: Sequence[Ran], cluster: Cluster, policies: Sequence[str], placement: str = "consolidated") -> Replay:
+def replay(
+    jobs: Sequence[PastJob], cluster: Cluster, policies: Sequence[str], placement: str = "consolidated"
+) -> Replay:
     """Simulate the jobs under each policy, on the same cluster."""
     fitting = [job for job in jobs if job.gpus <= cluster.total]
-    averaged = np.array([job.averaged for job in fitting], np.bool_)
-    if not averaged.any():
+    averaged = sum(job.averaged for job in fitting)
+    if not averaged:
         raise BadInput("no job has ended in that time: there is nothing to replay")
-    simulated = tuple(_simulate(fitting, averaged, cluster, policy, placement) for policy in policies)
-    submitted = np.array([job.submitted_at for job in fitting])
-    ended = np.array([job.ended_at or np.nan for job in fitting])
-    measured = _outcome("measured", fitting, averaged, submitted, ended, None)
-    return Replay(len(fitting), int(averaged.sum()), measured, simulated, _caveats(jobs, cluster))
+    simulated = tuple(_simulate(fitting, cluster, policy, placement) for policy in policies)
+    measured = _outcome("measured", fitting, np.array([job.ended_at or np.nan for job in fitting]), None)
+    return Replay(len(fitting), averaged, measured, simulated, _caveats(jobs, cluster))
 
 
-def _simulate(
-    jobs: Sequence[Ran], averaged: NDArray[np.bool_], cluster: Cluster, policy: str, placement: str
-) -> Outcome:
+def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement: str) -> Outcome:
     """Run the simulator to the end. Jobs that could not be preempted live cannot be preempted here."""
-    from headway.core.tables.journal import ROWS, SEATS, journal
     from headway.placement.registry import find_placement
     from headway.policies.registry import find_policy
-    from headway.sim.loop import FINISHED, JOURNAL_FULL, drive_compiled
-    from headway.sim.run import JOURNAL_ROWS, Setting, prepare
+    from headway.sim.run import Setting, simulate_run
     from headway.workloads.workload import workload
 
-    began = jobs[0].submitted_at
-    # A gated job arrives when its gate opens; the time before that is added again below.
-    arrived = np.array([job.submitted_at - began + job.gated_s for job in jobs])
-    order = np.argsort(arrived, kind="stable")
-    jobs, averaged, arrived = [jobs[i] for i in order], averaged[order], arrived[order]
+    # A blocked job arrives when nothing blocks it any more; the time before that is added again below.
+    jobs = sorted(jobs, key=lambda job: job.submitted_at + job.blocked_s)
+    began = min(job.submitted_at for job in jobs)
     load = workload(
         "live journal",
-        arrived,
+        [job.submitted_at - began + job.blocked_s for job in jobs],
         [job.gpus for job in jobs],
         [max(SHORTEST_S, job.run_s) for job in jobs],
         job_id=[str(job.job_id) for job in jobs],
         user=[job.user for job in jobs],
         preemptible=[job.preemptible for job in jobs],
     )
-    engine, world = prepare(load, cluster, find_policy(policy), find_placement(placement), Setting())
-    book = journal(engine.state, JOURNAL_ROWS, False)
-    compiled = (engine.key, engine.change, engine.place, engine.allot)
-    while True:
-        ended = drive_compiled(engine.state, engine.options, *compiled, 0, world, book, engine._out)
-        book.tally[ROWS] = book.tally[SEATS] = 0
-        if ended != JOURNAL_FULL:
-            break
-    if ended != FINISHED:
-        raise BadInput(f"under {policy} with placement {placement} some of these jobs never start")
-    rows = engine.state.jobs
-    submitted = np.array([job.submitted_at - began for job in jobs])
-    return _outcome(policy, jobs, averaged, submitted, rows["end"], int(rows["preemptions"].sum()))
+    run = simulate_run(load, cluster, find_policy(policy), find_placement(placement), Setting())
+    return _outcome(policy, jobs, began + run.jobs["end"], int(run.jobs["preemptions"].sum()))
 
 
-def _outcome(
-    name: str,
-    jobs: Sequence[Ran],
-    averaged: NDArray[np.bool_],
-    submitted: NDArray[np.float64],
-    ended: NDArray[np.float64],
-    preemptions: int | None,
-) -> Outcome:
-    jct_s = (ended - submitted)[averaged]
+def _outcome(name: str, jobs: Sequence[PastJob], ended: NDArray[np.float64], preemptions: int | None) -> Outcome:
+    """Times of the averaged jobs, which ended at these moments."""
+    averaged = np.array([job.averaged for job in jobs])
+    submitted = np.array([job.submitted_at for job in jobs])[averaged]
     users = np.array([job.user for job in jobs])[averaged]
+    jct_s = ended[averaged] - submitted
     return Outcome(
         name,
         float(jct_s.mean()),
         float(np.median(jct_s)),
         float(np.percentile(jct_s, 95)),
-        float(ended[averaged].max() - submitted[averaged].min()),
+        float(ended[averaged].max() - submitted.min()),
         preemptions,
         {str(user): float(jct_s[users == user].mean()) for user in np.unique(users)},
     )
 
 
-def _caveats(jobs: Sequence[Ran], cluster: Cluster) -> tuple[str, ...]:
+def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
     """What biases the comparison, one sentence each."""
-    told = []
+    lines = []
     counts = Counter(job.state for job in jobs)
-    cancelled = counts["CANCELLED"]
-    running = sum(count for state, count in counts.items() if state not in AVERAGED and state != "CANCELLED")
+    cancelled = counts[JobState.CANCELLED.name]
+    running = sum(count for state, count in counts.items() if state not in FINAL_STATES)
     if cancelled:
-        told.append(
+        lines.append(
             f"{cancelled} jobs were cancelled: they take the GPU time they took, but are not averaged; under another policy they might"
             " have ended before, or never have been cancelled"
         )
     if running:
-        told.append(f"{running} jobs have not ended: they count with the time they ran so far, and are not averaged")
+        lines.append(f"{running} jobs have not ended: they count with the time they ran so far, and are not averaged")
     larger = sum(job.gpus > cluster.total for job in jobs)
     if larger:
-        told.append(f"{larger} jobs are larger than this cluster and are left out")
-    gated = sum(job.gated_s > GATED_S for job in jobs)
-    if gated:
-        told.append(
-            f"{gated} jobs waited for a hold, a dependency, an array's limit or a retry: that time is kept as it was"
+        lines.append(f"{larger} jobs are larger than this cluster and are left out")
+    blocked = sum(job.blocked_s > BLOCKED_S for job in jobs)
+    if blocked:
+        lines.append(
+            f"{blocked} jobs waited for a hold, a dependency, an array's limit or a retry: that time is kept as it was"
         )
-    told.append(
+    lines.append(
         "run times hold what preemptions cost live (restarts, work done twice); the simulator adds none of its own"
     )
-    return tuple(told)
+    return tuple(lines)

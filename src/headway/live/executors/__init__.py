@@ -1,7 +1,7 @@
-"""Executors: how an action becomes processes. A request is built first (pure, testable as text), then sent.
+"""Executors: how an action becomes processes. One folder per executor, found by its name (see `registry`).
 
-An executor fills the four hooks of `Executor`. It never raises for what happens to a job: that comes back as a Report. Every report names
-the attempt it is about, so that late or doubled ones can be dropped.
+An executor fills the hooks of `Executor`. It never raises for what happens to a job: that comes back as a Report. Every report names the
+attempt that it is about, so that late or doubled ones can be dropped. Imports the job file and the records of jobs.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from headway.cluster.nodes import Cluster
 from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Progress
 
@@ -46,8 +47,22 @@ class Report:
     progress: Progress | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The nodes that an executor found, and a note for the person who did not declare any."""
+
+    cluster: Cluster
+    note: str = ""
+
+
 class Executor(Protocol):
-    """Starts, stops and watches attempts."""
+    """Starts, stops and watches attempts. A class of this kind is made with the manager's data folder: `Class(data)`."""
+
+    def discover(self) -> Discovery:
+        """The nodes to use where the operator declares none."""
+
+    def check_user(self, user: str) -> None:
+        """Raise BadInput for a user whose jobs could not be started here."""
 
     def open(self, wake: Callable[[], None]) -> None:
         """Begin to watch; call `wake` when a report is ready."""

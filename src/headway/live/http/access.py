@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Path, Request, Security
 from fastapi.security import HTTPBearer
 
+from headway.client.job import JobView
 from headway.live.http.tokens import Caller, Scope
 from headway.live.manager import Manager
-from headway.live.records import JobView
 
-# For the description of the API only: the gate has checked the token before.
+# For the description of the API only: the guard has checked the token before.
 bearer = HTTPBearer(
     auto_error=False, description="The owner's token, one made with `headway token make`, or a job's own."
 )

@@ -1,4 +1,4 @@
-"""The manager over HTTP: one route a verb, described by OpenAPI at /openapi.json.
+"""The manager over HTTP: one route per verb, described by OpenAPI at /openapi.json.
 
 Routes are plain functions and run in worker threads, so that a submission that waits for the disk holds nobody else up. Every error is
 `{"detail": words}`.
@@ -15,7 +15,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headway import __version__
+from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
+from headway.job_state import SHOWN_STATES
 from headway.live.errors import JournalFailed, NotFound, WrongState
 from headway.live.http import cluster_routes as api_cluster
 from headway.live.http import streams
@@ -30,22 +32,23 @@ from headway.live.http.access import (
     seen,
     submitter,
 )
-from headway.live.http.guard import RATE_PER_S, STRANGERS_PER_S, App, Gate
+from headway.live.http.guard import RATE_PER_S, STRANGERS_PER_S, App, Guard
 from headway.live.http.tokens import Caller, Tokens
+from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
-from headway.live.records import JobView
 
 PAGE = 100
 LARGEST_PAGE = 1000
-STATE = "PENDING|HELD|STARTING|RUNNING|STOPPING|COMPLETED|FAILED|CANCELLED|TIMEOUT"
+STATE = "|".join(SHOWN_STATES)
 
 
 class Submitted(BaseModel):
-    """The numbers of the jobs, which are on disk now. `job_id` is the first."""
+    """The numbers of the jobs, which are on disk now (`job_id` is the first), and notes on what is not enforced."""
 
     job_id: int
     job_ids: list[int]
+    notes: list[str]
 
 
 class JobPage(BaseModel):
@@ -103,7 +106,7 @@ def make_api(
     rate_per_s: float = RATE_PER_S,
     strangers_per_s: float = STRANGERS_PER_S,
 ) -> App:
-    """The whole application, behind its gate."""
+    """The whole application, behind its guard."""
     api = FastAPI(
         title="Headway",
         version=__version__,
@@ -119,11 +122,11 @@ def make_api(
     _jobs(api, manager)
     api_cluster.add_routes(api, manager)
     streams.add_routes(api, manager)
-    return Gate(api, tokens, hosts, rate_per_s=rate_per_s, strangers_per_s=strangers_per_s)
+    return Guard(api, tokens, hosts, rate_per_s=rate_per_s, strangers_per_s=strangers_per_s)
 
 
 def _handle_errors(api: FastAPI) -> None:
-    """Expected failures become a status and one line; nothing of the inside is told."""
+    """Turn expected failures into a status and one line, without anything of the inside."""
 
     def answer(status: int, words: str) -> JSONResponse:
         return JSONResponse({"detail": words}, status)
@@ -148,7 +151,7 @@ def _handle_errors(api: FastAPI) -> None:
 
 
 def _submission(api: FastAPI, manager: Manager) -> None:
-    # The one route that thousands of requests a second may ask for: it reads the request itself, which saves half its time, so what
+    # The one route that thousands of requests per second may ask for: it reads the request itself, which saves half its time, so what
     # it takes is described by hand.
     @api.post(
         "/v1/jobs",
@@ -174,7 +177,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         if hidden is not None:
             raise BadInput(f"after: there is no job {hidden}")
         numbers = await run_in_threadpool(manager.submit, spec, caller.user, key)
-        return JSONResponse({"job_id": numbers[0], "job_ids": numbers}, 201)
+        return JSONResponse({"job_id": numbers[0], "job_ids": numbers, "notes": notes_on(spec)}, 201)
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
     def dry_run(spec: JobSpec, caller: Submitter) -> dict[str, Any]:
@@ -198,8 +201,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
             if user not in {None, caller.user}:
                 return JobPage(jobs=[], next_after_id=None)
             user = caller.user
-        states = ",".join(state) if state else None
-        found = manager.jobs(user=user, state=states, name=name, after_id=after_id, limit=limit)
+        found = manager.jobs(user=user, state=state, name=name, after_id=after_id, limit=limit)
         return JobPage(jobs=found, next_after_id=found[-1].job_id if len(found) == limit else None)
 
     @api.get("/v1/jobs/{job_id}", tags=["jobs"], responses=ABOUT_A_JOB)
@@ -230,7 +232,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
 
 
 def _own(manager: Manager, caller: Caller, numbers: Iterable[int]) -> list[int]:
-    """Of these jobs, those that exist for the caller; how many there are in all is told elsewhere."""
+    """Of these jobs, those that the caller may see; how many there are in all is answered elsewhere."""
     jobs = ((number, manager.job(number)) for number in numbers)
     return [number for number, job in jobs if job is not None and caller.sees(number, job.user)]
 

@@ -1,32 +1,22 @@
 """Routes about the cluster as a whole: nodes, status, metrics in Prometheus' text format, and the workload for a replay."""
 
 import math
-import re
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
+from headway.job_state import JobState
 from headway.live.ask.views import NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
+from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.manager import Manager
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]
 # More than any machine runs at once.
 MOST_RUNNING = 100_000
-# What each metric says; those not named here are told by their name.
-HELP = {
-    "headway_jobs": "Jobs by state.",
-    "headway_gpus_total": "GPUs of the cluster.",
-    "headway_gpus_free": "GPUs that nobody holds.",
-    "headway_gpus_open": "GPUs of the nodes that take jobs.",
-    "headway_journal_writable": "1 while the journal can be written; at 0 nothing is accepted.",
-}
-# Ends in _total, but is not a count of events.
-GAUGES = frozenset({"headway_gpus_total"})
 
 
 class Nodes(BaseModel):
@@ -54,10 +44,8 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """The nodes, with what is free on each. Those who do not operate see only their own jobs on them."""
         found = manager.nodes()
         if not caller.operates:
-            own = {
-                job.job_id
-                for job in manager.jobs(user=caller.user, state="STARTING,RUNNING,STOPPING", limit=MOST_RUNNING)
-            }
+            active = [state.name for state in JobState if state.has_processes]
+            own = {job.job_id for job in manager.jobs(user=caller.user, state=active, limit=MOST_RUNNING)}
             found = [replace(node, jobs=tuple(number for number in node.jobs if number in own)) for node in found]
         return Nodes(nodes=found)
 
@@ -77,9 +65,9 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         return manager_status(manager)
 
     @api.get("/metrics", tags=["cluster"], response_class=PlainTextResponse, responses=REFUSALS)
-    def metrics(caller: Reader) -> PlainTextResponse:
+    def metrics(caller: Reader) -> Response:
         """Counts and gauges for Prometheus (give it a token of scope read)."""
-        return PlainTextResponse(prometheus(manager.metrics()), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(prometheus_text(manager.counts(), manager.metrics()), media_type=CONTENT_TYPE)
 
     @api.get("/v1/workload", tags=["cluster"], responses=REFUSALS)
     def workload(
@@ -96,35 +84,12 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
 def manager_status(manager: Manager) -> dict[str, Any]:
     """What a client needs to know about the manager itself."""
-    cluster, values = manager.cluster, manager.metrics()
+    cluster = manager.cluster
     return {
         "policy": manager.policy,
         "placement": manager.placement,
         "cluster": {"name": cluster.name, "nodes": list(cluster.nodes), "gpus": list(cluster.gpus)},
-        "counts": {
-            name.split('"')[1]: int(value) for name, value in values.items() if name.startswith("headway_jobs{")
-        },
+        "counts": manager.counts(),
         # One line of it: where in the code the engine stopped is for the manager's own log.
         "trouble": (manager.trouble.strip().splitlines() or [""])[-1],
     }
-
-
-def prometheus(values: Mapping[str, float]) -> str:
-    """Prometheus' text format. A name may carry its labels: `headway_jobs{state="RUNNING"}`; names ending in _total are counters."""
-    lines: list[str] = []
-    told = set()
-    for full, value in sorted(values.items()):
-        name = re.sub(r"\{.*", "", full)
-        if name not in told:
-            told.add(name)
-            words = name.removeprefix("headway_").replace("_", " ").capitalize()
-            lines.append(f"# HELP {name} {HELP.get(name, words + '.')}")
-            lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') and name not in GAUGES else 'gauge'}")
-        lines.append(f"{full} {_number(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return "NaN" if math.isnan(value) else repr(float(value))

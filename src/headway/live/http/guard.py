@@ -23,7 +23,7 @@ OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
 # A job file is a few hundred bytes and a script a few thousand.
 MOST_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 30.0
-# Requests a second that one token may send, and how many at once. Above what one machine's manager serves in steady state,
+# Requests per second that one token may send, and how many at once. Above what one machine's manager serves in steady state,
 # so that only a loop gone wild meets it; strangers get far less.
 RATE_PER_S = 2000.0
 STRANGERS_PER_S = 50.0
@@ -32,7 +32,7 @@ BURST_S = 2.0
 
 @dataclass(slots=True)
 class Bucket:
-    """A rate: it fills steadily and each request takes one."""
+    """A token bucket: it fills at a steady rate, and each request takes one."""
 
     rate_per_s: float
     level: float
@@ -48,7 +48,7 @@ class Bucket:
         return True
 
 
-class Gate:
+class Guard:
     """ASGI middleware. It puts the Caller into the request's state."""
 
     def __init__(

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Header, HTTPException, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from headway.job_state import FINAL_STATES, JobState
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Reader, seen
 from headway.live.http.tokens import Caller
 from headway.live.manager import Manager
@@ -24,8 +25,7 @@ PART_BYTES = 1 << 16
 # More than anybody watches; each is an open connection.
 MOST_STREAMS = 64
 KEEP_ALIVE_S = 15.0
-ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"})
-WAITING = frozenset({"PENDING", "HELD"})
+WAITING = frozenset({JobState.PENDING.name, JobState.HELD.name})
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Tail:
 async def follow_logs(
     manager: Manager, job_id: int, rank: int | None, attempt: int | None, follow: bool
 ) -> AsyncIterator[bytes]:
-    """All that the job wrote in an attempt (by default the latest, and with `follow` the ones after it)."""
+    """Everything that the job wrote in an attempt (by default the latest, and with `follow` the ones after it)."""
     current = attempt or 0
     tail = Tail([], rank)
     while True:
@@ -85,7 +85,7 @@ async def follow_logs(
         if job is None:
             return
         latest = job.attempt - 1 if job.state in WAITING else job.attempt
-        over = not follow or job.state in ENDED or (current > 0 and latest > current)
+        over = not follow or job.state in FINAL_STATES or (current > 0 and latest > current)
         if current == 0 and latest > 0:
             current = latest
         if current > 0 and not tail.files:

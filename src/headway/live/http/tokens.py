@@ -18,12 +18,11 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from headway.client.folder import TOKEN_FILE
 from headway.errors import BadInput
 
-TOKEN_FILE = "token"
 TOKENS_FILE = "tokens.json"
 SECRET_FILE = "job-secret"
-URL_FILE = "url"
 _JOB_TOKEN = re.compile(r"job-([0-9]{1,15})-([0-9a-f]{64})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
@@ -86,7 +85,7 @@ class Tokens:
         self._stamp: tuple[int, int] | None = None
 
     def caller(self, token: str) -> Caller | None:
-        """Whom the token belongs to; None: nobody."""
+        """Who the token belongs to; None if nobody."""
         if found := _JOB_TOKEN.fullmatch(token):
             job_id = int(found[1])
             right = hmac.compare_digest(token, job_token(self._secret, job_id))

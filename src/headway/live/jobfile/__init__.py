@@ -1,1 +1,4 @@
-"""A job as people write it: YAML, command line or batch script; checked here and trusted behind it."""
+"""A job as people write it: YAML, command line or batch script. Checked here once, so that the rest can trust it.
+
+Imports `io` and `errors`.
+"""

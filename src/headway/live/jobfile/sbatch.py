@@ -1,7 +1,7 @@
 """Batch scripts as people have them: the `#SBATCH` lines of a script, read as the fields of a job.
 
 Only the lines before the first command count, as in Slurm. An option that has a meaning here is used; one that has none (accounts, mail,
-output files) is named in the notes, so that nothing is dropped silently; one that would change what runs is refused.
+output files) is named in the notes, so that nothing is dropped silently; one that would change how the job runs is refused by name.
 """
 
 import re
@@ -34,16 +34,23 @@ SHORT = {
 }
 # Options that change nothing here: Headway keeps logs itself, has no accounts, and requeues by its own rules.
 WITHOUT_EFFECT = {
-    "output", "error", "account", "qos", "mail-type", "mail-user", "comment", "open-mode", "wckey", "exclusive",
-    "no-requeue", "requeue", "hint", "nice", "verbose", "quiet", "parsable", "threads-per-core", "export",
+    "output", "error", "account", "qos", "mail-type", "mail-user", "comment", "open-mode", "wckey",
+    "requeue", "hint", "nice", "verbose", "quiet", "parsable", "threads-per-core",
 }  # fmt: skip
+# Options that would change how the job runs, and cannot be obeyed here yet.
+REFUSED = {
+    "exclusive": "jobs share nodes here: ask for all GPUs of a node instead",
+    "exclude": "nodes cannot be chosen here: leave it out",
+    "nodelist": "nodes cannot be chosen here: leave it out",
+    "constraint": "nodes have no features here: leave it out",
+}
 FLAGS = {"exclusive", "no-requeue", "requeue", "verbose", "quiet", "parsable"}
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 
 @dataclass(slots=True)
 class Script:
-    """What a script asks for: fields of a job file, and what was left aside."""
+    """What a script asks for: the fields of a job file, and notes on what has no effect."""
 
     fields: dict[str, Any]
     notes: list[str] = field(default_factory=list)
@@ -69,6 +76,8 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
             break
     _settle_tasks(script.fields, path)
     _settle_gpus(script.fields, resources, asked, path)
+    if "cpus" in resources:  # of a task; a job's resources are those of a node
+        resources["cpus"] *= int(script.fields.get("tasks_per_node", 1))
     if re.search(r"^\s*(?:exec\s+)?srun\b", text, re.MULTILINE):
         script.notes.append(
             f"{path}: there is no srun here: every rank runs the whole script (--ntasks-per-node ranks on each node)"
@@ -125,16 +134,34 @@ def _apply(
     if option in {"gpus", "gpus-per-node", "gres", "gpus-per-task"}:
         asked[option] = value
         return
+    if option in REFUSED:
+        raise BadInput(f"{where}: --{option}: {REFUSED[option]}")
+    if option == "export":
+        _export(script, value, where)
+        return
     reader = READERS.get(option)
     if reader is None:
-        raise BadInput(
-            f"{where}: {unknown('option', option, {*READERS, *WITHOUT_EFFECT, 'gpus', 'gpus-per-node', 'gres'})}"
-        )
+        known = {*READERS, *WITHOUT_EFFECT, *REFUSED, "export", "gpus", "gpus-per-node", "gres"}
+        raise BadInput(f"{where}: {unknown('option', option, known)}")
     name, content = reader(value, where)
     if name in {"cpus", "memory"}:
         resources[name] = content
     else:
         script.fields[name] = content
+
+
+def _export(script: Script, value: str, where: str) -> None:
+    """`ALL`, `NONE` or `NAME=value,...`; what a job gets of the submitting shell's environment is fixed here."""
+    for part in value.split(","):
+        name, equals, content = part.partition("=")
+        if equals:
+            script.fields.setdefault("envs", {})[name] = content
+        elif part in {"ALL", "NONE", "NIL"}:
+            script.notes.append(
+                f"{where}: --export={part} has no effect here: jobs get PATH and a few others, and envs"
+            )
+        else:
+            raise BadInput(f"{where}: --export={part}: write its value too, {part}=VALUE")
 
 
 def _whole(value: str, where: str) -> int:
@@ -196,11 +223,12 @@ READERS: dict[str, Callable[[str, str], tuple[str, Any]]] = {
     "dependency": lambda value, where: ("after", _after(value, where)),
     "chdir": lambda value, where: ("workdir", value),
     "signal": lambda value, where: ("preemption", _signal(value, where)),
+    "no-requeue": lambda value, where: ("retry", {"on": [], "max": 0}),
 }
 
 
 def _settle_tasks(fields: dict[str, Any], path: Path) -> None:
-    """Ranks in all become ranks on each node."""
+    """Turn a total number of ranks into ranks per node."""
     tasks, nodes = fields.pop("ntasks", None), int(fields.get("num_nodes", 1))
     if tasks is None or "tasks_per_node" in fields:
         return
@@ -223,7 +251,7 @@ def _gpu_count(value: str, option: str, path: Path) -> int:
 
 
 def _settle_gpus(fields: dict[str, Any], resources: dict[str, Any], asked: dict[str, str], path: Path) -> None:
-    """GPUs of a node, from whichever way they were asked for."""
+    """Work out the GPUs per node, whichever way they were asked for."""
     nodes, tasks = int(fields.get("num_nodes", 1)), int(fields.get("tasks_per_node", 1))
     per_node: set[int] = set()
     for option, value in asked.items():

@@ -1,4 +1,4 @@
-"""The job file as people write it (YAML or the API): checked here, at the edge, and trusted behind it."""
+"""The job file as people write it (YAML or the API), checked at the edge."""
 
 import re
 import signal
@@ -154,7 +154,7 @@ class JobSpec(_Part):
 
     @property
     def may_preempt(self) -> bool:
-        """A job that does not checkpoint would start from zero, perhaps for ever: it is left alone unless it says otherwise."""
+        """Whether it may be preempted. A job without checkpoints would start from zero each time: it says so if it may."""
         return self.checkpoint is not None if self.preemptible is None else self.preemptible
 
 

@@ -109,7 +109,7 @@ class Journal:
         return done.result()
 
     def append(self, rows: list[JournalRow]) -> list[int]:
-        """Add facts and actions; their numbers in the journal."""
+        """Append facts and actions, and return their numbers in the journal."""
         return list(self.commit(lambda connection: [_insert(connection, row) for row in rows]))
 
     def _write_all(self) -> None:
@@ -161,7 +161,7 @@ class Journal:
                 work.done.set_exception(error)
 
     def _savepoint(self, work: _Work) -> Any:
-        """One work among many: if it refuses, only what it wrote is undone."""
+        """Do one piece of work among many: if it refuses, only what it wrote is undone."""
         self._connection.execute("SAVEPOINT work")
         try:
             result = work.write(self._connection)
@@ -181,7 +181,7 @@ class Journal:
         return list(self.each(after, limit))
 
     def each(self, after: int = 0, limit: int = -1) -> Iterator[JournalRow]:
-        """The same, page by page, so that a long journal does not fill the memory."""
+        """The same rows, read page by page, so that a long journal does not fill the memory."""
         page = 10_000
         while limit != 0:
             n = page if limit < 0 else min(page, limit)

@@ -1,52 +1,52 @@
 """After a restart: replay the journal, take in what was accepted but not recorded, then ask the executor about jobs in the middle."""
 
-from headway.core.tables.jobs import FUTURE, RUNNING, STARTING, STOPPING
+import json
+
 from headway.errors import BadInput
+from headway.job_state import JobState
 from headway.live.executors import Executor
 from headway.live.jobfile.spec import JobSpec
-from headway.live.state import OPENED, Book
+from headway.live.records import Job
+from headway.live.state import OPENED, ClusterState
 from headway.live.store.journal import Journal
 from headway.live.world import LiveWorld
 
 
-def restore(book: Book, journal: Journal, world: LiveWorld) -> None:
-    """Bring the book to where the journal ends."""
-    _same_cluster(book, journal)
+def restore(state: ClusterState, journal: Journal, world: LiveWorld) -> None:
+    """Bring the state to where the journal ends."""
+    _same_cluster(state, journal)
     specs: dict[int, JobSpec] = {}
     for job_id, user, submitted, spec_id, text, array_id, index in journal.query(
         "SELECT jobs.id, user, submitted, spec, text, array_id, array_index FROM jobs JOIN specs ON specs.id = spec ORDER BY jobs.id"
     ):
         if spec_id not in specs:
             specs[spec_id] = JobSpec.model_validate_json(text)
-        book.add(job_id, user, submitted, specs[spec_id], array_id, index)
-    world.last_seq = book.replay(journal.each())
+        state.add(Job(job_id, user, specs[spec_id], submitted, array_id, index))
+    world.last_seq = state.replay(journal.each())
     # Acknowledged, but the manager died before the engine saw them.
-    world.arrivals.extend(job.id for job in book.jobs.values() if book.engine_state(job) == FUTURE)
+    world.arrivals.extend(job.id for job in state.jobs.values() if state.job_state(job) == JobState.FUTURE)
 
 
-def _same_cluster(book: Book, journal: Journal) -> None:
-    """Places in the journal are numbers of nodes: they mean nothing on another cluster."""
+def _same_cluster(state: ClusterState, journal: Journal) -> None:
+    """Refuse another cluster: the journal names nodes by their numbers."""
     opened = journal.query("SELECT data FROM events WHERE kind = ? ORDER BY seq LIMIT 1", OPENED)
     if not opened:
         return
-    import json
-
     before = json.loads(opened[0][0])
-    if tuple(before["cluster"]) != book.cluster.gpus:
+    if tuple(before["cluster"]) != state.cluster.gpus:
         layout = "+".join(f"1x{gpus}" for gpus in before["cluster"])
         raise BadInput(
             f"this data folder belongs to a cluster of {layout} GPUs: give that cluster, or another --data folder"
         )
 
 
-def adopt(book: Book, executor: Executor, world: LiveWorld, now: float) -> None:
+def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:
     """Watch again what runs; repeat what may not have been done; set the alarms."""
-    for job_id in sorted(book.active):
-        job = book.jobs[job_id]
-        state = book.engine_state(job)
-        if state in (STARTING, RUNNING, STOPPING):
-            executor.adopt(job.id, book.attempt(job))
-        if state == STOPPING:
+    for job_id in sorted(state.active):
+        job = state.jobs[job_id]
+        if state.job_state(job).has_processes:
+            executor.adopt(job.id, state.attempt(job))
+        if state.job_state(job) == JobState.STOPPING:
             how = job.spec.preemption
-            executor.stop(job.id, book.attempt(job), how.signal, how.grace)
+            executor.stop(job.id, state.attempt(job), how.signal, how.grace)
         world.set_alarms(job, now)

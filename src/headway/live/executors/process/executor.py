@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import json
 import os
-import pwd
 import select
 import signal
 import socket
@@ -23,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput
-from headway.live.executors import ENDED, PROGRESSED, STARTED, Launch, Report
+from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
+from headway.live.executors.process.account import account_of, own_account
+from headway.live.executors.process.gpus import this_machine
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, inherited, render
 from headway.live.executors.process.shim import read, started_ticks, write
@@ -43,28 +44,6 @@ class _Watched:
     reported: int = 0  # when the job's own report changed last
 
 
-def account(user: str) -> pwd.struct_passwd | None:
-    """Whose account a job runs under: None for the manager's own (always so unless it runs as root)."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        found = pwd.getpwnam(user)
-    except KeyError:
-        raise BadInput(
-            f"there is no user {user!r} on this machine: run as root, jobs run as the submitting user"
-        ) from None
-    return found if found.pw_uid != 0 else None
-
-
-def _own_account() -> tuple[str, str, str]:
-    """Home, name and shell of whoever runs the manager; in a container the number may have no name."""
-    try:
-        found = pwd.getpwuid(os.geteuid())
-    except KeyError:
-        return os.environ.get("HOME", "/"), str(os.geteuid()), "/bin/sh"
-    return found.pw_dir, found.pw_name, found.pw_shell
-
-
 class ProcessExecutor:
     """Fills the Executor protocol with processes of this machine."""
 
@@ -80,6 +59,14 @@ class ProcessExecutor:
         self._ports: dict[tuple[int, int], int] = {}
 
     # ---- the hooks
+
+    def discover(self) -> Discovery:
+        """This machine, as one node."""
+        return this_machine()
+
+    def check_user(self, user: str) -> None:
+        """Under root, a user needs an account on this machine."""
+        account_of(user)
 
     def open(self, wake: Callable[[], None]) -> None:
         """Make the folders and begin to listen."""
@@ -111,7 +98,7 @@ class ProcessExecutor:
                 self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
-        """Leave word in the attempt's folder, then ring."""
+        """Write the request into the attempt's folder, then signal its shim."""
         with self._lock:
             watched = self._watched.get((job, attempt))
             if watched is None:
@@ -120,7 +107,7 @@ class ProcessExecutor:
             self._deliver(watched)
 
     def adopt(self, job: int, attempt: int) -> None:
-        """Watch it from now on; how it is comes from its files."""
+        """Watch it from now on; its files say how it is."""
         with self._lock:
             self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt)))
             self._look((job, attempt))
@@ -198,8 +185,8 @@ class ProcessExecutor:
             )
 
     def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
-        who = account(launch.user)
-        home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else _own_account()
+        who = account_of(launch.user)
+        home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
         base = inherited(os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
         content["cwd"] = launch.spec.workdir or home
@@ -219,7 +206,7 @@ class ProcessExecutor:
                     return port
 
     def _deliver(self, watched: _Watched) -> None:
-        """Ask the shim to stop its ranks; tried again at the next look when it is not there yet."""
+        """Ask the shim to stop its ranks; if it is not there yet, the next look asks again."""
         if watched.stop is None:
             return
         name, grace_s = watched.stop
@@ -255,7 +242,7 @@ class ProcessExecutor:
                         self._look(key)
 
     def _look(self, key: tuple[int, int]) -> None:
-        """See how an attempt is, and report what is new."""
+        """Look at the files of an attempt, and report what is new."""
         watched = self._watched.get(key)
         if watched is None:
             return
@@ -329,7 +316,7 @@ class ProcessExecutor:
 
 
 def _marked(mark: bytes) -> list[int]:
-    """Processes with this line in their environment; a dead one that nobody has reaped yet has none."""
+    """Processes with this line in their environment; a dead process that nobody has reaped has an empty one."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

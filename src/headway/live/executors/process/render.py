@@ -1,4 +1,4 @@
-"""What an attempt is to be, as text: the commands, environments and logs of its ranks. Pure, so that it can be tested and shown."""
+"""An attempt as text: the commands, environments and logs of its ranks. Pure, so that it can be tested and shown."""
 
 from collections.abc import Mapping
 from typing import Any

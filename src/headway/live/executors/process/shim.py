@@ -29,7 +29,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def started_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot: with its pid, its name for ever. None: there is none, or a dead one."""
+    """When a process started, in clock ticks since boot, which identifies it together with its pid; None if it is gone or dead."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -165,7 +165,7 @@ class Shim:
     # ---- watching
 
     def watch(self) -> None:
-        """Until nothing is left to wait for: all ranks ended, or the time to stop is over."""
+        """Watch until nothing is left to wait for: all ranks have ended, or their time to stop is over."""
         while True:
             any_left = self.reap()
             # Asked to stop, a rank's leader may end before the child that still saves: wait for all of them.

@@ -1,4 +1,4 @@
-"""What the gate lets through: Host, Origin, token, size and rate, without an application behind it."""
+"""What the guard lets through: Host, Origin, token, size and rate, without an application behind it."""
 
 import asyncio
 import json
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from headway.live.http.guard import BURST_S, STRANGERS_PER_S, Gate
+from headway.live.http.guard import BURST_S, STRANGERS_PER_S, Guard
 from headway.live.http.tokens import Tokens
 
 HOST = "127.0.0.1:8642"
 
 
 class Answer:
-    """Collects what the gate sends."""
+    """Collects what the guard sends."""
 
     status = 0
     body = b""
@@ -33,7 +33,7 @@ async def _echo(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def ask(gate: Gate, path: str = "/v1/jobs", *, parts: tuple[bytes, ...] = (b"",), **headers: str) -> Answer:
+def ask(guard: Guard, path: str = "/v1/jobs", *, parts: tuple[bytes, ...] = (b"",), **headers: str) -> Answer:
     """One request; header names are written with underscores."""
     pairs = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
     waiting = [{"type": "http.request", "body": part, "more_body": i + 1 < len(parts)} for i, part in enumerate(parts)]
@@ -42,28 +42,28 @@ def ask(gate: Gate, path: str = "/v1/jobs", *, parts: tuple[bytes, ...] = (b"",)
         return waiting.pop(0)
 
     answer = Answer()
-    asyncio.run(gate({"type": "http", "path": path, "headers": pairs}, receive, answer.send))
+    asyncio.run(guard({"type": "http", "path": path, "headers": pairs}, receive, answer.send))
     return answer
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Gate:
-    return Gate(_echo, Tokens(tmp_path, "ada"), [HOST], most_body_bytes=100, clock=lambda: 0.0)
+def guard(tmp_path: Path) -> Guard:
+    return Guard(_echo, Tokens(tmp_path, "ada"), [HOST], most_body_bytes=100, clock=lambda: 0.0)
 
 
 @pytest.fixture
-def bearer(gate: Gate) -> str:
-    return "Bearer " + (gate.tokens.data / "token").read_text().strip()
+def bearer(guard: Guard) -> str:
+    return "Bearer " + (guard.tokens.data / "token").read_text().strip()
 
 
-def test_the_right_token_passes_with_its_body(gate: Gate, bearer: str) -> None:
-    answer = ask(gate, host=HOST, authorization=bearer, parts=(b"a", b"b"))
+def test_the_right_token_passes_with_its_body(guard: Guard, bearer: str) -> None:
+    answer = ask(guard, host=HOST, authorization=bearer, parts=(b"a", b"b"))
     assert (answer.status, answer.body) == (200, b"ab")
 
 
 @pytest.mark.parametrize("token", ["", "Bearer", "Bearer ", "Bearer nothing", "Basic YTpi", "bearer\x00x"])
-def test_no_token_or_a_wrong_one(gate: Gate, token: str) -> None:
-    answer = ask(gate, host=HOST, **({"authorization": token} if token else {}))
+def test_no_token_or_a_wrong_one(guard: Guard, token: str) -> None:
+    answer = ask(guard, host=HOST, **({"authorization": token} if token else {}))
     assert answer.status == 401
     assert answer.headers[b"www-authenticate"] == b"Bearer"
 
@@ -71,26 +71,26 @@ def test_no_token_or_a_wrong_one(gate: Gate, token: str) -> None:
 @pytest.mark.parametrize(
     "host", ["", "evil.example", "evil.example:8642", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:8642.evil.example"]
 )
-def test_other_hosts_are_refused_even_with_the_token(gate: Gate, bearer: str, host: str) -> None:
-    assert ask(gate, host=host, authorization=bearer).status == 421
-    assert ask(gate, "/healthz", host=host).status == 421
+def test_other_hosts_are_refused_even_with_the_token(guard: Guard, bearer: str, host: str) -> None:
+    assert ask(guard, host=host, authorization=bearer).status == 421
+    assert ask(guard, "/healthz", host=host).status == 421
 
 
 @pytest.mark.parametrize(
     "origin", ["null", "http://evil.example", "http://127.0.0.1", "http://127.0.0.1:8642.evil.example", "file://"]
 )
-def test_other_web_pages_are_refused_even_with_the_token(gate: Gate, bearer: str, origin: str) -> None:
-    assert ask(gate, host=HOST, authorization=bearer, origin=origin).status == 403
+def test_other_web_pages_are_refused_even_with_the_token(guard: Guard, bearer: str, origin: str) -> None:
+    assert ask(guard, host=HOST, authorization=bearer, origin=origin).status == 403
 
 
-def test_its_own_pages_may_ask(gate: Gate, bearer: str) -> None:
-    assert ask(gate, host=HOST, authorization=bearer, origin=f"http://{HOST}").status == 200
+def test_its_own_pages_may_ask(guard: Guard, bearer: str) -> None:
+    assert ask(guard, host=HOST, authorization=bearer, origin=f"http://{HOST}").status == 200
 
 
-def test_a_header_given_twice_is_refused(gate: Gate, bearer: str) -> None:
+def test_a_header_given_twice_is_refused(guard: Guard, bearer: str) -> None:
     pairs = [(b"host", HOST.encode()), (b"host", b"evil.example"), (b"authorization", bearer.encode())]
     answer = Answer()
-    asyncio.run(gate({"type": "http", "path": "/", "headers": pairs}, None, answer.send))  # type: ignore[arg-type]
+    asyncio.run(guard({"type": "http", "path": "/", "headers": pairs}, None, answer.send))  # type: ignore[arg-type]
     assert answer.status == 400
 
 
@@ -103,30 +103,30 @@ def test_a_header_given_twice_is_refused(gate: Gate, bearer: str) -> None:
         ({"content_length": "1e9"}, (b"",)),
     ],
 )
-def test_large_bodies_are_cut_off(gate: Gate, bearer: str, headers: dict[str, str], parts: tuple[bytes, ...]) -> None:
-    answer = ask(gate, host=HOST, authorization=bearer, parts=parts, **headers)
+def test_large_bodies_are_cut_off(guard: Guard, bearer: str, headers: dict[str, str], parts: tuple[bytes, ...]) -> None:
+    answer = ask(guard, host=HOST, authorization=bearer, parts=parts, **headers)
     assert answer.status == 413
     assert "100 bytes" in json.loads(answer.body)["detail"]
 
 
-def test_strangers_run_out_of_requests_and_owners_do_not(gate: Gate, bearer: str) -> None:
+def test_strangers_run_out_of_requests_and_owners_do_not(guard: Guard, bearer: str) -> None:
     most = int(STRANGERS_PER_S * BURST_S)
-    statuses = [ask(gate, host=HOST).status for _ in range(most + 5)]
+    statuses = [ask(guard, host=HOST).status for _ in range(most + 5)]
     assert statuses == [401] * most + [429] * 5
-    assert ask(gate, host=HOST, authorization=bearer).status == 200
+    assert ask(guard, host=HOST, authorization=bearer).status == 200
 
 
 def test_a_token_has_a_rate_that_fills_again(tmp_path: Path) -> None:
     now = [0.0]
-    gate = Gate(_echo, Tokens(tmp_path, "ada"), [HOST], rate_per_s=2, clock=lambda: now[0])
+    guard = Guard(_echo, Tokens(tmp_path, "ada"), [HOST], rate_per_s=2, clock=lambda: now[0])
     bearer = "Bearer " + (tmp_path / "token").read_text().strip()
-    assert [ask(gate, host=HOST, authorization=bearer).status for _ in range(5)] == [200] * 4 + [429]
+    assert [ask(guard, host=HOST, authorization=bearer).status for _ in range(5)] == [200] * 4 + [429]
     now[0] = 0.5
-    assert [ask(gate, host=HOST, authorization=bearer).status for _ in range(2)] == [200, 429]
+    assert [ask(guard, host=HOST, authorization=bearer).status for _ in range(2)] == [200, 429]
 
 
-def test_only_health_and_description_are_open(gate: Gate) -> None:
+def test_only_health_and_description_are_open(guard: Guard) -> None:
     assert [
-        ask(gate, path, host=HOST).status
+        ask(guard, path, host=HOST).status
         for path in ("/healthz", "/openapi.json", "/metrics", "/", "/healthz/../v1/jobs")
     ] == [200, 200, 401, 401, 401]

@@ -1,0 +1,224 @@
+"""The journal is the truth: a state rebuilt from it equals the state that wrote it, column by column, for every policy that runs live.
+
+Time is virtual and processes are imagined; jobs arrive, fail, are lost, held, requeued and cancelled, and nodes are drained, at random.
+"""
+
+import heapq
+import json
+import math
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headway.cluster.named import cluster
+from headway.job_state import JobState
+from headway.live import engine as live_engine
+from headway.live import executors
+from headway.live.executors import Launch, Report
+from headway.live.jobfile.spec import job_spec
+from headway.live.outcome import Backoff
+from headway.live.records import Job
+from headway.live.state import DRAINED, RESUMED, ClusterState
+from headway.live.store.journal import JournalRow
+from headway.live.world import LiveWorld, Request
+from headway.placement.registry import find_placement
+from headway.policies import TABLE
+from headway.policies.registry import find_policy
+
+POLICIES = (
+    "fifo",
+    "best-effort",
+    "las?quantum=20",
+    "2d-las?quantum=20",
+    "tiresias-l?threshold=200&promote=2",
+    "tiresias-l?thresholds=100:400",
+    "gittins?quantum=20",
+    "tiresias-g?thresholds=100",
+    "gandiva?quantum=20",
+)
+CLUSTER, JOBS, TASKS = "3x4", 45, 6
+
+
+class Memory:
+    """A journal in memory; every row goes through JSON, as on disk."""
+
+    def __init__(self) -> None:
+        self.rows: list[JournalRow] = []
+
+    def append(self, rows: list[JournalRow]) -> list[int]:
+        for row in rows:
+            data = json.loads(json.dumps(row.data))
+            self.rows.append(JournalRow(row.time, row.kind, row.job, row.attempt, data, len(self.rows) + 1))
+        return [row.seq for row in self.rows[-len(rows) :]]
+
+
+class Imagined:
+    """Processes that take a while to start and to stop, and sometimes fail, vanish or cannot be started."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance, self.now = chance, 0.0
+        self.coming: list[tuple[float, int, Report]] = []
+        self.alive: set[tuple[int, int]] = set()
+        self.count = 0
+
+    def _expect(self, after_s: float, report: Report) -> None:
+        self.count += 1
+        heapq.heappush(self.coming, (self.now + after_s, self.count, report))
+
+    def start(self, launch: Launch) -> None:
+        key = (launch.job, launch.attempt)
+        if self.chance.random() < 0.05:
+            self._expect(0.5, Report(executors.ENDED, *key, lost=True, never_ran=True, refused=True))
+            return
+        self.alive.add(key)
+        begins_s, lasts_s = self.chance.choice([0.0, 1.0, 3.0]), self.chance.choice([2.0, 20.0, 60.0, 200.0])
+        self._expect(begins_s, Report(executors.STARTED, *key))
+        lost, code = self.chance.random() < 0.05, self.chance.choice([0, 0, 0, 1])
+        self._expect(begins_s + lasts_s, Report(executors.ENDED, *key, exit_code=None if lost else code, lost=lost))
+
+    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
+        if (job, attempt) in self.alive:
+            delay_s = self.chance.choice([0.0, 1.0, 5.0])
+            self._expect(delay_s, Report(executors.ENDED, job, attempt, exit_code=0, signalled=True))
+
+    def reports(self) -> list[Report]:
+        found = []
+        while self.coming and self.coming[0][0] <= self.now:
+            report = heapq.heappop(self.coming)[2]
+            key = (report.job, report.attempt)
+            if report.what == executors.ENDED and not report.refused:
+                if key not in self.alive:
+                    continue
+                self.alive.remove(key)
+            found.append(report)
+        return found
+
+
+class Virtual(LiveWorld):
+    """The live world, but for sleeping: it jumps to the next moment, where people do things at random."""
+
+    def __init__(self, policy: str, chance: random.Random) -> None:
+        self.policy, self.chance, self.time, self.acts_left = policy, chance, 0.0, 4 * JOBS
+        self.memory, self.imagined, self.next_act = Memory(), Imagined(chance), 0.0
+        super().__init__(
+            fresh(policy), self.memory, self.imagined, lambda: self.time, Backoff(2.0, 10.0), lambda j, a: {}
+        )  # type: ignore[arg-type]
+
+    def _sleep(self, until: float, always: bool = False) -> None:
+        if self.chance.random() < 0.01:
+            self.check()
+        coming = self.imagined.coming[0][0] if self.imagined.coming else math.inf
+        acts = self.next_act if self.acts_left else math.inf
+        self.time = self.imagined.now = max(self.time, min(until, coming, acts))
+        if acts <= self.time:
+            self.acts_left -= 1
+            self.next_act = self.time + self.chance.choice([0.0, 1.0, 7.5, 30.0])
+            self._someone_acts()
+        self._closing = math.isinf(self.time) or self.time > 1e6 or not (self.acts_left or self.state.active)
+
+    def check(self) -> None:
+        """Rebuild the state from the journal, and compare."""
+        again = rebuilt(self.state, self.policy, self.memory.rows)
+        assert differences(self.state, again) == [], f"{self.policy}, at {self.time} s"
+        assert (again.drained, again.active) == (self.state.drained, self.state.active)
+        for job in self.state.jobs.values():
+            assert again.shown_state(again.jobs[job.id]) == self.state.shown_state(job)
+
+    def _someone_acts(self) -> None:
+        jobs, states = self.state.jobs, self.state
+        if len(jobs) < JOBS and self.chance.random() < 0.6:
+            self._submit()
+            return
+        active = [jobs[i] for i in sorted(states.active) if states.job_state(jobs[i]) != JobState.FUTURE]
+        ended = [job for job in jobs.values() if job.final]
+        what = self.chance.choice(["hold", "release", "requeue", "cancel", "again", "drain", "resume"])
+        if what in ("drain", "resume"):  # one node stays open, so that all jobs but the largest go on
+            kind, node = DRAINED if what == "drain" else RESUMED, self.chance.choice(states.cluster.nodes[1:])
+            self.requests.append(Request(lambda now: self.note_about_nodes(kind, now, {"node": node})))
+        elif what == "again" and ended and self.chance.random() < 0.3:
+            again = self.chance.choice(ended)
+            self.requests.append(Request(lambda now: self.requeue(again, now)))
+        elif what == "requeue" and active:
+            job = self.chance.choice(active)
+            self.requests.append(Request(lambda now: self.requeue(job, now)))
+        elif active and (what in ("hold", "release") or (what == "cancel" and self.chance.random() < 0.3)):
+            job = self.chance.choice([job for job in active if what != "release" or job.blocked_by == "held"] or active)
+            self.requests.append(Request(lambda now: iter(()) if job.final else getattr(self, what)(job)))
+
+    def _submit(self) -> None:
+        first, chance = len(self.state.jobs) + 1, self.chance
+        array = chance.random() < 0.1
+        spec = job_spec(
+            {
+                "run": "true",
+                "resources": {"accelerators": chance.choice([1, 1, 2, 4, 8])},
+                "preemptible": chance.random() < 0.8,
+                "preemption": {"min_runtime": chance.choice([0, 15])},
+                "retry": {"on": ["failure", "node_failure"], "max": 2},
+                "after": [chance.randrange(1, first)] if first > 1 and chance.random() < 0.1 else [],
+                "array": f"0-{TASKS - 1}%2" if array else None,
+                "time_limit": chance.choice([None, 150]),
+            }
+        )
+        for index in range(TASKS if array else 1):
+            job = Job(first + index, "me", spec, self.time, first if array else None, index if array else None)
+            self.state.add(job)
+            self.arrivals.append(job.id)
+
+
+def fresh(policy: str) -> ClusterState:
+    return ClusterState(cluster(CLUSTER), find_policy(policy), find_placement("consolidated"))
+
+
+def rebuilt(state: ClusterState, policy: str, rows: list[JournalRow]) -> ClusterState:
+    """What a manager would know that has only the submissions and the journal."""
+    again = fresh(policy)
+    for job in state.jobs.values():
+        again.add(Job(job.id, job.user, job.spec, job.submitted, job.array_id, job.array_index))
+    again.replay(rows)
+    return again
+
+
+def columns(name: str, table: Any) -> Iterator[tuple[str, str, np.ndarray[Any, Any]]]:
+    """The columns of a table, of a named tuple of tables, or of a plain array: (table, column, values)."""
+    if isinstance(table, tuple) and hasattr(table, "_fields"):
+        for part in table._fields:
+            yield from columns(f"{name}.{part}" if name else part, getattr(table, part))
+    elif isinstance(table, np.ndarray) and table.dtype.names:
+        yield from ((name, column, table[column]) for column in table.dtype.names)
+    else:
+        yield name, "", np.asarray(table)
+
+
+def differences(one: ClusterState, other: ClusterState) -> list[str]:
+    """The columns in which two states differ."""
+    mine = [*columns("", one.tables), *columns("history", one.engine.options.history)]
+    its = [*columns("", other.tables), *columns("history", other.engine.options.history)]
+    return [
+        f"{table} {column}".strip()
+        for (table, column, a), (_, _, b) in zip(mine, its, strict=True)
+        if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    ]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_state_rebuilt_from_the_journal_is_the_state_that_wrote_it(
+    policy: str, rounds: Callable[[int, int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_engine, "FIRST_ROOM", 16)  # so that the tables grow
+    for seed in range(rounds(1, 40)):
+        world = Virtual(policy, random.Random(f"{policy} {seed}"))
+        world.run()
+        assert not world.trouble, world.trouble
+        world.check()
+        kinds = {row.kind for row in world.memory.rows}
+        assert {"Submitted", "Start", "Started", "Ended", "Stopped", "Held", "Released", "Drained"} <= kinds
+        assert len(world.state.jobs) >= JOBS
+
+
+def test_the_list_of_policies_is_complete() -> None:
+    live = {name for name in TABLE if not (find_policy(name).oracle or find_policy(name).allot)}
+    assert {policy.partition("?")[0] for policy in POLICIES} == live
