@@ -50,20 +50,15 @@ class Policy:
 
     def options(self, jobs: int, min_runtime: float = 0.0, **placement: Any) -> Options:
         """The options of a run of so many jobs under this policy."""
+        names = ("preempts", "blocks", "moving", "learns", "plotted", "packs", "migrates")
         return options(
             thresholds=np.array([*self.thresholds, np.inf]),
             promote=float(self.promote),
             quantum=float(self.quantum),
             min_runtime=float(max(min_runtime, self.turn)),
-            preempts=self.preempts,
-            blocks=self.blocks,
-            moving=self.moving,
-            learns=self.learns,
-            plotted=self.plotted,
-            packs=self.packs,
-            migrates=self.migrates,
             elastic=self.allot is not None,
             history=history(self.samples, jobs) if self.learns else history(np.zeros(0)),
+            **{name: getattr(self, name) for name in names},
             **placement,
         )
 
