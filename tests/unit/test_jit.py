@@ -1,30 +1,61 @@
-"""The decorator of kernels: one compile for all integers, and no reference counts where nothing is allocated."""
+"""Kernels: one compile for all integers, no reference counts where nothing is allocated, machine code once, and on disk."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
 
 import numpy as np
+import pytest
 from numba import njit
 from numba.core.event import install_recorder
 
-from headway.core.compiler.jit import jit
+from headway.core.compiler import notices, store
+from headway.core.compiler.jit import Kernel, jit
+from headway.core.ledger import gpu_count, nodes_held
 from headway.core.order import rank
 from headway.core.tables.state import new_state
 
 
-def test_constants_and_narrow_integers_share_one_compile():
+@contextmanager
+def compiled() -> Iterator[list[str]]:
+    """The names of the functions that numba compiles in this block."""
+    names: list[str] = []
+    with install_recorder("numba:compile") as seen:
+        yield names
+    names += [event.data["dispatcher"].py_func.__name__ for _, event in seen.buffer if event.is_start]
+
+
+@pytest.fixture
+def said(monkeypatch) -> list[str]:
+    """The lines that are said about compiling, as in a new process."""
+    lines: list[str] = []
+    monkeypatch.setattr(notices, "_listeners", [lines.append])
+    monkeypatch.setattr(notices, "_said", set())
+    monkeypatch.setattr(notices, "_compiled", 0)
+    return lines
+
+
+class Colour(IntEnum):
+    RED = 1
+    GREEN = 2
+
+
+def test_constants_narrow_integers_and_enums_share_one_compile():
     @jit
     def add(x: int, n: int) -> int:
         return x + n
 
     @njit
     def use(column: np.ndarray) -> int:
-        return add(column[0], 1) + add(column[0], 2) + add(3, column[1])
+        return add(column[0], 1) + add(column[0], 2) + add(3, column[1]) + add(Colour.RED, Colour.GREEN)
 
-    with install_recorder("numba:compile") as seen:
-        assert use(np.array([10, 20], np.int32)) == 11 + 12 + 23
-    assert [event.data["dispatcher"].py_func.__name__ for _, event in seen.buffer if event.is_start].count("add") == 1
+    with compiled() as names:
+        assert use(np.array([10, 20], np.int32)) == 11 + 12 + 23 + 3
+    assert names.count("add") == 1
 
 
 def test_kernels_of_the_core_do_not_count_references():
-    kernel = njit(_nrt=rank.targetoptions["_nrt"])(rank.py_func)  # code from the cache cannot be looked into
+    kernel = njit(_nrt=rank.entry.targetoptions["_nrt"])(rank.py_func)  # code from the cache cannot be looked into
     assert kernel(new_state(4, np.array([2])), 0) == 0
     (code,) = kernel.inspect_llvm().values()
     counted = njit(rank.py_func)
@@ -39,3 +70,105 @@ def test_a_user_policy_may_allocate():
         return np.ones(n).sum()
 
     assert total(3) == 3.0
+
+
+def test_parts_become_internal_functions_of_the_kernel_that_python_calls(capfd):
+    @jit
+    def half(x: int) -> int:
+        if x % 2:
+            raise ValueError("odd", x)
+        print("half of", x)  # needs Python objects, which numba keeps beside the code
+        return x // 2
+
+    @jit
+    def quarter(x: int) -> int:
+        return half(half(x))
+
+    assert quarter(12) == 3
+    assert capfd.readouterr().out == "half of 12\nhalf of 6\n"
+    with pytest.raises(ValueError, match="odd"):
+        quarter(6)
+    (result,) = quarter.entry.overloads.values()
+    exported = [f.name for f in result.library.get_defined_functions() if f.linkage.name == "external"]
+    assert exported
+    assert all("quarter" in name for name in exported)
+
+
+def test_importing_the_engine_compiles_and_loads_nothing():
+    kernel = Kernel(gpu_count.py_func)
+    assert not {"entry", "part"} & set(vars(kernel))
+
+
+def test_a_kernel_on_disk_is_loaded_and_one_that_is_damaged_is_compiled_again(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(store, "_base", lambda: tmp_path)
+    store.cache_folder.cache_clear()
+    state = new_state(4, np.array([2, 3]))
+    try:
+        with compiled() as first:
+            assert Kernel(gpu_count.py_func)(state) == 5
+        (kept,) = tmp_path.glob("core-*/*gpu_count*.whole")
+        with compiled() as second:
+            assert Kernel(gpu_count.py_func)(state) == 5
+        kept.write_bytes(kept.read_bytes()[:100])
+        with compiled() as third:
+            assert Kernel(gpu_count.py_func)(state) == 5
+        assert not list(tmp_path.glob("core-*/*.tmp"))
+    finally:
+        store.cache_folder.cache_clear()
+    assert ("gpu_count" in first, "gpu_count" in second, "gpu_count" in third) == (True, False, True)
+    assert said == []
+
+
+def test_parts_on_disk_are_linked_without_compiling_them_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_base", lambda: tmp_path)
+    store.cache_folder.cache_clear()
+    state = new_state(4, np.array([2, 3]))
+
+    def chain() -> Kernel:
+        """A new kernel that calls another, as in a new process."""
+        inner = Kernel(nodes_held.py_func)
+        outer = jit(lambda state: inner(state, state.jobs[0]))
+        outer.py_func.__module__ = "headway.core.test"
+        return outer
+
+    try:
+        with compiled() as first:
+            assert chain()(state) == 0
+        with compiled() as second:
+            assert chain()(state) == 0
+        assert list(tmp_path.glob("core-*/*nodes_held*.part"))
+    finally:
+        store.cache_folder.cache_clear()
+    assert ("nodes_held" in first, "nodes_held" in second) == (True, False)
+
+
+def test_a_cache_that_cannot_be_written_is_said_once_and_kernels_work(tmp_path, monkeypatch, said):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(store, "_base", lambda: tmp_path / "file" / "cache")
+    store.cache_folder.cache_clear()
+    try:
+        state = new_state(4, np.array([2, 3]))
+        assert Kernel(gpu_count.py_func)(state) == 5
+        assert Kernel(rank.py_func)(state, 0) == 0
+    finally:
+        store.cache_folder.cache_clear()
+    (line,) = said
+    assert line.startswith(f"compiled code cannot be kept in {tmp_path / 'file' / 'cache'} (Not a directory)")
+    assert "NUMBA_CACHE_DIR" in line
+
+
+def test_only_a_long_compile_is_said(said):
+    for _ in range(notices.LARGE - 1):
+        notices.compiling()
+    assert said == []
+    for _ in range(3):
+        notices.compiling()
+    assert said == [notices.COMPILING]
+    notices.not_kept("here", "why")
+    notices.not_kept("there", "why")
+    assert len(said) == 2
+
+
+def test_what_kernels_import_is_part_of_the_name_of_their_folder():
+    names = {path.relative_to(store.PACKAGE).as_posix() for path in store._sources("core")}
+    assert {"core/order.py", "core/events.py", "core/tables/jobs.py"} <= names

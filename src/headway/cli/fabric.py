@@ -118,12 +118,9 @@ def allocate(
     wanted = None if pattern == "auto" else parse_pattern(pattern)
     method = placement if placement != "auto" else "ocs-vclos" if loaded.ocs else "vclos"
     certificates = _read(after or [])
-    from headway.core.compiler.jit import compiled_before
     from headway.network.certificates.allocate import allocate as find
     from headway.network.certificates.allocate import occupied_by
 
-    if not compiled_before():
-        print("compiling the search, once, some seconds ...", file=sys.stderr)
     answer = find(occupied_by(loaded, certificates), gpus, method, wanted)
     if answer.certificate is None:
         raise BadInput(f"no isolated slice of {loaded.name}: {answer.reason}")

@@ -1,6 +1,7 @@
 """The `headway` command. Heavy imports live inside the commands, so that `headway --help` stays quick."""
 
 import contextlib
+import gc
 import os
 import sys
 
@@ -8,6 +9,7 @@ import typer
 
 from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, trace
 from headway.cli.collective import commands as collective
+from headway.core.compiler import notices
 from headway.errors import HeadwayError
 
 app = typer.Typer(
@@ -27,6 +29,10 @@ for group in (serve, submit, cluster, control, replay, demo):
 
 def main() -> None:
     """Run the command line: bad input is one line on stderr and exit 1, never a traceback."""
+    gc.set_threshold(
+        100_000
+    )  # start-up makes many objects that stay; looking through them for garbage takes a twentieth of it
+    notices.listen(_note)
     try:
         try:
             app()
@@ -46,6 +52,12 @@ def main() -> None:
         print(f"headway: {what}: {error.strerror or error}", file=sys.stderr)
         _drop_output()
         raise SystemExit(1) from None
+
+
+def _note(line: str) -> None:
+    """Say on stderr what takes so long; whoever closed it does not want to know."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        print(f"headway: {line}", file=sys.stderr, flush=True)
 
 
 def _drop_output() -> None:

@@ -75,7 +75,9 @@ class Engine:
         self.key = by_address(policy.key, key_function(policy.key), KEY_SIGNATURE)
         self.change = by_address(policy.change, change_function(policy.change), CHANGE_SIGNATURE)
         self.place = by_address(placement.place, place_function(placement.place), PLACE_SIGNATURE)
-        self.allot = allot_function(policy.allot) if policy.allot else by_address(as_asked, as_asked, ALLOT_SIGNATURE)
+        self.allot = (
+            allot_function(policy.allot) if policy.allot else by_address(as_asked, as_asked.entry, ALLOT_SIGNATURE)
+        )
         self.make_scratch()
 
     def make_scratch(self) -> None:

@@ -18,7 +18,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
-from headway.core.compiler.jit import jit
+from headway.core.compiler.jit import Kernel, jit
 from headway.core.keys import never
 from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options, history, options
 from headway.core.tables.scratch import PLACE_SIGNATURE
@@ -94,12 +94,12 @@ def place_function(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Any, signature: Any, call_back: Callable[..., Any]) -> Any:
-    if isinstance(function, Dispatcher):
-        if signature in function.nopython_signatures:
-            return function
-        function = function.py_func
+    if isinstance(function, Kernel) and function.signature == signature:
+        return function.entry
+    if isinstance(function, Dispatcher) and signature in function.nopython_signatures:
+        return function
     try:
-        return jit(signature)(function)
+        return jit(signature)(getattr(function, "py_func", function)).entry
     except (NumbaError, TypeError, AttributeError):
         return call_back(function)
 

@@ -49,9 +49,7 @@ def following(what: str, *, quiet: bool, runs: int = 1) -> Iterator[Progress]:
 
 
 def kernels_ready(progress: Progress) -> None:
-    """Load the engine; on the first run, say why it takes a while."""
-    from headway.core.compiler.jit import compiled_before
+    """Load the engine, or compile it on the first run (core/compiler/notices.py says so)."""
+    from headway.sim.loop import drive_compiled
 
-    if not compiled_before() and sys.stderr.isatty():
-        print("headway: compiling the engine for this machine, once (about a minute)", file=sys.stderr, flush=True)
-    import headway.sim.loop  # noqa: F401
+    _ = drive_compiled.entry

@@ -1,1 +1,1 @@
-"""How kernels are compiled and cached, and what is said when compiled code fails. Imports `errors` only."""
+"""How kernels are compiled, linked and kept on disk, and what is said when compiled code fails. Imports `errors` only."""

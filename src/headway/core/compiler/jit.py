@@ -1,87 +1,91 @@
-"""The one decorator of compiled code. Its cache folder carries a hash of the sources that the code can come from.
+"""The one decorator of compiled code.
 
-Numba's own cache does not see edits in imported modules, so compiled code would go stale silently; a new hash is a new folder. Each
-package is hashed with those below it only: an edit in the simulator does not compile the core again.
+A kernel is compiled, or loaded from disk (store.py), when it is first needed: importing the engine does neither. It has two forms: the
+whole that Python calls, and the part that other kernels call (linking.py).
 """
 
-import hashlib
 import warnings
-from functools import cache
-from pathlib import Path
+from functools import cached_property, update_wrapper
 from typing import Any
 
 import numba
+from numba.core.typing.templates import Signature
+
+from headway.core.compiler.linking import Part, PartCompiler, Whole, WholeCompiler
+from headway.core.compiler.store import LAYERS, Store, cache_folder
 
 # Policies and placements go in as first-class functions: one compile serves all, and the disk cache hits.
 warnings.filterwarnings("ignore", category=numba.NumbaExperimentalFeatureWarning)
 
-PACKAGE = Path(__file__).parents[2]
-LAYERS = ("core", "network", "collectives", "policies", "placement", "sim")
+types: Any = numba.core.types
 UNCOUNTED = ("core", "policies", "placement", "sim")  # layers whose kernels do not count references
-_BASE = Path(numba.config.CACHE_DIR) if numba.config.CACHE_DIR else Path.home() / ".cache" / "headway"
-
-
-@cache
-def cache_folder(layer: str) -> Path | None:
-    """Where compiled code of a layer is kept (under NUMBA_CACHE_DIR if set); None where nothing can be written."""
-    digest = hashlib.sha256(f"{numba.__version__} {numba.config.BOUNDSCHECK}".encode())
-    for below in LAYERS[: LAYERS.index(layer) + 1]:
-        for source in sorted((PACKAGE / below).rglob("*.py")):
-            text = source.read_bytes()
-            if b"compiler.jit import" in text:
-                digest.update(text)
-    folder = _BASE / f"{layer}-{digest.hexdigest()[:16]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return folder
-
-
-def _layer_of(function: Any) -> str | None:
-    """The layer a function is written in; None: outside Headway (a user's policy)."""
-    parts = function.__module__.split(".")
-    return parts[1] if parts[0] == "headway" and len(parts) > 1 and parts[1] in LAYERS else None
-
-
-def _widest(given: Any) -> Any:
-    """Constants and narrow columns go into kernels as int64; else numba compiles a copy for every constant and every width."""
-    types: Any = numba.core.types
-    plain = types.unliteral(given)
-    return types.int64 if isinstance(plain, types.Integer) and plain.signed else plain
 
 
 def jit(signature: Any = None, *, allocates: bool = False) -> Any:
-    """Compile a kernel: `@jit` when called, `@jit(signature)` at once (needed to pass the function as a value).
+    """Make a kernel of a function: `@jit`, or `@jit(signature)` to pass it as a value or to fix the types Python calls it with.
 
     Kernels work on tables that Python made and holds: counting references to them took half of the engine's time, so they do not.
     Such a kernel can neither make an array nor return one; `allocates=True` is for those that do, and for those that call them for it.
     """
-    if callable(signature) and not isinstance(signature, numba.core.typing.templates.Signature):
-        return jit(None)(signature)
-
-    def compiled(function: Any) -> Any:
-        layer = _layer_of(function)
-        folder = cache_folder(layer) if layer else None
-        how: dict[str, bool | str] = {"error_model": "numpy", "_nrt": allocates or layer not in UNCOUNTED}
-        kernel = _njit(function, signature, folder, how)
-        if signature is None:
-            # What other kernels call needs no way in from Python; leaving it out saves a third of the compile.
-            how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-            inner = _njit(function, None, folder / "inner" if folder else None, how)
-            kernel.get_call_template = lambda args, kws: inner.get_call_template(tuple(map(_widest, args)), kws)
-            kernel.get_overload = inner.get_overload
-        return kernel
-
-    return compiled
+    if callable(signature) and not isinstance(signature, Signature):
+        return Kernel(signature)
+    return lambda function: Kernel(function, signature, allocates)
 
 
-def _njit(function: Any, signature: Any, folder: Path | None, how: dict[str, bool | str]) -> Any:
-    numba.config.CACHE_DIR = str(folder or "")
-    return numba.njit(signature, cache=folder is not None, **how)(function)
+class Kernel:
+    """A function that is compiled when it is first called, from Python or from another kernel."""
+
+    def __init__(self, function: Any, signature: Any = None, allocates: bool = False) -> None:
+        update_wrapper(self, function)
+        self.py_func, self.signature = function, signature
+        parts = function.__module__.split(".")
+        self._layer = parts[1] if parts[0] == "headway" and parts[1] in LAYERS else None  # None: a user's function
+        self._how = {"error_model": "numpy", "_nrt": allocates or self._layer not in UNCOUNTED}
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.entry(*arguments)
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__  # pickled by name, as functions are
+
+    @cached_property
+    def entry(self) -> Any:
+        """The numba function that Python calls, compiled or loaded if the signature is known."""
+        made = numba.njit(pipeline_class=WholeCompiler, **self._how)(self.py_func)
+        self._keep(made, Whole)
+        if self.signature is not None:
+            made.compile(self.signature)
+            made.disable_compile()
+        return made
+
+    @cached_property
+    def part(self) -> Any:
+        """The numba function that other kernels call: it needs no way in from Python."""
+        how = self._how | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        made = numba.njit(pipeline_class=PartCompiler, **how)(self.py_func)
+        self._keep(made, Part)
+        resolve = made.get_call_template
+        made.get_call_template = lambda arguments, named: resolve(tuple(map(_widest, arguments)), named)
+        return made
+
+    def _keep(self, made: Any, library: type[Part | Whole]) -> None:
+        if self._layer and self.py_func.__closure__ is None:
+            made._cache = Store(self.py_func, self._layer, library)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba takes the kernel for when another one calls it."""
+        return types.Dispatcher(self.part)
+
+
+def _widest(given: Any) -> Any:
+    """Constants and narrow columns go into kernels as int64; else numba compiles a copy for every constant and every width."""
+    plain = types.unliteral(given)
+    if isinstance(plain, types.IntEnumMember):
+        plain = plain.dtype
+    return types.int64 if isinstance(plain, types.Integer) and plain.signed else plain
 
 
 def compiled_before() -> bool:
-    """Whether the kernels of this version are on disk already (the first run compiles for a while)."""
-    folder = cache_folder("sim")
-    return folder is not None and any(folder.rglob("*.nbi"))
+    """Whether the simulator of this version is on disk already (the first run compiles for a while)."""
+    return any(cache_folder("sim").glob("*.whole"))

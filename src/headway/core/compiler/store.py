@@ -1,0 +1,121 @@
+"""Compiled kernels on disk: one file per kernel and signature, in a folder named after the sources that the code can come from.
+
+Numba's own cache does not see edits in imported modules, so compiled code would go stale silently; a new hash is a new folder. Each layer
+is hashed with those below it only: an edit in the simulator does not compile the core again. Loading needs none of numba's registries,
+which import half of SciPy.
+"""
+
+import hashlib
+import pickle
+import re
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numba
+from numba.core.compiler import compile_result
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+from numba.core.sigutils import normalize_signature
+
+from headway.core.compiler import notices
+from headway.core.compiler.linking import Part, Whole
+
+PACKAGE = Path(__file__).parents[2]
+LAYERS = ("core", "network", "collectives", "policies", "placement", "sim")
+KERNELS = b"compiler.jit import"  # what a source with kernels contains
+IMPORTED = re.compile(rb"^\s*from headway\.([\w.]+) import", re.MULTILINE)
+
+
+@cache
+def _base() -> Path:
+    """NUMBA_CACHE_DIR if it is set, else a folder in the user's home."""
+    try:
+        return Path(numba.config.CACHE_DIR or Path.home() / ".cache" / "headway")
+    except RuntimeError:  # a user without a home
+        return Path("/nonexistent")
+
+
+@cache
+def _sources(layer: str) -> dict[Path, bytes]:
+    """The sources of a layer that have kernels, and what they import: constants are compiled into the code."""
+    found: dict[Path, bytes] = {}
+    files = sorted((PACKAGE / layer).rglob("*.py"))
+    left = [(path, text) for path, text in ((path, path.read_bytes()) for path in files) if KERNELS in text]
+    while left:
+        path, text = left.pop()
+        if path not in found:
+            found[path] = text
+            named = [PACKAGE.joinpath(*name.decode().split(".")).with_suffix(".py") for name in IMPORTED.findall(text)]
+            left += [(path, path.read_bytes()) for path in named if path not in found and path.is_file()]
+    return found
+
+
+@cache
+def cache_folder(layer: str) -> Path:
+    """Where compiled code of a layer is kept."""
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version} {numba.config.BOUNDSCHECK} {PACKAGE}".encode())
+    for below in LAYERS[: LAYERS.index(layer) + 1]:
+        for path, text in sorted(_sources(below).items()):
+            digest.update(str(path).encode() + text)
+    return _base() / f"{layer}-{digest.hexdigest()[:16]}"
+
+
+class Store:
+    """The compiled code of one kernel on disk, as numba's dispatchers ask for it."""
+
+    cache_path = None
+
+    def __init__(self, function: Any, layer: str, library: type[Part | Whole]) -> None:
+        self._function, self._layer, self._library = function, layer, library
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The compiled kernel for a signature, or None."""
+        try:
+            kept = pickle.loads(self._path(signature, context).read_bytes())
+        except Exception:  # not there, or damaged, which pickle reports in many ways
+            return None
+        packed, described, environment, found, others = kept
+        rtsys.initialize(context)
+        library = self._library.unpacked(context.codegen(), packed)
+        entry = context.get_executable(library, described, environment)
+        for other in others:
+            library.codegen.set_env(other.env_name, other)
+        return compile_result(
+            target_context=context,
+            typing_context=context.typing_context,
+            library=library,
+            environment=environment,
+            entry_point=entry,
+            fndesc=described,
+            signature=found,
+            objectmode=False,
+            lifted=(),
+            referenced_envs=others,
+        )
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep a compiled kernel, where that can be done."""
+        packed = result.library.packed()
+        if packed is None or result.lifted or result.reload_init:
+            return
+        described = result.fndesc
+        described.typemap = described.calltypes = None  # of no use any more, and large
+        kept = (packed, described, result.environment, result.signature, result.library.environments())
+        path = self._path(signature, result.target_context)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(f".{uuid4().hex}")
+            part.write_bytes(dumps(kept))
+            part.replace(path)
+        except OSError as error:
+            notices.not_kept(path.parent.parent, error.strerror or error)
+
+    def _path(self, signature: Any, context: Any) -> Path:
+        arguments, _ = normalize_signature(signature)
+        key = repr((arguments, context.codegen().magic_tuple(), self._function.__code__.co_firstlineno))
+        name = f"{self._function.__module__}.{self._function.__qualname__}"
+        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+        return cache_folder(self._layer) / f"{name}-{digest}.{self._library.__name__.lower()}"
