@@ -1,0 +1,150 @@
+"""CONTRIBUTING's first four walk-throughs, done from outside Headway: a policy, a placement, a trace reader and an executor.
+
+They live in one module of a temporary folder and are named on the command line, all of them together, as a person would. What each may
+get wrong is tested one by one: test_policy_names.py, test_placements_outside.py, test_traces_readers.py, test_executors.py.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.client.client import Client
+
+pytestmark = pytest.mark.xdist_group("live")
+HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
+MODULE = '''
+from collections import deque
+from pathlib import Path
+
+from headway.cluster.nodes import Cluster
+from headway.core.tables.actions import add_seat
+from headway.live.executors import ENDED, STARTED, Discovery, Report
+from headway.workloads.workload import workload
+
+
+class LargeFirst:
+    """The job with the most GPUs first; equal ones in the order of submission."""
+
+    preempts = False
+
+    def key(self, job, now, options):
+        return -job.gpus, job.submit
+
+
+class LastNode:
+    """The last node that holds the whole job, or none."""
+
+    def place(self, nodes, leaves, fewest, job, options, out):
+        for x in range(len(nodes) - 1, -1, -1):
+            if nodes[x]["offer"] >= job["gpus"]:
+                add_seat(out, x, int(job["gpus"]))
+                return True
+        return False
+
+
+def read(source, options, *, strict):
+    """Lines such as `10:2:60`: submission, GPUs, seconds."""
+    rows = [list(map(int, line.split(":"))) for line in source.text.splitlines()]
+    return workload(source.name, *([row[i] for row in rows] for i in range(3)))
+
+
+class Imagined:
+    """Starts no process: every attempt writes one line and ends well."""
+
+    def __init__(self, data):
+        self.folder, self.found, self.wake = Path(data) / "imagined", deque(), lambda: None
+
+    def discover(self):
+        return Discovery(Cluster("imagined", ("a", "b"), (4, 4)), "two imagined nodes")
+
+    def check_user(self, user):
+        pass
+
+    def open(self, wake):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.wake = wake
+
+    def start(self, launch):
+        log = self.folder / f"{launch.job}.{launch.attempt}.log"
+        log.write_text(f"{launch.spec.name} on {launch.nodes[0]}\\n")
+        self.found += [Report(STARTED, launch.job, launch.attempt), Report(ENDED, launch.job, launch.attempt, exit_code=0)]
+        self.wake()
+
+    def stop(self, job, attempt, signal_name, grace_s):
+        pass
+
+    def adopt(self, job, attempt):
+        self.found.append(Report(ENDED, job, attempt, lost=True))
+
+    def reports(self):
+        return [self.found.popleft() for _ in range(len(self.found))]
+
+    def logs(self, job, attempt):
+        return [self.folder / f"{job}.{attempt}.log"]
+
+    def close(self):
+        pass
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the module and a trace that no built-in reader knows: one job of four GPUs behind three of one and two."""
+    (tmp_path / "outside.py").write_text(MODULE)
+    (tmp_path / "jobs.log").write_text("0:4:100\n1:1:10\n2:2:10\n3:4:10\n")
+    return tmp_path
+
+
+def environment(folder: Path) -> dict[str, str]:
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY")}
+    return {**keep, "PYTHONPATH": str(folder), "HEADWAY_DATA": str(folder / "data"), "PYTHONUNBUFFERED": "1"}
+
+
+def test_a_simulation_with_reader_policy_and_placement_from_outside(folder: Path) -> None:
+    words = ["simulate", "jobs.log?reader=outside:read", "--cluster", "1x4", "--policy", "outside:LargeFirst"]
+    words += ["--placement", "outside:LastNode", "--out", "result", "--json"]
+    done = subprocess.run([*HEADWAY, *words], cwd=folder, env=environment(folder), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["policy"], summary["placement"]) == ("outside:LargeFirst", "outside:LastNode")
+    assert summary["trace"] == "jobs.log?reader=outside:read"
+    assert summary["finished"] == 4
+    # The other job of four GPUs goes first though it came last; the small ones then run side by side.
+    starts = [line.split(",")[4] for line in (folder / "result" / "jobs.csv").read_text().splitlines()[1:]]
+    assert list(map(float, starts)) == [0.0, 110.0, 110.0, 100.0]
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[dict[str, Any]]:
+    """A manager whose policy, placement and executor are from outside; its nodes are those that the executor found."""
+    words = ["serve", "--policy", "outside:LargeFirst", "--placement", "outside:LastNode"]
+    words += ["--executor", "outside:Imagined", "--port", "0", "--json"]
+    command = [*HEADWAY, *words]
+    server = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, text=True)
+    try:
+        text = ""
+        for line in server.stdout or ():
+            text += line
+            if line.rstrip() == "}":
+                break
+        yield json.loads(text)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+        if server.stdout:
+            server.stdout.close()
+
+
+def test_a_job_run_by_policy_placement_and_executor_from_outside(folder: Path, served: dict[str, Any]) -> None:
+    with Client(data=folder / "data") as client:
+        assert [node["name"] for node in client.nodes()] == ["a", "b"]
+        job = client.submit(["train"], gpus=2, name="hello")
+        assert client.wait(job, 30).state == "COMPLETED"
+        assert list(client.logs(job)) == ["hello on b"]
