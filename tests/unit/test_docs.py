@@ -1,10 +1,13 @@
-"""The documents and the tree: decision records have an index, rooms explain themselves, folders stay small."""
+"""The documents and the tree: decision records have an index, commands exist, rooms explain themselves, folders stay small."""
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "headway"
@@ -59,3 +62,39 @@ def test_no_two_files_of_a_folder_differ_by_an_ending() -> None:
             root = first.removesuffix("e")
             alike = [other for other in stems if other != first and other in {root + ending for ending in endings}]
             assert not alike, f"{folder}: {first} and {alike}"
+
+
+def commands_of(text: str) -> list[str]:
+    """What follows `headway` in the commands of a document: lines of code blocks, and code within a sentence."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
+    lines = [line.strip() for kind, block in blocks if kind in ("", "sh") for line in block.splitlines()]
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    found = [re.match(r"(?:\.venv/bin/)?headway ([a-z].*)", words) for words in [*lines, *spans]]
+    return [match[1].partition("  #")[0].partition(" -- ")[0] for match in found if match]
+
+
+@pytest.mark.parametrize(
+    "document", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+)
+def test_commands_in_documents_exist_with_their_options(document: Path) -> None:
+    from headway.cli.main import app
+
+    every = get_command(app)
+    for words in commands_of(document.read_text("utf-8")):
+        command, rest = every, words.replace("[", " ").replace("]", " ").split()
+        while isinstance(command, TyperGroup) and rest and rest[0] in command.commands:
+            command = command.commands[rest.pop(0)]
+        if isinstance(command, TyperGroup) and command is not every:  # `sweep FILE` is `sweep run FILE`
+            command = command.commands.get("run", command)
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert command is not every, f"there is no command `headway {words}`"
+        unknown = [word for word in rest if re.fullmatch(r"--[a-z-]+", word) and word not in known]
+        assert not unknown, f"`headway {words}` has no option {unknown}"
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    table = re.findall(r"^\| ([\w, -]+?) \| \S.*\|$", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.M)
+    listed = {name.lower().replace("-", "_") for row in table for name in row.split(", ")} - {"package"}
+    assert listed == {re.split(r"[<>=;]", name)[0].lower().replace("-", "_") for name in wanted}
