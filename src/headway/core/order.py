@@ -14,6 +14,7 @@ from headway.core.keys import current_key
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
+from headway.job_state import JobState
 
 
 @jit
@@ -70,36 +71,35 @@ def list_by_key(state: State, options: Options, key: Any, scratch: Scratch, now:
     """Write the running jobs with their keys now into `scratch.order`: an insertion sort of a list that is almost sorted."""
     walk, order = scratch.walk[0], scratch.order
     walk.decision += 1
-    for i in range(state.counts[0].running):
-        j = state.run[i]
-        scratch.jobs[j].listed = -walk.decision
-        scratch.jobs[j].k1, scratch.jobs[j].k2 = current_key(state.jobs[j], now, options, key)
-    n = 0
+    n, running = 0, state.counts[0].running
     for i in range(walk.ordered):  # those of the last decision that still run, in its order
-        if scratch.jobs[order[i]].listed == -walk.decision:
-            _insert(scratch, n, order[i])
+        job = state.jobs[order[i]]
+        if job.state == JobState.RUNNING or job.state == JobState.STARTING:
+            _list(options, key, scratch, job, n, now)
             n += 1
-    for i in range(state.counts[0].running):  # then the others
-        if scratch.jobs[state.run[i]].listed == -walk.decision:
-            _insert(scratch, n, state.run[i])
+    for i in range(running if n < running else 0):  # then the others
+        job = state.jobs[state.run[i]]
+        if scratch.jobs[job.row].listed != walk.decision:
+            _list(options, key, scratch, job, n, now)
             n += 1
     walk.ordered = n
 
 
 @jit
-def _insert(scratch: Scratch, n: int, j: int) -> None:
-    """Put job j where it belongs among the first n of the order."""
-    mine, order, k = scratch.jobs[j], scratch.order, n
+def _list(options: Options, key: Any, scratch: Scratch, job: Any, n: int, now: float) -> None:
+    """Put a job with its key where it belongs among the first n of the order."""
+    mine, order, k = scratch.jobs[job.row], scratch.order, n
     mine.listed = scratch.walk[0].decision
+    mine.k1, mine.k2 = current_key(job, now, options, key)
     while k > 0:
         other = scratch.jobs[order[k - 1]]
-        if other.k1 < mine.k1 or (
-            other.k1 == mine.k1 and (other.k2 < mine.k2 or (other.k2 == mine.k2 and order[k - 1] < j))
-        ):
+        if other.k1 < mine.k1 or (other.k1 == mine.k1 and other.k2 < mine.k2):
+            break
+        if other.k1 == mine.k1 and other.k2 == mine.k2 and order[k - 1] < job.row:
             break
         order[k] = order[k - 1]
         k -= 1
-    order[k] = j
+    order[k] = job.row
 
 
 @jit
