@@ -1,4 +1,4 @@
-"""Plan an all-reduce on your own network, look at the limit, and save the plan for the runtime.
+"""Plan an all-reduce on your own network, look at the limit, and save the plan.
 
 Run: python examples/plan_collective.py [plan.json]
 """

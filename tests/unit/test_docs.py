@@ -45,6 +45,7 @@ def test_every_room_says_what_it_is_for(room: Path) -> None:
     docstring = ast.get_docstring(ast.parse(room.read_text()))
     assert docstring, f"{room} has no docstring"
     assert len(docstring.splitlines()) <= MOST_DOCSTRING_LINES
+    assert room.parent in (SOURCE, SOURCE / "cli") or "Imports " in docstring, f"{room} does not say what it may import"
 
 
 def test_no_folder_is_crowded() -> None:

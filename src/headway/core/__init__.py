@@ -1,4 +1,4 @@
 """The pure engine: facts in, actions out. Kernels over tables, called by both worlds.
 
-Imports `errors` only: no clock, no chance, no files.
+Imports `errors` and `job_state` only: no clock, no chance, no files.
 """

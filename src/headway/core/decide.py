@@ -39,7 +39,7 @@ from headway.job_state import JobState
 
 @jit
 def _place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, within: int) -> bool:
-    """Place a job within a room: True when its places are in the row being written. What was chosen is checked."""
+    """Ask the placement for a place within NOW, SOON or TARGET, and check what it chose. True: it is in the row being written."""
     make_offer(state, scratch, within)
     if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):
         return False
@@ -81,7 +81,7 @@ def _take(scratch: Scratch, out: Actions, kind: int, job: Any, within: int) -> N
 
 @jit
 def _pack(state: State, scratch: Scratch, order: Any, now: float, out: Actions, job: Any) -> bool:
-    """Join a job that keeps as many GPUs, runs alone on them, and has not proved a bad partner."""
+    """Put the job on the GPUs of one of the same size that keeps them, runs alone, and has not proved a bad partner, if there is one."""
     for i in range(state.counts[0].running):
         other = state.jobs[order[i]]
         if (
@@ -141,7 +141,7 @@ def _seat_waiting(
 
 @jit
 def _next_head(state: State, scratch: Scratch) -> int:
-    """Which open class has the first waiting job, or -1."""
+    """Which open class has the waiting job that comes first, or -1."""
     best = -1
     for i in range(scratch.walk[0].open):
         if best < 0 or before(state.jobs, scratch.classes[i].head, scratch.classes[best].head):
@@ -151,7 +151,7 @@ def _next_head(state: State, scratch: Scratch) -> int:
 
 @jit
 def _advance(state: State, options: Options, scratch: Scratch, i: int, seated: bool) -> None:
-    """After the head of class i had its turn: the next of its class, or none if it found no place."""
+    """After the head of class i had its turn, go on to the next of its class; where the head found no place, close the class."""
     walk = scratch.walk[0]
     if not seated and options.blocks:
         walk.open = 0
@@ -206,7 +206,7 @@ def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, orde
 
 @jit
 def _keep_nobody(state: State, scratch: Scratch, order: Any) -> None:
-    """Before a whole walk: no running job has been seated yet, nor its partner (one that is stopping is not among those that run)."""
+    """Mark the running jobs as not seated yet, and their partners too: one that is stopping is not among those that run."""
     for i in range(state.counts[0].running):
         job = state.jobs[order[i]]
         scratch.jobs[job.row].kept = 0
@@ -284,7 +284,7 @@ def _resize_to(scratch: Scratch, out: Actions, job: Any) -> None:
 def decide(
     state: State, options: Options, key: Any, place: Any, allot: Any, scratch: Scratch, now: float, out: Actions
 ) -> None:
-    """What to do now: the rows of `out`. After a Resize, ask again: who makes room comes before who is seated."""
+    """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
     if options.packs:
         _part_bad_pairs(state, options, now, out)
@@ -304,7 +304,7 @@ def decide(
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))
 def wake_at(state: State, options: Options, now: float) -> float:
-    """When to decide again though nothing happens: a timer rings; where there is a quantum, when it ends while someone waits."""
+    """When to decide again even if nothing happens: at the next timer or, where there is a quantum and someone waits, at its end."""
     if options.quantum == np.inf:
         return next_timer(state)
     if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):

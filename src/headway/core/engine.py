@@ -30,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do about one job (verb). `places` are (node, GPUs), `links` (leaf, mask); see core/actions.py."""
+    """Something to do about one job (verb). `places` are (node, GPUs), `links` (leaf, mask); see core/tables/actions.py."""
 
     kind: int
     job: int
@@ -53,10 +53,10 @@ class World(Protocol):
     """Where facts come from and actions go."""
 
     def wait(self, until: float) -> float | None:
-        """Wait for the next fact or for `until`; the time then, or None when all is over."""
+        """Wait for the next fact, at most until `until`; returns the time then, or None when the world is over."""
 
     def facts(self, now: float) -> Iterable[Event]:
-        """The facts due by now, in order; the engine records each before it asks for the next."""
+        """The facts due by now, in order; each is recorded before the next is asked for."""
 
     def perform(self, action: Action, now: float) -> Iterable[Event]:
         """Carry out a recorded action; yields what is a fact at once."""
@@ -81,7 +81,7 @@ class Engine:
         self.make_scratch()
 
     def make_scratch(self) -> None:
-        """Room for what a decision works on and writes, for tables as large as they are now."""
+        """Make room for what a decision works on and writes; to be called again when the tables have grown."""
         self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
 
     def record(self, event: Event | Action, now: float) -> None:
@@ -95,7 +95,7 @@ class Engine:
 
     @property
     def refit_due(self) -> bool:
-        """Whether the curve over the finished jobs has to be drawn again before the next decision."""
+        """Whether the curve over the finished jobs has to be fitted again before the next decision."""
         return bool(refit_due(self.state, self.options))
 
     def decide(self, now: float) -> Decision:
@@ -116,7 +116,7 @@ class Engine:
         return Decision(made, any(action.kind == RESIZE for action in made))
 
     def wake_at(self, now: float) -> float:
-        """When to decide again though nothing happens."""
+        """When to decide again even if nothing happens."""
         return float(wake_at(self.state, self.options, float(now)))
 
 

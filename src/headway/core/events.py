@@ -14,7 +14,7 @@ SUBMITTED: Final = 4
 HELD: Final = 5
 RELEASED: Final = 6
 RATED: Final = 7  # a running job was seen to make headway at another speed from now on
-REFITTED: Final = 8  # the curve over the finished jobs was drawn again; about no job
+REFITTED: Final = 8  # the curve over the finished jobs was fitted again; about no job
 # Actions.
 STOP: Final = 9
 RESIZE: Final = 10

@@ -15,7 +15,7 @@ from headway.core.compiler.jit import jit
 from headway.core.tables.options import History, history
 
 FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-gittins.md)
-REFIT_PART = 100  # the curve is drawn again when the samples have grown by a hundredth
+REFIT_PART = 100  # the curve is fitted again when the samples have grown by a hundredth
 
 
 @jit
@@ -28,13 +28,13 @@ def add_sample(past: History, gpu_s: float) -> None:
 
 @jit
 def stale(past: History) -> bool:
-    """Whether there are enough new samples to draw the curve again: a hundredth of those it has, at least one."""
+    """Whether there are enough new samples to fit the curve again: a hundredth of those it has, at least one."""
     return past.counts[0].new > 0 and REFIT_PART * past.counts[0].new >= past.counts[0].fitted
 
 
 @jit
 def refresh(past: History, plotted: bool) -> None:
-    """Sort the new samples in, and rebuild sums and hull."""
+    """Sort in the new samples, and work out the sums and the hull again."""
     n = past.counts[0].fitted + past.counts[0].new
     for i in range(past.counts[0].fitted, n):
         sample, k = past.samples[i], i
@@ -68,7 +68,7 @@ def _tangent(past: History, x: float, y: int) -> int:
 
 @jit
 def known(past: History) -> bool:
-    """Whether there is enough to go by."""
+    """Whether there are enough samples to rely on."""
     return past.counts[0].fitted >= FEWEST_SAMPLES or not past.counts[0].grows
 
 

@@ -12,6 +12,7 @@ from headway.core.tables.state import State
 
 @jit
 def gpu_count(state: State) -> int:
+    """GPUs of the cluster."""
     last = state.nodes[len(state.nodes) - 1]
     return last.base + last.gpus
 
@@ -86,6 +87,7 @@ def take_links(state: State, job: Any, leaf: int, mask: Any) -> None:
 
 @jit
 def give_links(state: State, job: Any) -> None:
+    """Free all links of a job."""
     entry = job.link
     while entry >= 0:
         row = state.held_links[entry]
@@ -107,6 +109,7 @@ def begin_stopping(state: State, job: Any) -> None:
 
 @jit
 def end_stopping(state: State, job: Any) -> None:
+    """Take back what `begin_stopping` counted; the job still holds it."""
     state.counts[0].stopping -= 1
     _count_stopping(state, job, -1)
     job.freeing = 0
@@ -126,7 +129,7 @@ def _count_stopping(state: State, job: Any, sign: int) -> None:
 
 @jit
 def nodes_held(state: State, job: Any) -> int:
-    """On how many nodes the job sits. Seats of a node follow each other in the chain."""
+    """On how many nodes the job has GPUs. Seats of one node follow each other in the chain."""
     n, last, seat = 0, -1, job.seat
     while seat >= 0:
         if state.seats[seat].node != last:

@@ -1,4 +1,7 @@
-"""What is there for a decision to seat jobs on: as a target, now and soon. It shrinks as jobs are seated."""
+"""What a decision can seat jobs on: what is free now, what is free soon, and the target, which later jobs may hold too.
+
+All three shrink as jobs are seated.
+"""
 
 from typing import Any, Final
 
@@ -15,7 +18,7 @@ TARGET: Final = 2
 
 @jit
 def open_rooms(state: State, scratch: Scratch, order: Any, first: int, everything: bool) -> None:
-    """Fill the rooms. Jobs order[:first] keep their GPUs in any case, so theirs are not on offer."""
+    """Work out what is there now, soon and as a target. Jobs order[:first] keep their GPUs in any case, so theirs are not in it."""
     spare = 0
     for x in range(len(state.nodes)):
         node, room = state.nodes[x], scratch.nodes[x]
@@ -46,7 +49,7 @@ def open_rooms(state: State, scratch: Scratch, order: Any, first: int, everythin
 
 @jit
 def make_offer(state: State, scratch: Scratch, within: int) -> None:
-    """Offer what is in the target and within the given room, on open nodes."""
+    """Offer what is in the target and within the given limit (NOW, SOON or TARGET), on open nodes."""
     for x in range(len(scratch.nodes)):
         scratch.nodes[x].offer = 0 if state.nodes[x].closed else offered_gpus(scratch, x, within)
     for x in range(len(scratch.leaves)):
@@ -56,7 +59,7 @@ def make_offer(state: State, scratch: Scratch, within: int) -> None:
 
 @jit
 def offered_gpus(scratch: Scratch, node: int, within: int) -> int:
-    """GPUs of an open node that are in the target and within the given room."""
+    """GPUs of an open node that are in the target and within the given limit."""
     room = scratch.nodes[node]
     limit = room.now if within == NOW else room.soon if within == SOON else room.target
     return max(0, min(room.target, limit))
@@ -64,7 +67,7 @@ def offered_gpus(scratch: Scratch, node: int, within: int) -> int:
 
 @jit
 def holds(state: State, scratch: Scratch, places: Actions, row: int, within: int) -> bool:
-    """Whether all the places of a row are in the target and within the given room."""
+    """Whether all the places of a row are in the target and within the given limit."""
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
         node = places.seats[k].node
         if offered_gpus(scratch, node, within) < places.seats[k].gpus or state.nodes[node].closed:
@@ -79,7 +82,7 @@ def holds(state: State, scratch: Scratch, places: Actions, row: int, within: int
 
 @jit
 def withdraw(scratch: Scratch, places: Actions, row: int, within: int) -> None:
-    """Take the places of a row out of the target, and out of the given room and those around it."""
+    """Take the places of a row out of the target, and out of everything else that they were part of."""
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
         room, gpus = scratch.nodes[places.seats[k].node], places.seats[k].gpus
         room.target -= gpus

@@ -1,6 +1,6 @@
-"""The few named changes of the tables besides `record`: a job is admitted, a node closes or opens, a table grows.
+"""The few changes of the tables besides `record`, each with a name: a job is admitted, a node closes or opens, a table grows.
 
-A world never writes a column itself. What these change is a fact that the world's journal holds, so that a state can be rebuilt from it.
+A world never writes a column itself. Each change is a fact in the world's journal, so that a state can be rebuilt from it.
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ def _set_closed(state: State, node: int, closed: int) -> None:
 
 
 def set_outcome(state: State, j: int, outcome: int) -> None:
-    """How a job that has ended ended: completed (which `record` assumes), failed, cancelled or timed out."""
+    """Set how a job ended: completed (which `record` assumes), failed, cancelled or timed out."""
     state.jobs["state"][j] = outcome
 
 
@@ -67,7 +67,7 @@ def grow(state: State, room: int) -> State:
 
 
 def grow_history(past: History, room: int) -> History:
-    """The same history with room for the samples of so many jobs; a given distribution stays as it is."""
+    """The same history with room for a sample per job; a distribution from a file stays as it is."""
     if not past.counts["grows"][0] or len(past.samples) > room:
         return past
     more = history(None, room)
@@ -77,7 +77,7 @@ def grow_history(past: History, room: int) -> History:
 
 
 def copied(tables: Any) -> Any:
-    """A named tuple of tables (a state, a history) of its own, with the same content."""
+    """A copy of a named tuple of tables (a state, a history) that shares nothing with it."""
     parts: list[NDArray[Any] | Any] = [
         part.copy() if isinstance(part, np.ndarray) else copied(part) if isinstance(part, tuple) else part
         for part in tables

@@ -46,6 +46,7 @@ def rank(state: State, j: int) -> int:
 
 @jit
 def add_running(state: State, j: int) -> None:
+    """Insert a job that got GPUs."""
     k = rank(state, j)
     for i in range(state.counts[0].running, k, -1):
         state.run[i] = state.run[i - 1]
@@ -55,6 +56,7 @@ def add_running(state: State, j: int) -> None:
 
 @jit
 def drop_running(state: State, j: int) -> None:
+    """Take a job out; its key must still be the one that it was inserted with."""
     k = rank(state, j)
     assert state.run[k] == j
     state.counts[0].running -= 1
@@ -62,7 +64,7 @@ def drop_running(state: State, j: int) -> None:
         state.run[i] = state.run[i + 1]
 
 
-# ---- the same as a decision sees them: where keys move as jobs run, they are derived anew, in the scratch
+# ---- the same as a decision sees them: where keys move as jobs run, they are derived again, in the scratch
 # The order is total (first key, second key, number), so it does not depend on what it is sorted from: the last decision's, almost the same.
 
 

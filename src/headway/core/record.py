@@ -35,7 +35,7 @@ from headway.job_state import JobState
 
 @jit
 def class_of(job: Any, options: Options) -> int:
-    """Jobs of one class find a place together or not at all: so many GPUs, whether few nodes matter, where jobs are packed the model."""
+    """The class of a job: its GPUs, whether it wants few nodes and, where jobs are packed, its model. Jobs of a class find places alike."""
     return (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
 
 
@@ -61,7 +61,7 @@ def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now:
         set_timer(state, job.row, np.inf)
         return
     at = change(job, now, options)
-    # Policies that sort running jobs anew at every quantum look at the minimum run time then.
+    # Policies that sort running jobs again at every quantum look at the minimum run time then.
     looks = options.moving and options.quantum < np.inf
     if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
         at = min(at, free_at(job, options))
@@ -167,7 +167,7 @@ def refit_due(state: State, options: Options) -> bool:
 
 @jit
 def _refit(state: State, options: Options, key: Any, now: float) -> None:
-    """Draw the curve over the finished jobs again; all waiting jobs get new keys, so each tree is emptied and filled again."""
+    """Fit the curve over the finished jobs again; all waiting jobs get new keys, so each tree is emptied and filled again."""
     refresh(options.history, options.plotted)
     for i in range(state.counts[0].classes):
         c = state.classes[i].open

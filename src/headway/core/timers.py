@@ -10,7 +10,7 @@ from headway.core.tables.state import State
 
 @jit
 def push(heap: Any, n: int, at: float, what: int) -> None:
-    """Add (at, what) to a heap of n entries; equal times by what."""
+    """Add (at, what) to a heap of n entries; entries of equal time are ordered by `what`."""
     i = n
     while i > 0:
         up = (i - 1) >> 1

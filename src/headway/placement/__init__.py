@@ -1,4 +1,4 @@
-"""Where: one file per placement, and the table of their names. Imports `network` and below."""
+"""Where jobs run: one file per placement, and the table of their names. Imports `network` and below."""
 
 # name: (module, or module:function where it is not `make`; what it does; options with their defaults)
 TABLE: dict[str, tuple[str, str, dict[str, str]]] = {

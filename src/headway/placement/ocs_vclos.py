@@ -1,7 +1,7 @@
 """ocs-vclos: slices of a fabric whose links can be rewired (OCS-vClos).
 
 Deciding needs port counts alone: a leaf's fibres and a spine's ports are bits of the ledger without identity, so a decision is a count, and
-releasing them is exact. Which optical switch carries which circuit is for whoever performs the start (sim/rewiring.py): by König a
+releasing them is exact. Which optical switch carries which circuit is up to whoever performs the start (sim/models/rewiring.py): by König a
 colouring exists for whatever was reserved, because leaves are joined through spines only, never to each other (decision 0036).
 """
 
@@ -78,7 +78,7 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     case, size, width = plan_ports(leaf_free, fibres, ports, gpus, ANY_BLOCK, on, each, spine_of)
     if case == NO_ROOM:
         return False
-    of_a_class = 0  # circuits of one class of ranks (network/circuits.py)
+    of_a_class = 0  # circuits of one class of ranks (network/slices/circuits.py)
     for i in range(size):
         at = take_in_leaf(free, starts[on[i]], starts[on[i] + 1], each[i], chosen, counts, np.int64(0))
         for k in range(at):

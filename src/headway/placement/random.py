@@ -1,4 +1,4 @@
-"""random: any free GPUs, all alike. Drawn from seed, job and attempt, so that a run can be repeated."""
+"""random: any free GPUs, each equally likely, drawn from the seed, the job and the attempt, so that a run can be repeated."""
 
 from collections.abc import Mapping
 from typing import Any

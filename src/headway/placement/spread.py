@@ -1,4 +1,4 @@
-"""spread: one GPU after the other from the node with most left. Never refuses while enough GPUs are free."""
+"""spread: one GPU after the other from the node with the most left. Never refuses while enough GPUs are free."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,8 @@
 """vclos and vclos-padded: a job gets GPUs together with links that nobody else has (vClos, stages 0 to 2).
 
-The search is `network/slices.py` (or `padded.py`); here it is given what is on offer, and what it chose is written into the one ledger:
-GPUs by node in rank order, links by leaf. Record releases them together. When the search runs past its node budget the MILP is asked,
-with a time limit, and that is counted (`undecided` of the actions).
+The search is `network/slices/vclos.py` (or `padded.py`). Here it is given what is on offer, and what it chose is written down: GPUs by node
+in rank order, links by leaf; `record` releases them together. When the search runs past its node budget, a solver is asked
+(a mixed-integer program with a time limit), and that is counted (`undecided` of the actions).
 
 Jobs of one size are alike: the patterns of the simulator (shifts, and XOR for powers of two) are clean on every shape that holds the size.
 """

@@ -1,4 +1,4 @@
-"""When: one short file per policy, and the table of their names. Imports `core`, `io` and `errors`.
+"""When jobs run: one short file per policy, and the table of their names. Imports `core` and `io`.
 
 Names and summaries are here as plain text, so that listing them does not load the compiler.
 """
@@ -23,7 +23,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     ),
     "gittins": (
         "gittins",
-        "2D-Gittins index from the jobs that ended so far (drawn anew when they have grown by a hundredth), or from a file",
+        "2D-Gittins index from the jobs that ended so far (fitted again for every hundredth more), or from a file",
         {"index": "printed", "distribution": SAMPLES, "quantum": "60 s"},
     ),
     "tiresias-g": (

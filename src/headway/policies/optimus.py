@@ -46,7 +46,7 @@ class Allotment:
         self, jobs: int, interval_s: float, reports: Reports, scaling: NDArray[np.float64], sizes: NDArray[np.int32]
     ) -> None:
         self.interval_s, self.reports, self.scaling, self.sizes = interval_s, reports, scaling, sizes
-        # Submitted and not over: as of the last interval, in the order of first start and submission; then those since.
+        # Submitted and not over: as of the last interval, in the order of first start and submission; then those submitted since.
         self.active = np.zeros(jobs, np.int64)
         self.count = np.zeros(1, COUNT)
         self.left = np.full(jobs, FIRST_GUESS_S)
@@ -65,7 +65,7 @@ class Allotment:
         give_by_gain(state.jobs, scratch.jobs, active, total, self.left, self.scaling, self.sizes, self.gains)
 
     def _predict(self, jobs: NDArray[Any], served: NDArray[np.int64], now: float) -> None:
-        """Work left of these jobs, once a moment: deciding again at the same time fits nothing anew."""
+        """Predict the work left of these jobs, once per moment: deciding again at the same time predicts nothing again."""
         old = served[self.fitted[served] < now]
         self.fitted[old] = now
         running = jobs["state"][old] == JobState.RUNNING

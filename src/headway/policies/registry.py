@@ -84,7 +84,7 @@ def _bound(part: str, given: str) -> float:
 
 
 def read_distribution(path: str) -> Any:
-    """One sample of GPU-seconds a line."""
+    """Read a distribution: one sample of GPU-seconds per line."""
     samples = []
     try:
         with open(path, encoding="utf-8") as file:
@@ -101,5 +101,5 @@ def read_distribution(path: str) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read the distribution {path}: {getattr(error, 'strerror', None) or error}") from None
     if not samples:
-        raise BadInput(f"{path} has no samples: write one number of GPU-seconds a line")
+        raise BadInput(f"{path} has no samples: write one number of GPU-seconds per line")
     return np.array(samples)

@@ -1,1 +1,1 @@
-"""Pages and plots made from plain data. Imports `errors` and `io`, and knows no simulator."""
+"""Pages and plots made from plain data. Imports `collectives`, `network`, `io` and `errors`, and knows no simulator."""

@@ -1,1 +1,1 @@
-"""What commands print for people: tables, the details of one job, progress bars."""
+"""What commands print for people: tables, the details of one job, progress bars. Imports what it prints, but no commands."""

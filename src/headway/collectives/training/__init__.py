@@ -1,1 +1,1 @@
-"""Training iterations: the layers of well-known models, and communication that overlaps with computation."""
+"""Training iterations: the layers of well-known models, with communication that overlaps computation. Imports `collectives` beside it."""

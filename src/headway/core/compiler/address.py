@@ -8,7 +8,7 @@ from numba.extending import typeof_impl
 
 
 class Compiled(WrapperAddressProtocol):
-    """A compiled function with its address and type looked up once: numba looks those of a dispatcher up at every call, in 130 us."""
+    """A compiled function whose address and type were looked up once; numba does that for a dispatcher at every call, in 130 us."""
 
     def __init__(self, function: Any, signature: Any) -> None:
         found = function.get_compile_result(signature)
@@ -30,5 +30,5 @@ def _type_of(value: Compiled, context: Any) -> Any:
 
 
 def by_address(given: Any, function: Any, signature: Any) -> Any:
-    """A function of Headway's own, by its address. Others stay as they are: an exception is lost on the way through an address."""
+    """Pass a function of Headway by its address. One from outside stays as it is: an exception that it raises would be lost on the way."""
     return Compiled(function, signature) if given.__module__.startswith("headway.") else function

@@ -9,7 +9,7 @@ from headway.errors import HeadwayError
 
 @contextmanager
 def told() -> Iterator[None]:
-    """What compiled code, or what it called back, raised in this block."""
+    """Turn what compiled code, or what it called back, raises in this block into one line."""
     try:
         yield
     except Exception as error:

@@ -1,1 +1,1 @@
-"""The tables that the engine reads and `record` writes: jobs, state, actions, journal, options. Imports `core.compiler`."""
+"""The engine's tables: state, jobs, options, actions, journal, and the scratch of a decision. Imports `core.compiler` and `core.events`."""

@@ -51,6 +51,7 @@ ACTIONS_TYPE = typeof(actions(1, 1, 1))
 
 @jit
 def clear(out: Actions) -> None:
+    """Drop all rows with their places."""
     out.counts[0].rows = 0
     out.counts[0].seats = 0
     out.counts[0].links = 0

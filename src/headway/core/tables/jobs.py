@@ -28,10 +28,7 @@ JOB: Final = np.dtype(
         ("started", "f8"),  # when the present attempt began to run
         ("queued", "f8"),  # when it last began to wait: submitted or preempted, but not resized
         ("end", "f8"),
-        (
-            "min_runtime",
-            "f8",
-        ),  # seconds that an attempt runs before it may lose its GPUs; infinity: it is never preempted
+        ("min_runtime", "f8"),  # seconds that an attempt runs before it may be preempted (infinity: it never is)
         ("change_at", "f8"),  # the one valid timer of this job
         ("k1", "f8"),  # the policy's key as of the job's last event; decide derives those of running jobs that move
         ("k2", "f8"),

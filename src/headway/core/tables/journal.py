@@ -115,7 +115,7 @@ def has_room(journal: Journal) -> bool:
 
 
 def empty(journal: Journal) -> None:
-    """Begin the buffer anew."""
+    """Empty the buffer."""
     for name in ("rows", "seats", "places", "links"):
         journal.counts[name] = 0
 

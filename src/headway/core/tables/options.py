@@ -1,4 +1,4 @@
-"""What a policy may be told: the options of a run, as plain values that compiled code reads."""
+"""The options of a run as plain values, which kernels and policies read."""
 
 from typing import Any, NamedTuple
 

@@ -11,13 +11,9 @@ from headway.core.tables.jobs import JOB_TYPE
 from headway.core.tables.options import OPTIONS_TYPE
 from headway.core.tables.state import State, new_state
 
-# What is still there for the jobs not seated yet: GPUs per node, links per leaf (as bits).
-ROOMS: Final = (
-    "target",
-    "now",
-    "soon",
-    "offer",
-)  # of everything; of what is free; also of what is being freed; what a placement is shown
+# What is still there for the jobs not seated yet, GPUs per node and links per leaf (as bits): in the target; of that, free now; free now or
+# soon; and what a placement is shown.
+ROOMS: Final = ("target", "now", "soon", "offer")
 NODE_ROOM: Final = np.dtype([("leaf", "i4"), *((name, "i4") for name in ROOMS)])
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
 # The classes still open, with the first job of each that has not had its turn; `rest`: per class, the first job not seated yet.
@@ -77,7 +73,7 @@ def room_for_actions(state: State) -> Actions:
 SCRATCH_TYPE = typeof(new_scratch(new_state(1, np.ones(1, np.int32))))
 
 # A placement: place(nodes, leaves, fewest, job, options, out). Nodes and leaves are those of the scratch: it adds GPUs (and links) among
-# those on `offer` to `out` and returns True, or adds nothing and returns False. It may spoil the offer.
+# those on `offer` to `out` and returns True, or adds nothing and returns False. It may change the offer, which is made again for each call.
 PLACE_SIGNATURE = types.boolean(
     typeof(np.zeros(1, NODE_ROOM)),
     typeof(np.zeros(1, LEAF_ROOM)),

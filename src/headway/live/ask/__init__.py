@@ -1,4 +1,4 @@
 """Questions about a live cluster: why a job waits, when it would start, what another policy would have done.
 
-Imports the simulator, and of `live` the state and the job file.
+Imports the simulator, and from `live` the state, the job file and the store.
 """

@@ -1,7 +1,7 @@
 """Executors: how an action becomes processes. One folder per executor, found by its name (see `registry`).
 
 An executor fills the hooks of `Executor`. It never raises for what happens to a job: that comes back as a Report. Every report names the
-attempt that it is about, so that late or doubled ones can be dropped. Imports the job file and the records of jobs.
+attempt that it is about, so that late or doubled ones can be dropped. Imports the job file, the records of jobs, and `cluster`.
 """
 
 from collections.abc import Callable

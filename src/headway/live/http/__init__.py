@@ -1,1 +1,1 @@
-"""The manager over HTTP: routes, tokens, and what every request passes first. Imports the manager and `client`."""
+"""The manager over HTTP: routes, tokens, and what every request passes first. Imports `live` and `client`."""

@@ -1,1 +1,1 @@
-"""What is on disk: the journal, submissions, and how a manager recovers from them. Imports `live` beside it, but no HTTP."""
+"""What is on disk: the journal, submissions, and how a manager recovers from them. Imports `live` beside it, but not `http`."""

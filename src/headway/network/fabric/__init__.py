@@ -1,1 +1,1 @@
-"""Leaf-spine, rail and three-tier fabrics: as numbers, as presets, as files. Imports `io` and `core.compiler`."""
+"""Leaf-spine, rail and three-tier fabrics: as numbers, as presets, as files. Imports `io` and `errors`."""

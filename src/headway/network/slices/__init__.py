@@ -1,1 +1,4 @@
-"""Contention-free slices of a fabric: the vClos search, padded shapes, optical circuits, and the solver behind them."""
+"""Slices of a fabric without contention: the vClos search, padded shapes, optical circuits, and the solver behind them.
+
+Imports `core.compiler`.
+"""

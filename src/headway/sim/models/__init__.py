@@ -1,1 +1,4 @@
-"""What the simulated world knows beyond the engine: model profiles, loss curves, shared links, circuits."""
+"""What the simulated world knows beyond the engine: model profiles, loss curves, shared links, circuits.
+
+Imports `network` and `workloads`.
+"""

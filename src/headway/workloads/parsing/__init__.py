@@ -1,1 +1,1 @@
-"""From the bytes of a trace file to checked columns, for all readers: unpacking, tables, dates, limits."""
+"""From the bytes of a trace file to checked columns, for all readers: unpacking, tables, dates, limits. Imports `workloads.workload`."""

@@ -1,1 +1,1 @@
-"""Trace readers, one file per format. Imports `workloads.parsing`."""
+"""Trace readers, one file per format. Imports `workloads.parsing` and `workloads.workload`."""
