@@ -33,23 +33,6 @@ def _number(text: str) -> float:
     return float(text)
 
 
-class _Numbered:
-    """Rows, and the line where the last one began: a quoted value may span several lines."""
-
-    def __init__(self, reader: Any) -> None:
-        self.reader = reader
-        self.line = 0
-
-    def __iter__(self) -> "_Numbered":
-        return self
-
-    def __next__(self) -> list[str]:
-        before = self.reader.line_num
-        self.line = before + 1
-        row: list[str] = next(self.reader)
-        return row
-
-
 class Table:
     """The header of a delimited file, and its columns on demand; `header` is given for files that have none."""
 
@@ -85,10 +68,19 @@ class Table:
 
     def line(self, row: int) -> int:
         """The line where a data row begins; found by reading again, since only errors need it."""
-        reader = _Numbered(self._csv())
+        begins = 1
+
+        def counted() -> Iterator[list[str]]:
+            """The rows; a quoted value may span several lines."""
+            nonlocal begins
+            reader = self._csv()
+            for values in reader:
+                yield values
+                begins = reader.line_num + 1
+
         with contextlib.suppress(csv.Error):
-            next(islice(self._rows(reader), row, None), None)
-        return reader.line
+            next(islice(self._rows(counted()), row, None), None)
+        return begins
 
     def where(self, row: int) -> str:
         """The place of a data row in messages."""
@@ -108,11 +100,10 @@ class Table:
 
     def bad(self, row: int, column: str, value: object, wanted: str) -> BadInput:
         """The error for one value of one row."""
-        return BadInput(f"{self.place(row, column)}: {value!r} {wanted}")
+        return self._wrong(row, column, f"{value!r} {wanted}")
 
-    def place(self, row: int, column: str) -> str:
-        """File, line and column in messages."""
-        return f"{self.source.name}, line {self.line(row)}, column {column!r}"
+    def _wrong(self, row: int, column: str, problem: str) -> BadInput:
+        return BadInput(f"{self.source.name}, {self.where(row)}, column {column!r}: {problem}")
 
     def refuse_negative(self, columns: Mapping[str, NDArray[Any]], *names: str) -> None:
         """Refuse a value below zero in one of these columns."""
@@ -125,8 +116,7 @@ class Table:
         """Refuse a fraction of a GPU, or too many, for a reader that computes with them before the rows are checked."""
         found = wrong_gpus(columns[name])
         if found is not None:
-            row, words = found
-            raise BadInput(f"{self.place(row, name)}: {words}")
+            raise self._wrong(found[0], name, found[1])
 
     def read(
         self, numbers: Iterable[str] = (), times: Iterable[str] = (), texts: Iterable[str] = ()
