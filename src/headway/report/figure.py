@@ -33,6 +33,12 @@ FINE_TICKS = (
     *((7200.0, "2 h"), (18_000.0, "5 h"), (86_400.0, "1 d"), (604_800.0, "7 d")),
 )
 ENOUGH_TICKS, FEWEST_TICKS = 4, 3
+# The layout of a figure with a legend of its own, where colours mean something else than on the rest of the page.
+OWN_LEGEND: dict[str, Any] = {
+    "showlegend": True,
+    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+    "margin": {"l": 70, "r": 20, "t": 50, "b": 50},
+}
 DAY_S, HOUR_S = 86_400.0, 3600.0
 
 
@@ -62,6 +68,17 @@ def line(place: int) -> dict[str, Any]:
 def of_policy(place: int, name: str) -> dict[str, Any]:
     """What every trace of a policy carries, so that one click on the page's legend shows or hides all of them."""
     return {"name": name, "legendgroup": str(place), "showlegend": True}
+
+
+def curve(place: int, name: str, x: list[Any], y: list[Any], **more: Any) -> dict[str, Any]:
+    """A curve of a policy; `line` may change its line."""
+    drawn = line(place) | more.pop("line", {})
+    return {**of_policy(place, name), "type": "scatter", "mode": "lines", "x": x, "y": y, "line": drawn, **more}
+
+
+def bars(place: int, name: str, x: list[Any], y: list[Any], **more: Any) -> dict[str, Any]:
+    """Bars of a policy."""
+    return {**of_policy(place, name), "type": "bar", "x": x, "y": y, "marker": {"color": colour(place)}, **more}
 
 
 def numbers(values: NDArray[Any]) -> list[float | None]:
