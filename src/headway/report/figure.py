@@ -33,12 +33,6 @@ FINE_TICKS = (
     *((7200.0, "2 h"), (18_000.0, "5 h"), (86_400.0, "1 d"), (604_800.0, "7 d")),
 )
 ENOUGH_TICKS, FEWEST_TICKS = 4, 3
-# The layout of a figure with a legend of its own, where colours mean something else than on the rest of the page.
-OWN_LEGEND: dict[str, Any] = {
-    "showlegend": True,
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-    "margin": {"l": 70, "r": 20, "t": 50, "b": 50},
-}
 DAY_S, HOUR_S = 86_400.0, 3600.0
 
 
