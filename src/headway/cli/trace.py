@@ -1,13 +1,13 @@
 """`headway trace`: describe a workload, make one up, or convert any known format to Headway's CSV."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.manager_options import JsonOption, print_json
 from headway.cli.shape_options import FromOption, LoadOption, SampleOption, TimeScaleOption, ToOption
 from headway.errors import BadInput
 from headway.io.units import counted
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 trace = typer.Typer(no_args_is_help=True, help="Describe, make up and convert workloads.")
 
 TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic:NAME?jobs=480&seed=1.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse rows that are otherwise left out and counted.")]
 ClusterOption = Annotated[
     str | None, typer.Option("--cluster", help="Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.")
@@ -56,7 +55,7 @@ def info(
 
         write_atomically(plot, page(jobs, where.total if where is not None else None))
     if as_json:
-        _print_json(description)
+        print_json(description)
         return
     from headway.cli.tables.traces import show
 
@@ -129,15 +128,11 @@ def _write(jobs: "Workload", out: Path, *, as_json: bool) -> None:
 
     write_csv(jobs, out)
     if as_json:
-        facts = {"trace": jobs.name, "out": str(out), "jobs": len(jobs)}
-        _print_json({**facts, "skipped": jobs.skipped, "caveats": list(jobs.caveats)})
+        facts = {"trace": jobs.name, "out": str(out), "jobs": len(jobs), "skipped": jobs.skipped}
+        print_json({**facts, "caveats": jobs.caveats})
         return
     without = f" (left out: {left_out(jobs)})" if jobs.skipped else ""
     typer.echo(f"{out}: {counted(len(jobs), 'job')}{without}")
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
 @contextlib.contextmanager

@@ -42,12 +42,10 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
 
     try:
         text = Path(path).read_text("utf-8")
-    except UnicodeDecodeError:
-        raise BadInput(f"cannot read the {what} {path}: it is not UTF-8 text") from None
-    except FileNotFoundError:
-        raise BadInput(f"cannot read the {what} {path}: no such file") from None
     except (OSError, ValueError) as error:
-        raise BadInput(f"cannot read the {what} {path}: {getattr(error, 'strerror', None) or error}") from None
+        known = {UnicodeDecodeError: "it is not UTF-8 text", FileNotFoundError: "no such file"}
+        reason = known.get(type(error)) or getattr(error, "strerror", None) or error
+        raise BadInput(f"cannot read the {what} {path}: {reason}") from None
     try:
         loader = _loader(path)(text)
         root = loader.get_single_node()

@@ -20,6 +20,8 @@ from headway.workloads import published
 from headway.workloads.shaping import with_load
 from headway.workloads.workload import Workload, workload
 
+Floats = NDArray[np.float64]
+
 PREFIX = "synthetic:"
 # At 100 bytes per job, ten million take about a gigabyte.
 MOST_JOBS = 20_000_000
@@ -78,7 +80,7 @@ def tiresias_480(options: Mapping[str, str]) -> Workload:
 
 def from_statistics(statistics: published.Statistics, options: Mapping[str, str]) -> Workload:
     """Random jobs that follow the published statistics of a cluster."""
-    jobs = job_count(options, statistics.jobs)
+    jobs = job_count(options, published.JOBS)
     rng = generator(options)
     gpus = published.sizes(statistics, jobs, rng)
     duration_s = published.durations(statistics, gpus, rng)
@@ -106,12 +108,7 @@ def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
 
 
 def made_up(
-    name: str,
-    submit_s: NDArray[np.float64],
-    gpus: NDArray[Any],
-    duration_s: NDArray[np.float64],
-    note: str,
-    model: NDArray[Any] | None = None,
+    name: str, submit_s: Floats, gpus: NDArray[Any], duration_s: Floats, note: str, model: NDArray[Any] | None = None
 ) -> Workload:
     """The workload, with ids 0, 1, 2 ... in no more characters than the last one needs: a million take 24 MB, not 84."""
     ids = np.arange(len(gpus)).astype(f"U{len(str(len(gpus) - 1))}")
@@ -139,10 +136,10 @@ def generator(options: Mapping[str, str]) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(specs.whole(options, "seed", 0, least=0)))
 
 
-def poisson(rng: np.random.Generator, mean_gap_s: float, jobs: int) -> NDArray[np.float64]:
+def poisson(rng: np.random.Generator, mean_gap_s: float, jobs: int) -> Floats:
     """Times of submission with exponential gaps, from 0 on and to the millisecond."""
     times_s = np.cumsum(rng.exponential(mean_gap_s, jobs))
-    from_zero: NDArray[np.float64] = np.round(times_s - times_s[0], 3)
+    from_zero: Floats = np.round(times_s - times_s[0], 3)
     return from_zero
 
 
@@ -154,7 +151,7 @@ def spread(jobs: int, weights: Mapping[int, int] | Mapping[str, int]) -> NDArray
     return np.repeat(np.array(list(weights)), counts)
 
 
-def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: int) -> NDArray[np.float64]:
+def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: int) -> Floats:
     """Times spread evenly in their logarithm between two bounds, to the millisecond and never at the upper one."""
     low, high = bounds
     times = np.exp(rng.uniform(np.log(low), np.log(high), count))

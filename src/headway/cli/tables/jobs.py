@@ -69,11 +69,6 @@ def moment(at: float | None) -> str:
     return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
 
 
-def ended_or_now(job: "JobView", now: float) -> float:
-    """The end of the job, or the present time while it has not ended."""
-    return now if job.ended_at is None else job.ended_at
-
-
 def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
     """One line per job: what it has received, where it runs or why it waits."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True, padding=(0, 1, 0, 0))
@@ -93,7 +88,7 @@ def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
             str(job.gpus),
             str(job.level),
             span(job.service_gpu_s),
-            span(ended_or_now(job, now) - job.submitted_at),
+            span((now if job.ended_at is None else job.ended_at) - job.submitted_at),
             str(job.attempt),
             Text(where_or_why(job), style="" if job.state in ACTIVE else "dim"),
         )

@@ -19,26 +19,23 @@ UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 def show(description: dict[str, Any]) -> None:
     """Print everything, in as many lines as fit a screen."""
     console = Console(highlight=False)
+    arrivals, warnings = description["arrivals"], description["warnings"]
+    slices = f"{len(arrivals)} equal slices of at most {max(arrivals):,}"
+    parts = [
+        _summary(description),
+        _histogram("GPUs of a job", description["sizes"]),
+        _histogram("duration", description["durations"]),
+        Text(f"\nsubmissions over the trace, in {slices}", style="bold"),
+        Text(f"{sparkline(arrivals)}\n"),
+        *([Text("what biases a study of this trace", style="bold")] if warnings else []),
+        *(Text(f"- {warning}") for warning in warnings),
+    ]
     with console.capture() as captured:
-        _print(console, description)
+        console.print(*parts, sep="\n")
     text = captured.get()
     console.file.write(
         text if console.encoding.startswith("utf") else text.translate(PLAIN).encode("ascii", "replace").decode()
     )
-
-
-def _print(console: Console, description: dict[str, Any]) -> None:
-    console.print(_summary(description))
-    console.print(_histogram("GPUs of a job", description["sizes"]))
-    console.print(_histogram("duration", description["durations"]))
-    arrivals = description["arrivals"]
-    slices = f"{len(arrivals)} equal slices of at most {max(arrivals):,}"
-    console.print(Text(f"\nsubmissions over the trace, in {slices}", style="bold"))
-    console.print(Text(f"{sparkline(arrivals)}\n"))
-    if description["warnings"]:
-        console.print(Text("what biases a study of this trace", style="bold"))
-        for warning in description["warnings"]:
-            console.print(Text(f"- {warning}"))
 
 
 def duration(value_s: float) -> str:

@@ -77,10 +77,8 @@ def _unpacked(name: str, raw: bytes) -> bytes:
 
 
 def _unpacked_zstd(name: str, raw: bytes) -> bytes:
-    try:
-        import zstandard
-    except ImportError:
-        raise BadInput(f"{name}: reading Zstandard needs the package zstandard: pip install zstandard") from None
+    import zstandard
+
     parts = []
     while raw:
         # One frame at a time: only its end says that nothing is missing.

@@ -40,9 +40,7 @@ class Table:
         self.source = source
         self.delimiter = delimiter
         self.headless = header is not None
-        self.header = (
-            list(header) if header is not None else [name.strip() for name in next(self._filled(self._csv()), [])]
-        )
+        self.header = list(header or map(str.strip, next(self._filled(self._csv()), [])))
 
     def _csv(self) -> Any:
         if self.delimiter == ",":
