@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.limits import MOST_S, wrong_gpus
-from headway.workloads.parsing.table import Table
+from headway.workloads.parsing.table import MOST_S, Table, wrong_gpus
 from headway.workloads.workload import Workload, workload
 
 

@@ -97,8 +97,8 @@ def _rates(
     unknown = (rates <= 0) & (counts > 0)
     if unknown.any():
         row = int(np.argmax(unknown))
-        wanted = f"on {counts[row]} GPUs has no steps per second in {origin}: give ?throughputs=FILE"
-        raise table.bad(row, "model" if "model" in table.header else "job_type", kinds[row], wanted)
+        problem = f"{kinds[row]!r} on {counts[row]} GPUs has no steps per second in {origin}: give ?throughputs=FILE"
+        raise table.bad(row, "model" if "model" in table.header else "job_type", problem)
     return np.where(rates > 0, rates, np.nan)
 
 
