@@ -74,12 +74,12 @@ def workload(
     if n == 0:
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
     order = np.argsort(submit, kind="stable")
-    empty = np.full(n, "")
-    columns: dict[str, Any] = {
-        "job_id": np.arange(n).astype(np.str_),
-        **{"user": empty, "queue": empty, "model": empty, "preemptible": np.ones(n, np.bool_)},
-        **{other: column for other, column in others.items() if column is not None},
-        **{"submit_s": submit, "gpus": gpus, "duration_s": duration_s},
-    }
-    typed = {column: np.asarray(columns[column], TYPES[column])[order] for column in COLUMNS}
-    return Workload(name, **typed, caveats=caveats, skipped=skipped or {})
+    given = {**others, "submit_s": submit, "gpus": gpus, "duration_s": duration_s}
+    columns: dict[str, Any] = {column: np.full(n, "") for column in ("user", "queue", "model")}
+    columns["preemptible"] = np.ones(n, np.bool_)
+    if given.get("job_id") is None:
+        given["job_id"] = np.arange(n).astype(np.str_)
+    for column, values in given.items():
+        if values is not None:
+            columns[column] = np.asarray(values, TYPES[column])[order]
+    return Workload(name, **columns, caveats=caveats, skipped=skipped or {})

@@ -39,6 +39,8 @@ def _text(jobs: Workload) -> str:
 
 def _written(column: NDArray[np.generic]) -> list[object]:
     """Whole numbers without a point, others in the fewest digits that read back the same."""
+    if column.dtype.kind == "f" and (column % 1 == 0).all() and (np.abs(column) < 2**53).all():
+        column = column.astype(np.int64)
     if column.dtype.kind == "f":
         return [int(value) if value.is_integer() else value for value in column.tolist()]
     return list(column.tolist())

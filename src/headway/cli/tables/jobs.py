@@ -40,6 +40,9 @@ REASONS = {
     "retry_backoff": "tried again soon",
 }
 
+# The two units of a time, each with its seconds, longest first.
+SPANS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+
 
 def span(value_s: float | None) -> str:
     """A time in a few characters: 12.3s, 4m05s, 3h20m, 2d03h."""
@@ -48,11 +51,8 @@ def span(value_s: float | None) -> str:
     if value_s < 60:
         return f"{max(0.0, value_s):.1f}s"
     whole = round(value_s)
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86_400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+    large_s, large, small_s, small = next(units for units in SPANS if whole >= units[0])
+    return f"{whole // large_s}{large}{whole % large_s // small_s:02d}{small}"
 
 
 def times(count: int) -> str:

@@ -51,8 +51,9 @@ class Rows:
 def table_rows(table: Table, columns: Mapping[str, NDArray[Any]], names: Names, caveats: tuple[str, ...] = ()) -> Rows:
     """The rows of a table; jobs without ids are numbered."""
     known = {name: columns[called] for name, called in names._asdict().items() if called in columns}
-    numbered = np.arange(len(known["gpus"])).astype(np.str_)
-    return Rows(table.source.name, table.where, names, {"job_id": numbered, **known}, caveats)
+    if "job_id" not in known:
+        known["job_id"] = np.arange(len(known["gpus"])).astype(np.str_)
+    return Rows(table.source.name, table.where, names, known, caveats)
 
 
 def checked_workload(rows: Rows, *, strict: bool, from_zero: bool = False) -> Workload:
