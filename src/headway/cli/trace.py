@@ -1,24 +1,24 @@
 """`headway trace`: describe a workload, make one up, or convert any known format to Headway's CSV."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.experiment_options import option
+from headway.cli.manager_options import JsonOption, print_json
 from headway.errors import BadInput
 from headway.io.units import counted
 
 if TYPE_CHECKING:
+    from headway.cluster.nodes import Cluster
     from headway.workloads.workload import Workload
 
 trace = typer.Typer(no_args_is_help=True, help="Describe, make up and convert workloads.")
 
 TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic:NAME?jobs=480&seed=1.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Refuse rows that are otherwise left out and counted.")]
 ClusterOption = Annotated[
     str | None, typer.Option("--cluster", help="Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.")
@@ -43,22 +43,19 @@ def info(
 
     Example: headway trace info synthetic:tiresias-480 --cluster 15x4
     """
-    from headway.cluster.named import cluster as cluster_named
     from headway.workloads.describe import describe
 
-    where = cluster_named(cluster) if cluster is not None else None
+    where = _cluster(cluster)
     with _reading(name):
         jobs = _load(name, strict=strict)
         description = describe(jobs, where)
     if plot is not None:
-        _plot(jobs, where.total if where is not None else None, plot)
+        from headway.io.files import write_atomically
+        from headway.report.trace import page
+
+        write_atomically(plot, page(jobs, where.total if where is not None else None))
     if as_json:
-        histograms = {
-            "sizes": _histogram_json(description.sizes),
-            "durations": _histogram_json(description.durations),
-            "arrivals": list(description.arrivals),
-        }
-        _print_json({**description.numbers, **histograms, "warnings": list(description.warnings)})
+        print_json(description)
         return
     from headway.cli.tables.traces import show
 
@@ -102,18 +99,23 @@ def convert(
 
     Example: headway trace convert cluster_log.csv --from 7d --to 14d --load 0.9 --cluster 64x8 --out week.csv.gz
     """
-    from headway.cluster.named import cluster as cluster_named
     from headway.sim.experiment import check
     from headway.workloads.shaping import shaped
 
     if (load is None) != (cluster is None):
         raise BadInput("--load is a load on a cluster: give --load and --cluster together")
-    where = cluster_named(cluster) if cluster is not None else None
+    where = _cluster(cluster)
     given = {"start": start, "end": end, "sample": sample, "time_scale": time_scale, "load": load}
     shape = {field: check(field, value) for field, value in given.items()}  # before a long file is read
     with _reading(name):
         jobs = shaped(_load(name, strict=strict), where, seed, **shape)
     _write(jobs, out, as_json=as_json)
+
+
+def _cluster(spec: str | None) -> "Cluster | None":
+    from headway.cluster.named import cluster
+
+    return cluster(spec) if spec is not None else None
 
 
 def _load(name: str, *, strict: bool) -> "Workload":
@@ -123,33 +125,16 @@ def _load(name: str, *, strict: bool) -> "Workload":
 
 
 def _write(jobs: "Workload", out: Path, *, as_json: bool) -> None:
+    from headway.workloads.describe import left_out
     from headway.workloads.write import write_csv
 
     write_csv(jobs, out)
     if as_json:
-        facts = {"trace": jobs.name, "out": str(out), "jobs": len(jobs)}
-        _print_json({**facts, "skipped": jobs.skipped, "caveats": list(jobs.caveats)})
+        facts = {"trace": jobs.name, "out": str(out), "jobs": len(jobs), "skipped": jobs.skipped}
+        print_json({**facts, "caveats": jobs.caveats})
         return
-    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in jobs.skipped.items())
-    typer.echo(f"{out}: {counted(len(jobs), 'job')}" + (f" (left out: {left_out})" if left_out else ""))
-
-
-def _plot(jobs: "Workload", cluster_gpus: int | None, path: Path) -> None:
-    from headway.io.files import write_atomically
-    from headway.report.trace import page
-    from headway.workloads.describe import demand
-
-    times_s, wanted = demand(jobs)
-    write_atomically(path, page(jobs.name, jobs.submit_s, jobs.gpus, jobs.duration_s, times_s, wanted, cluster_gpus))
-
-
-def _histogram_json(histogram: Any) -> list[dict[str, Any]]:
-    rows = zip(histogram.bins, histogram.jobs, histogram.work_gpu_s, strict=True)
-    return [{"bin": name, "jobs": jobs, "work_gpu_s": work} for name, jobs, work in rows]
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(content, indent=2, allow_nan=False))
+    without = f" (left out: {left_out(jobs)})" if jobs.skipped else ""
+    typer.echo(f"{out}: {counted(len(jobs), 'job')}{without}")
 
 
 @contextlib.contextmanager

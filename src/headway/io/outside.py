@@ -4,6 +4,7 @@ Modules are looked for where Python looks for them, and last in the folder that 
 """
 
 import importlib
+import re
 import sys
 import traceback
 from collections.abc import Mapping
@@ -55,11 +56,10 @@ def raised(error: Exception, *ours: str) -> str:
     """An exception in one line, with the file and line that raised it unless that is one of `ours`."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in ours and frame.lineno
-    ]
     outside = [
-        frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<")
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.lineno and frame.filename not in ours and not re.search("site-packages|^<", frame.filename)
     ]
     where = f" ({outside[-1].filename}, line {outside[-1].lineno})" if outside else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

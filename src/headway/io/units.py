@@ -10,14 +10,13 @@ NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 GBPS = {"Mbps": 1e-3, "Gbps": 1.0, "Tbps": 1e3}
-EXAMPLES = {"time": "5m or 1h"}
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare: float | None) -> float:
     """A number with one of `units`; without a unit it is multiplied by `bare` (None: a unit is required)."""
-    such = EXAMPLES.get(what) or f"5{next(iter(reversed(units)))}"
+    such = "5m or 1h" if what == "time" else f"5{next(reversed(units))}"
     example = f"{what}: write a number and a unit, such as {such}; units: {', '.join(units)}"
     found = _QUANTITY.fullmatch(text)
     if not found:
@@ -42,7 +41,7 @@ def seconds(text: str, option: str = "") -> float:
 
 def nanoseconds(text: str) -> float:
     """`700ns`, `1.7us` in nanoseconds; the unit is required."""
-    return _parse(text, NANOSECONDS, "latency", 0.0 if text.strip() in {"0"} else None)
+    return _parse(text, NANOSECONDS, "latency", 0.0 if text.strip() == "0" else None)
 
 
 def size_bytes(text: str) -> int:

@@ -42,16 +42,13 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
 
     try:
         text = Path(path).read_text("utf-8")
-    except UnicodeDecodeError:
-        raise BadInput(f"cannot read the {what} {path}: it is not UTF-8 text") from None
-    except FileNotFoundError:
-        raise BadInput(f"cannot read the {what} {path}: no such file") from None
     except (OSError, ValueError) as error:
-        raise BadInput(f"cannot read the {what} {path}: {getattr(error, 'strerror', None) or error}") from None
+        known = {UnicodeDecodeError: "it is not UTF-8 text", FileNotFoundError: "no such file"}
+        reason = known.get(type(error)) or getattr(error, "strerror", None) or error
+        raise BadInput(f"cannot read the {what} {path}: {reason}") from None
     try:
-        loader = _loader()(text)
+        loader = _loader(path)(text)
         root = loader.get_single_node()
-        _refuse_duplicate_keys(root, path)
         return root, None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -64,33 +61,15 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
         raise BadInput(f"{path}: not YAML: {error}") from None
 
 
-def _loader() -> type["yaml.SafeLoader"]:
+def _loader(path: str | Path) -> type["yaml.SafeLoader"]:
     """A safe loader with the truth values of YAML 1.2, true and false only: `on` is a key of job files."""
     import yaml
 
     class Loader(yaml.SafeLoader):
-        pass
+        """Refuses a mapping with the same key twice: YAML would take the last without a word."""
 
-    inherited = yaml.SafeLoader.yaml_implicit_resolvers
-    Loader.yaml_implicit_resolvers = {key: [one for one in found if one[0] != BOOL] for key, found in inherited.items()}
-    Loader.add_implicit_resolver(BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
-    return Loader
-
-
-def _refuse_duplicate_keys(root: "yaml.Node | None", path: str | Path) -> None:
-    """Refuse a mapping with the same key twice: YAML would take the last without a word."""
-    import yaml
-
-    waiting, seen = [root], set[int]()  # an alias leads to the same node again
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.MappingNode):
-            waiting += [value for _, value in node.value]
+        def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+            node = super().compose_mapping_node(anchor)
             lines: dict[str, int] = {}
             for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE):
                 line = key.start_mark.line + 1
@@ -98,6 +77,12 @@ def _refuse_duplicate_keys(root: "yaml.Node | None", path: str | Path) -> None:
                     first = lines[key.value]
                     raise BadInput(f"{path}, line {line}: the key {key.value!r} is already on line {first}: keep one")
                 lines[key.value] = line
+            return node
+
+    inherited = yaml.SafeLoader.yaml_implicit_resolvers
+    Loader.yaml_implicit_resolvers = {key: [one for one in found if one[0] != BOOL] for key, found in inherited.items()}
+    Loader.add_implicit_resolver(BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
+    return Loader
 
 
 def _line(root: "yaml.Node | None", place: Place) -> str:

@@ -47,30 +47,31 @@ def _holders(fabric: Fabric, certificates: list[Certificate]) -> NDArray[np.int6
     return holder
 
 
+def _owner(number: int) -> str:
+    return "free" if number < 0 else f"certificate {number + 1}"
+
+
 def _row(count: int, y: float) -> tuple[list[float], list[float]]:
     """Positions of `count` switches side by side on one height."""
     return [(i + 0.5) / count for i in range(count)], [y] * count
 
 
 def _drawing(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64]) -> None:
-    """Leaves below, what their uplinks end on above, a line a cable, in the colour of its holder."""
+    """Leaves below, what their uplinks end on above, one line per cable, in the colour of its holder."""
     leaves = min(fabric.leaves, MOST_DRAWN)
     uppers = fabric.uplinks if fabric.ocs else fabric.spines
     drawn = min(uppers, MOST_DRAWN)
     leaf_x, leaf_y = _row(leaves, 0.0)
     upper_x, upper_y = _row(drawn, 1.0)
     for owner in range(-1, int(holder.max(initial=-1)) + 1):
-        x: list[float | None] = []
-        y: list[float | None] = []
-        for leaf, uplink in np.argwhere(holder[:leaves] == owner):
-            upper = int(uplink) // (1 if fabric.ocs else fabric.parallel_links)
-            if upper < drawn:
-                x += [leaf_x[leaf], upper_x[upper], None]
-                y += [0.0, 1.0, None]
+        ends = np.argwhere(holder[:leaves] == owner) // (1, 1 if fabric.ocs else fabric.parallel_links)
+        ends = ends[ends[:, 1] < drawn]
+        x = [place for leaf, upper in ends for place in (leaf_x[leaf], upper_x[upper], None)]
+        y = [0.0, 1.0, None] * len(ends)
         colour = FREE_COLOUR if owner < 0 else JOB_COLOURS[owner % len(JOB_COLOURS)]
         line = {"color": colour, "width": 0.6 if owner < 0 else 1.6}
-        name = "free" if owner < 0 else f"certificate {owner + 1}"
-        figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip"), row=1, col=1)
+        cables = go.Scatter(x=x, y=y, mode="lines", line=line, name=_owner(owner), hoverinfo="skip")
+        figure.add_trace(cables, row=1, col=1)
     kind = "OCS" if fabric.ocs else "aggregation" if fabric.kind == "three-tier" else "spine"
     for xs, ys, symbol, names in (
         (upper_x, upper_y, "square", [f"{kind} {i}" for i in range(drawn)]),
@@ -89,15 +90,12 @@ def _drawing(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64]) ->
 
 
 def _map(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64], jobs: int) -> None:
-    """A cell for every uplink of every leaf in the colour of its holder."""
+    """A cell for every uplink of every leaf, in the colour of its holder."""
     colours = [FREE_COLOUR] + [JOB_COLOURS[i % len(JOB_COLOURS)] for i in range(jobs)]
-    steps: list[tuple[float, str]] = []
-    for i, colour in enumerate(colours):
-        steps += [(i / len(colours), colour), ((i + 1) / len(colours), colour)]
+    steps = [((i + end) / len(colours), colour) for i, colour in enumerate(colours) for end in (0, 1)]
     text = [
         [
-            f"{' - '.join(fabric.cable_name(fabric.leaf_cable(leaf, uplink)))}: "
-            + (f"certificate {holder[leaf, uplink] + 1}" if holder[leaf, uplink] >= 0 else "free")
+            f"{' - '.join(fabric.cable_name(fabric.leaf_cable(leaf, uplink)))}: {_owner(holder[leaf, uplink])}"
             for leaf in range(fabric.leaves)
         ]
         for uplink in range(fabric.uplinks)

@@ -64,6 +64,17 @@ def of_policy(place: int, name: str) -> dict[str, Any]:
     return {"name": name, "legendgroup": str(place), "showlegend": True}
 
 
+def curve(place: int, name: str, x: list[Any], y: list[Any], **more: Any) -> dict[str, Any]:
+    """A curve of a policy; `line` may change its line."""
+    drawn = line(place) | more.pop("line", {})
+    return {**of_policy(place, name), "type": "scatter", "mode": "lines", "x": x, "y": y, "line": drawn, **more}
+
+
+def bars(place: int, name: str, x: list[Any], y: list[Any], **more: Any) -> dict[str, Any]:
+    """Bars of a policy."""
+    return {**of_policy(place, name), "type": "bar", "x": x, "y": y, "marker": {"color": colour(place)}, **more}
+
+
 def numbers(values: NDArray[Any]) -> list[float | None]:
     """For JSON: five digits are more than a screen shows; what is not a number is a gap."""
     found = np.asarray(values, np.float64)

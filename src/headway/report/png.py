@@ -114,16 +114,10 @@ def _rendered(page: str, count: int) -> list[bytes]:
         source = Path(folder, "figures.html")
         source.write_text(page, "utf-8")
         command = [browser(), *FLAGS, f"--user-data-dir={folder}/profile", "--virtual-time-budget=60000", "--dump-dom"]
+        command.append(source.as_uri())
         quiet = {**os.environ, "HOME": folder}
         try:
-            done = subprocess.run(
-                [*command, source.as_uri()],
-                capture_output=True,
-                text=True,
-                timeout=TIME_LIMIT_S,
-                env=quiet,
-                check=False,
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, env=quiet, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise HeadwayError(f"the browser could not draw the figures: {error}") from None
     found = [base64.b64decode(text) for text in re.findall(r"\[\[\d+:([A-Za-z0-9+/=]+)\]\]", done.stdout)]

@@ -7,60 +7,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.report.data import Bars, OverTime, PolicyView, Study
-from headway.report.figure import COLOURS, Figure, axis, colour, line, numbers, of_policy, shortened, time_unit
+from headway.report.figure import COLOURS, Figure, axis, bars, curve, numbers, shortened, time_unit
 
 # Characters of a policy's name below its bar.
 LONGEST_NAME = 22
 # Beyond this, three names side by side run into each other.
 LONGEST_UPRIGHT = 9
-Series = Callable[[OverTime], NDArray[np.float64]]
+# Name, title, note, y axis, and what is drawn.
+SERIES: tuple[tuple[str, str, str, dict[str, Any], Callable[[OverTime], NDArray[np.float64]]], ...] = (
+    (
+        "utilisation",
+        "GPU utilisation",
+        "The share of GPUs that jobs hold, averaged over each plotted interval.",
+        axis("GPUs in use (%)", range=[0, 104]),
+        lambda over: 100 * over.utilisation,
+    ),
+    (
+        "fragmentation",
+        "Fragmentation",
+        "GPUs that are free although a waiting job needs no more: fragmented, or held back for the head of the queue.",
+        axis("GPUs stranded (%)", rangemode="tozero"),
+        lambda over: 100 * over.stranded,
+    ),
+    (
+        "running",
+        "Running jobs",
+        "Jobs that hold GPUs.",
+        axis("jobs running", rangemode="tozero"),
+        lambda over: over.running_jobs,
+    ),
+    (
+        "waiting",
+        "Waiting jobs",
+        "Jobs submitted and not ended that hold no GPU.",
+        axis("jobs waiting", rangemode="tozero"),
+        lambda over: over.waiting_jobs,
+    ),
+)
 
 
-def utilisation(study: Study) -> Figure:
-    """GPUs in use."""
-    note = "The share of GPUs that jobs hold, averaged over each plotted interval."
-    y = axis("GPUs in use (%)", range=[0, 104])
-    return _series(study, "utilisation", "GPU utilisation", note, y, lambda over: 100 * over.utilisation)
-
-
-def running_jobs(study: Study) -> Figure:
-    """Jobs that hold GPUs."""
-    y = axis("jobs running", rangemode="tozero")
-    return _series(study, "running", "Running jobs", "Jobs that hold GPUs.", y, lambda over: over.running_jobs)
-
-
-def waiting_jobs(study: Study) -> Figure:
-    """Jobs that wait."""
-    note = "Jobs submitted and not ended that hold no GPU."
-    y = axis("jobs waiting", rangemode="tozero")
-    return _series(study, "waiting", "Waiting jobs", note, y, lambda over: over.waiting_jobs)
-
-
-def fragmentation(study: Study) -> Figure:
-    """GPUs that are free although a waiting job needs no more of them."""
-    note = (
-        "GPUs that are free although a waiting job needs no more: fragmented, or held back for the head of the queue."
-    )
-    y = axis("GPUs stranded (%)", rangemode="tozero")
-    return _series(study, "fragmentation", "Fragmentation", note, y, lambda over: 100 * over.stranded)
-
-
-def _series(study: Study, name: str, heading: str, note: str, y: dict[str, Any], column: Series) -> Figure:
+def over_time(study: Study) -> list[Figure]:
+    """What `SERIES` names, a curve per policy."""
     span = max(float(view.over_time.middles_s[-1]) for view in study.views)
     unit_s, unit = time_unit(span - float(study.views[0].over_time.middles_s[0]))
-    traces = [
-        {
-            **of_policy(place, view.policy),
-            "type": "scatter",
-            "mode": "lines",
-            "x": numbers(view.over_time.middles_s / unit_s),
-            "y": numbers(column(view.over_time)),
-            "line": {**line(place), "width": 1.5},
-            "hovertemplate": f"{view.policy}<br>%{{x:.4g}} {unit}: %{{y:.4g}}<extra></extra>",
-        }
-        for place, view in enumerate(study.views)
-    ]
-    return Figure(name, heading, note, traces, {"xaxis": axis(f"time ({unit})"), "yaxis": y})
+    found = []
+    for name, title, note, y, column in SERIES:
+        traces = []
+        for place, view in enumerate(study.views):
+            x, values = numbers(view.over_time.middles_s / unit_s), numbers(column(view.over_time))
+            hover = f"{view.policy}<br>%{{x:.4g}} {unit}: %{{y:.4g}}<extra></extra>"
+            traces.append(curve(place, view.policy, x, values, line={"width": 1.5}, hovertemplate=hover))
+        found.append(Figure(name, title, note, traces, {"xaxis": axis(f"time ({unit})"), "yaxis": y}))
+    return found
 
 
 def preemptions(study: Study) -> Figure:
@@ -69,19 +67,9 @@ def preemptions(study: Study) -> Figure:
     for place, view in enumerate(study.views):
         counts = [summary["preemptions"] for summary in view.summaries]
         for on, value, what in (("", float(np.mean(counts)), "preemptions"), ("2", view.lost_gpu_h, "GPU-hours lost")):
-            traces.append(
-                {
-                    **of_policy(place, view.policy),
-                    "showlegend": not on,
-                    "type": "bar",
-                    "x": [view.policy],
-                    "y": [float(f"{value:.5g}")],
-                    "xaxis": f"x{on}",
-                    "yaxis": f"y{on}",
-                    "marker": {"color": colour(place)},
-                    "hovertemplate": f"{view.policy}<br>%{{y:,.4g}} {what}<extra></extra>",
-                }
-            )
+            more = {"showlegend": not on, "xaxis": f"x{on}", "yaxis": f"y{on}"}
+            hover = f"{view.policy}<br>%{{y:,.4g}} {what}<extra></extra>"
+            traces.append(bars(place, view.policy, [view.policy], [float(f"{value:.5g}")], hovertemplate=hover, **more))
     names = [view.policy for view in study.views]
     many = len(names) > 3
     slanted = many or max(map(len, names)) > LONGEST_UPRIGHT
@@ -103,14 +91,13 @@ def preemptions(study: Study) -> Figure:
 
 def gantt(study: Study, view: PolicyView) -> Figure | None:
     """Which job held which GPU; None where the run is too large for it."""
-    bars = view.bars
-    if bars is None:
+    if view.bars is None:
         return None
     # One range for all policies, so that their charts can be compared.
     charts = [one.bars for one in study.views if one.bars is not None]
     first_s, last_s = min(float(one.start_s.min()) for one in charts), max(float(one.end_s.max()) for one in charts)
     unit_s, unit = time_unit(last_s - first_s)
-    traces = [_bars_of(study, bars, tint, unit_s, unit) for tint in range(len(COLOURS))]
+    traces = [_bars_of(study, view.bars, tint, unit_s, unit) for tint in range(len(COLOURS))]
     first, ticks, texts = 0, [], []
     step = max(1, len(study.nodes) // 16)
     for number, (name, count) in enumerate(study.nodes):
@@ -133,17 +120,17 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
     )
 
 
-def _bars_of(study: Study, bars: Bars, tint: int, unit_s: float, unit: str) -> dict[str, Any]:
+def _bars_of(study: Study, chart: Bars, tint: int, unit_s: float, unit: str) -> dict[str, Any]:
     """The bars of one colour: jobs whose numbers have the same remainder."""
-    rows = bars.job % len(COLOURS) == tint
-    ids = study.job_id[bars.job[rows]]
-    counts = bars.gpus[rows]
+    rows = chart.job % len(COLOURS) == tint
+    ids = study.job_id[chart.job[rows]]
+    counts = chart.gpus[rows]
     return {
         "type": "bar",
         "orientation": "h",
-        "base": numbers(bars.start_s[rows] / unit_s),
-        "x": numbers((bars.end_s[rows] - bars.start_s[rows]) / unit_s),
-        "y": (bars.first_gpu[rows] + (counts - 1) / 2).tolist(),
+        "base": numbers(chart.start_s[rows] / unit_s),
+        "x": numbers((chart.end_s[rows] - chart.start_s[rows]) / unit_s),
+        "y": (chart.first_gpu[rows] + (counts - 1) / 2).tolist(),
         "width": (counts - 0.15).tolist(),
         "text": [f"job {name}, {count} GPUs here" for name, count in zip(ids, counts, strict=True)],
         "textposition": "none",

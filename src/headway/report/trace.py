@@ -1,13 +1,14 @@
 """The plots of `headway trace info --plot`: a page like every report, small whatever the size of the trace."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.report import page as shell
-from headway.report.figure import POINTS, Figure, axis, colour, line, numbers, of_policy, time_ticks, time_unit
+from headway.report.figure import POINTS, Figure, axis, bars, curve, numbers, time_ticks, time_unit
+from headway.workloads.describe import demand
+from headway.workloads.workload import Workload
 
 # What the colours mean, in all four plots.
 LEGEND = ("share of jobs", "share of GPU time", "GPUs in demand", "GPUs of the cluster")
@@ -16,28 +17,16 @@ JOBS, GPU_TIME, WANTED, CLUSTER = range(4)
 SHORTEST_S = 0.001
 
 
-def page(
-    name: str,
-    submit_s: NDArray[np.float64],
-    gpus: NDArray[np.int32],
-    duration_s: NDArray[np.float64],
-    demand_times_s: NDArray[np.float64],
-    demand_gpus: NDArray[np.int64],
-    cluster_gpus: int | None,
-) -> str:
+def page(jobs: Workload, cluster_gpus: int | None) -> str:
     """The whole page as HTML: sizes, durations, arrivals and demand of a workload."""
     figures = [
-        _sizes(gpus, duration_s),
-        _durations(gpus, duration_s),
-        _arrivals(submit_s),
-        _demand(demand_times_s, demand_gpus, cluster_gpus),
+        _sizes(jobs.gpus, jobs.duration_s),
+        _durations(jobs.gpus, jobs.duration_s),
+        _arrivals(jobs.submit_s),
+        _demand(*demand(jobs), cluster_gpus),
     ]
     legend = LEGEND if cluster_gpus is not None else LEGEND[:CLUSTER]
-    return shell.page(f"{name}: {len(gpus):,} jobs", "", legend, figures)
-
-
-def _of(place: int) -> dict[str, Any]:
-    return of_policy(place, LEGEND[place])
+    return shell.page(f"{jobs.name}: {len(jobs):,} jobs", "", legend, figures)
 
 
 def _sizes(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figure:
@@ -47,8 +36,7 @@ def _sizes(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figure:
     traces = []
     for which, weights in ((JOBS, None), (GPU_TIME, gpus * duration_s)):
         held = np.bincount(place, weights, len(powers))
-        bars = {"type": "bar", "x": names, "y": numbers(100 * held / max(held.sum(), 1e-9))}
-        traces.append({**_of(which), **bars, "marker": {"color": colour(which)}})
+        traces.append(bars(which, LEGEND[which], names, numbers(100 * held / max(held.sum(), 1e-9))))
     layout = {"barmode": "group", "xaxis": axis("GPUs of a job", type="category"), "yaxis": axis("share (%)")}
     return Figure(
         "sizes", "GPUs of a job", "How many jobs ask for this many GPUs, and the GPU time they use.", traces, layout
@@ -62,8 +50,8 @@ def _durations(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figu
     for which, weights in ((JOBS, np.ones(len(gpus))), (GPU_TIME, gpus * duration_s)):
         share = 100 * np.cumsum(weights[order]) / max(weights.sum(), 1e-9)
         rows = np.unique(np.searchsorted(share, np.linspace(0, 100, POINTS)).clip(0, len(gpus) - 1))
-        points = {"type": "scatter", "mode": "lines", "x": numbers(longest_s[rows]), "y": numbers(share[rows])}
-        traces.append({**_of(which), **points, "line": {**line(which), "shape": "hv"}})
+        x, y = numbers(longest_s[rows]), numbers(share[rows])
+        traces.append(curve(which, LEGEND[which], x, y, line={"shape": "hv"}))
     layout = {
         "xaxis": axis("duration (log axis)", **time_ticks(float(longest_s[0]), float(longest_s[-1]))),
         "yaxis": axis("at most this long (%)", range=[0, 102]),
@@ -75,20 +63,19 @@ def _arrivals(submit_s: NDArray[np.float64]) -> Figure:
     unit_s, units = time_unit(float(submit_s[-1] - submit_s[0]))
     edges = np.arange(np.floor(submit_s[0] / unit_s), np.floor(submit_s[-1] / unit_s) + 2)
     counts = np.histogram(submit_s / unit_s, edges)[0]
-    bars = {"type": "bar", "x": numbers(edges[:-1] + 0.5), "y": numbers(counts), "marker": {"color": colour(JOBS)}}
+    traces = [bars(JOBS, LEGEND[JOBS], numbers(edges[:-1] + 0.5), numbers(counts))]
     layout = {"bargap": 0.05, "xaxis": axis(f"time ({units})"), "yaxis": axis(f"jobs per {units.removesuffix('s')}")}
     note = f"Jobs submitted in each {units.removesuffix('s')}."
-    return Figure("submissions", "Submissions", note, [{**_of(JOBS), **bars}], layout)
+    return Figure("submissions", "Submissions", note, traces, layout)
 
 
 def _demand(times_s: NDArray[np.float64], wanted: NDArray[np.int64], cluster_gpus: int | None) -> Figure:
     unit_s, units = time_unit(float(times_s[-1] - times_s[0]))
     grid = np.linspace(times_s[0], times_s[-1], POINTS)
     held = wanted[np.searchsorted(times_s, grid, side="right") - 1]
-    points = {"type": "scatter", "mode": "lines", "x": numbers(grid / unit_s), "y": numbers(held)}
-    traces: list[dict[str, Any]] = [{**_of(WANTED), **points, "line": {**line(WANTED), "shape": "hv", "width": 1.5}}]
+    stepped = {"shape": "hv", "width": 1.5}
+    traces = [curve(WANTED, LEGEND[WANTED], numbers(grid / unit_s), numbers(held), line=stepped)]
     if cluster_gpus is not None:
-        ends = {"type": "scatter", "mode": "lines", "x": numbers(grid[[0, -1]] / unit_s), "y": [cluster_gpus] * 2}
-        traces.append({**_of(CLUSTER), **ends, "line": line(CLUSTER)})
+        traces.append(curve(CLUSTER, LEGEND[CLUSTER], numbers(grid[[0, -1]] / unit_s), [cluster_gpus] * 2))
     layout = {"xaxis": axis(f"time ({units})"), "yaxis": axis("GPUs", rangemode="tozero")}
     return Figure("demand", "Demand", "GPUs in use if no job ever waited.", traces, layout)

@@ -1,5 +1,6 @@
 """Which job this process belongs to: number, attempt, rank, and the folder that it shares with the manager."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,14 @@ class CurrentJob:
     def writable(self) -> Path | None:
         """The folder that the job may write to."""
         return self.run / "own" if self.run else None
+
+    def write(self, name: str, text: str) -> None:
+        """Replace a file in the folder that the job may write to, at once; failures are silent."""
+        if self.writable is not None:
+            with contextlib.suppress(OSError):
+                aside = self.writable / f".{name}"
+                aside.write_text(text, encoding="utf-8")
+                os.rename(aside, self.writable / name)
 
 
 def current_job() -> CurrentJob | None:

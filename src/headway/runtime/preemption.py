@@ -16,7 +16,6 @@ every rank:
             break
 """
 
-import contextlib
 import os
 import signal
 import threading
@@ -72,10 +71,7 @@ def _agreed(job: CurrentJob, call: int) -> int | None:
         return None
     stop_at = call if job.ranks == 1 else call + 1
     if job.ranks > 1:
-        aside = job.writable / f".{STOP_AT}"
-        with contextlib.suppress(OSError):
-            aside.write_text(str(stop_at), encoding="ascii")
-            os.rename(aside, job.writable / STOP_AT)
+        job.write(STOP_AT, str(stop_at))
     return stop_at
 
 

@@ -56,10 +56,7 @@ def _write(job: CurrentJob) -> None:
     _written_at, _stale = time.monotonic(), False
     atexit.unregister(_report_last)
     if job.writable is not None and os.path.isdir(job.writable):
-        aside = job.writable / ".report.json"
-        with contextlib.suppress(OSError):
-            aside.write_text(json.dumps(_known), encoding="utf-8")
-            os.rename(aside, job.writable / "report.json")
+        job.write("report.json", json.dumps(_known))
     elif job.api:
         with contextlib.suppress(OSError, ValueError):
             _post(job)

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 DAY_S = 86_400.0
+# Jobs made when no number is asked for.
+JOBS = 10_000
 # Jobs by size are fitted in groups: 1 GPU, up to 4, up to 8, up to 16, and larger.
 GROUP_LIMITS = (1, 4, 8, 16)
 
@@ -23,8 +25,6 @@ class Statistics:
 
     # The preset that `load=` refers to.
     cluster: str
-    # Jobs used when none are asked for.
-    jobs: int
     gap_s: float
     # Percent of the jobs by GPUs.
     sizes: dict[int, float]
@@ -39,7 +39,6 @@ class Statistics:
 
 PHILLY = Statistics(
     cluster="philly",
-    jobs=10_000,
     # 117,325 jobs from 2017-08-07 to 2017-12-22 (README of msr-fiddle/philly-traces).
     gap_s=137 * DAY_S / 117_325,
     # The 0.021 % above 32 GPUs (at most 128) are put at 64.
@@ -59,7 +58,6 @@ PHILLY = Statistics(
 
 HELIOS = Statistics(
     cluster="helios",
-    jobs=10_000,
     # 1,580,464 GPU jobs from April to September 2020 (README of S-Lab-System-Group/HeliosData).
     gap_s=183 * DAY_S / 1_580_464,
     # Sizes between the corners of the published CDF are put in their middle, the 0.066 % above 151 GPUs at 160.

@@ -7,6 +7,7 @@ times are rounded to milliseconds so that the last bit of a logarithm on another
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from headway.io.units import seconds
 from headway.workloads import published
 from headway.workloads.shaping import with_load
 from headway.workloads.workload import Workload, workload
+
+Floats = NDArray[np.float64]
 
 PREFIX = "synthetic:"
 # At 100 bytes per job, ten million take about a gigabyte.
@@ -70,34 +73,20 @@ def tiresias_480(options: Mapping[str, str]) -> Workload:
         for bounds, chosen in ((TIRESIAS_SHORT_S, rows[~long]), (TIRESIAS_LONG_S, rows[long])):
             duration_s[chosen] = log_uniform(rng, bounds, len(chosen))
     models = rng.permutation(spread(jobs, dict.fromkeys(TIRESIAS_MODELS, 1)))
-    submit_s = np.cumsum(rng.exponential(gap_s(options, TIRESIAS_GAP_S), jobs))
-    return workload(
-        "tiresias-480",
-        np.round(submit_s - submit_s[0], 3),
-        gpus,
-        duration_s,
-        job_id=numbers(jobs),
-        model=models,
-        caveats=("made up: durations are log-uniform in the paper's four bins, the real ones are not public",),
-    )
+    submit_s = poisson(rng, gap_s(options, TIRESIAS_GAP_S), jobs)
+    note = "durations are log-uniform in the paper's four bins, the real ones are not public"
+    return made_up("tiresias-480", submit_s, gpus, duration_s, note, models)
 
 
 def from_statistics(statistics: published.Statistics, options: Mapping[str, str]) -> Workload:
     """Random jobs that follow the published statistics of a cluster."""
-    jobs = job_count(options, statistics.jobs)
+    jobs = job_count(options, published.JOBS)
     rng = generator(options)
     gpus = published.sizes(statistics, jobs, rng)
     duration_s = published.durations(statistics, gpus, rng)
-    return workload(
-        statistics.cluster,
-        published.arrivals(statistics, gap_s(options, statistics.gap_s), jobs, rng),
-        gpus,
-        duration_s,
-        job_id=numbers(jobs),
-        caveats=(
-            "made up: sizes, durations and hours follow published statistics; bursts, users and weekdays are not in it",
-        ),
-    )
+    submit_s = published.arrivals(statistics, gap_s(options, statistics.gap_s), jobs, rng)
+    note = "sizes, durations and hours follow published statistics; bursts, users and weekdays are not in it"
+    return made_up(statistics.cluster, submit_s, gpus, duration_s, note)
 
 
 # Han et al., arXiv 2308.05692 (vClos), evaluation: durations between these, exponential gaps, sizes as Helios; log-uniform is ours.
@@ -113,17 +102,17 @@ def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
     rng = generator(options)
     gpus = rng.permutation(spread(jobs, VCLOS_LARGE_SIZES)) if large else published.sizes(published.HELIOS, jobs, rng)
     duration_s = log_uniform(rng, VCLOS_S, jobs)
-    submit_s = np.cumsum(rng.exponential(gap_s(options, published.HELIOS.gap_s), jobs))
-    return workload(
-        "vclos-large" if large else "vclos",
-        np.round(submit_s - submit_s[0], 3),
-        gpus,
-        duration_s,
-        job_id=numbers(jobs),
-        caveats=(
-            f"made up: sizes {'up to 512 GPUs' if large else 'as in Helios, up to 160 GPUs'}, durations log-uniform",
-        ),
-    )
+    submit_s = poisson(rng, gap_s(options, published.HELIOS.gap_s), jobs)
+    note = f"sizes {'up to 512 GPUs' if large else 'as in Helios, up to 160 GPUs'}, durations log-uniform"
+    return made_up("vclos-large" if large else "vclos", submit_s, gpus, duration_s, note)
+
+
+def made_up(
+    name: str, submit_s: Floats, gpus: NDArray[Any], duration_s: Floats, note: str, model: NDArray[Any] | None = None
+) -> Workload:
+    """The workload, with ids 0, 1, 2 ... in no more characters than the last one needs: a million take 24 MB, not 84."""
+    ids = np.arange(len(gpus)).astype(f"U{len(str(len(gpus) - 1))}")
+    return workload(name, submit_s, gpus, duration_s, job_id=ids, model=model, caveats=(f"made up: {note}",))
 
 
 def job_count(options: Mapping[str, str], default: int) -> int:
@@ -147,9 +136,11 @@ def generator(options: Mapping[str, str]) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(specs.whole(options, "seed", 0, least=0)))
 
 
-def numbers(jobs: int) -> NDArray[np.str_]:
-    """Ids 0, 1, 2 ... in no more characters than the last one needs: a million of them take 24 MB, not 84."""
-    return np.arange(jobs).astype(f"U{len(str(jobs - 1))}")
+def poisson(rng: np.random.Generator, mean_gap_s: float, jobs: int) -> Floats:
+    """Times of submission with exponential gaps, from 0 on and to the millisecond."""
+    times_s = np.cumsum(rng.exponential(mean_gap_s, jobs))
+    from_zero: Floats = np.round(times_s - times_s[0], 3)
+    return from_zero
 
 
 def spread(jobs: int, weights: Mapping[int, int] | Mapping[str, int]) -> NDArray[np.generic]:
@@ -160,7 +151,7 @@ def spread(jobs: int, weights: Mapping[int, int] | Mapping[str, int]) -> NDArray
     return np.repeat(np.array(list(weights)), counts)
 
 
-def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: int) -> NDArray[np.float64]:
+def log_uniform(rng: np.random.Generator, bounds: tuple[float, float], count: int) -> Floats:
     """Times spread evenly in their logarithm between two bounds, to the millisecond and never at the upper one."""
     low, high = bounds
     times = np.exp(rng.uniform(np.log(low), np.log(high), count))

@@ -37,7 +37,11 @@ class Workload:
         return replace(self, **columns)
 
 
-COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model", "preemptible")
+TYPES: dict[str, Any] = {
+    **{"job_id": np.str_, "submit_s": np.float64, "gpus": np.int32, "duration_s": np.float64},
+    **{"user": np.str_, "queue": np.str_, "model": np.str_, "preemptible": np.bool_},
+}
+COLUMNS = tuple(TYPES)
 Texts = Sequence[str] | NDArray[Any] | None
 
 
@@ -70,21 +74,12 @@ def workload(
     if n == 0:
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
     order = np.argsort(submit, kind="stable")
-
-    def text(column: Texts) -> NDArray[np.str_]:
-        return np.full(n, "") if column is None else np.asarray(column, np.str_)[order]
-
-    ids, preemptible = others.get("job_id"), others.get("preemptible")
-    return Workload(
-        name,
-        text(np.arange(n).astype(np.str_) if ids is None else ids),
-        submit[order],
-        np.asarray(gpus, np.int32)[order],
-        np.asarray(duration_s, np.float64)[order],
-        text(others.get("user")),
-        text(others.get("queue")),
-        text(others.get("model")),
-        np.ones(n, np.bool_) if preemptible is None else np.asarray(preemptible, np.bool_)[order],
-        caveats,
-        skipped or {},
-    )
+    given = {**others, "submit_s": submit, "gpus": gpus, "duration_s": duration_s}
+    columns: dict[str, Any] = {column: np.full(n, "") for column in ("user", "queue", "model")}
+    columns["preemptible"] = np.ones(n, np.bool_)
+    if given.get("job_id") is None:
+        given["job_id"] = np.arange(n).astype(np.str_)
+    for column, values in given.items():
+        if values is not None:
+            columns[column] = np.asarray(values, TYPES[column])[order]
+    return Workload(name, **columns, caveats=caveats, skipped=skipped or {})

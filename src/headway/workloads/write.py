@@ -40,7 +40,7 @@ def _text(jobs: Workload) -> str:
 def _written(column: NDArray[np.generic]) -> list[object]:
     """Whole numbers without a point, others in the fewest digits that read back the same."""
     if column.dtype.kind == "f" and (column % 1 == 0).all() and (np.abs(column) < 2**53).all():
-        return list(column.astype(np.int64).tolist())
+        column = column.astype(np.int64)
     if column.dtype.kind == "f":
         return [int(value) if value.is_integer() else value for value in column.tolist()]
     return list(column.tolist())
@@ -50,9 +50,7 @@ def _packed(name: str, raw: bytes) -> bytes:
     if name.endswith(".gz"):
         return gzip.compress(raw, mtime=0)
     if name.endswith(".zst"):
-        try:
-            import zstandard
-        except ImportError:
-            raise BadInput(f"{name}: writing Zstandard needs the package zstandard: pip install zstandard") from None
+        import zstandard
+
         return bytes(zstandard.ZstdCompressor().compress(raw))
     return raw

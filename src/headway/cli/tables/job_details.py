@@ -35,9 +35,8 @@ def job_table(job: "JobView") -> Table:
         "submitted": moment(job.submitted_at),
         "started": moment(job.started_at),
         "ended": moment(job.ended_at),
+        "done after": "" if job.ended_at is None else span(job.ended_at - job.submitted_at),
     }
-    if job.ended_at is not None:
-        rows["done after"] = span(job.ended_at - job.submitted_at)
     for name, value in rows.items():
         if value:
             table.add_row(name, value if isinstance(value, Text) else Text(value))

@@ -42,6 +42,9 @@ REASONS = {
     "retry_backoff": "tried again soon",
 }
 
+# The two units of a time, each with its seconds, longest first.
+SPANS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s"))
+
 
 def span(value_s: float | None) -> str:
     """A time in a few characters: 12.3s, 4m05s, 3h20m, 2d03h."""
@@ -50,11 +53,8 @@ def span(value_s: float | None) -> str:
     if value_s < 60:
         return f"{max(0.0, value_s):.1f}s"
     whole = round(value_s)
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86_400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+    large_s, large, small_s, small = next(units for units in SPANS if whole >= units[0])
+    return f"{whole // large_s}{large}{whole % large_s // small_s:02d}{small}"
 
 
 def times(count: int) -> str:
@@ -69,11 +69,6 @@ def moment(at: float | None) -> str:
     then = datetime.fromtimestamp(at)
     today = then.date() == datetime.now().date()
     return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
-
-
-def ended_or_now(job: "JobView", now: float) -> float:
-    """The end of the job, or the present time while it has not ended."""
-    return now if job.ended_at is None else job.ended_at
 
 
 def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
@@ -95,7 +90,7 @@ def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
             str(job.gpus),
             str(job.level),
             span(job.service_gpu_s),
-            span(ended_or_now(job, now) - job.submitted_at),
+            span((now if job.ended_at is None else job.ended_at) - job.submitted_at),
             str(job.attempt),
             Text(where_or_why(job), style="" if job.state in ACTIVE else "dim"),
         )

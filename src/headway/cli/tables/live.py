@@ -24,24 +24,27 @@ def queue_view(
 ) -> RenderableType:
     """The queue as it is now: jobs with GPUs first, then those that wait."""
     status, nodes = client.status(), client.nodes()
-    if states is None:
-        running = client.jobs(user=user, state=ON_GPUS, name=name, limit=limit)
-        waiting = client.jobs(user=user, state=WAITING, name=name, limit=max(0, limit - len(running)) or 1)
-        shown = [*running, *waiting][:limit]
-        total = sum(int(status["counts"].get(state, 0)) for state in ACTIVE)
-    else:
-        shown = client.jobs(user=user, state=states, name=name, limit=limit)
-        total = sum(int(status["counts"].get(state, 0)) for state in states)
+    shown = client.jobs(user=user, state=ON_GPUS if states is None else states, name=name, limit=limit)
+    if states is None and len(shown) < limit:
+        shown += client.jobs(user=user, state=WAITING, name=name, limit=limit - len(shown))
     parts: list[RenderableType] = [header(status, nodes)]
     if shown:
         parts.append(jobs_table(in_order(shown), time.time()))
     else:
-        parts.append(
-            Text("no jobs" if states else "nothing runs and nothing waits (--all shows ended jobs)", style="dim")
-        )
-    if not user and not name and total > len(shown):
-        parts.append(Text(f"and {total - len(shown):,} more (--limit shows more)", style="dim"))
+        parts.append(_dim("no jobs" if states else "nothing runs and nothing waits (--all shows ended jobs)"))
+    hidden = _count(status, states or ACTIVE) - len(shown)
+    if not user and not name and hidden > 0:
+        parts.append(_dim(f"and {hidden:,} more (--limit shows more)"))
     return Group(*parts)
+
+
+def _dim(text: str) -> Text:
+    return Text(text, style="dim")
+
+
+def _count(status: dict[str, Any], states: Sequence[str]) -> int:
+    """The jobs in these states."""
+    return sum(int(status["counts"].get(state, 0)) for state in states)
 
 
 def top_view(client: "Client", height: int) -> RenderableType:
@@ -55,15 +58,15 @@ def top_view(client: "Client", height: int) -> RenderableType:
     parts: list[RenderableType] = [header(status, nodes), Text("")]
     parts += [_slots(node) for node in nodes[:8]]
     if len(nodes) > 8:
-        parts.append(Text(f"and {len(nodes) - 8:,} more nodes", style="dim"))
+        parts.append(_dim(f"and {len(nodes) - 8:,} more nodes"))
     by_level = ", ".join(f"{count} at level {level}" for level, count in sorted(levels.items()))
     why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-    parts += [Text(""), Text(f"queues: {by_level or 'empty'}" + (f"; waiting for: {why}" if why else ""), style="dim")]
+    parts += [Text(""), _dim(f"queues: {by_level or 'empty'}" + (f"; waiting for: {why}" if why else ""))]
     jobs = [*in_order(running), *in_order(waiting)]
-    parts.append(jobs_table(jobs[:rows], time.time()) if jobs else Text("nothing runs and nothing waits", style="dim"))
-    hidden = sum(int(status["counts"].get(state, 0)) for state in ACTIVE) - min(len(jobs), rows)
+    parts.append(jobs_table(jobs[:rows], time.time()) if jobs else _dim("nothing runs and nothing waits"))
+    hidden = _count(status, ACTIVE) - min(len(jobs), rows)
     if hidden > 0:
-        parts.append(Text(f"and {hidden:,} more", style="dim"))
+        parts.append(_dim(f"and {hidden:,} more"))
     return Group(*parts)
 
 

@@ -1,14 +1,11 @@
 """The tables and small histograms that `headway trace info` prints."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from headway.workloads.describe import Description, Histogram
 
 BAR_WIDTH = 20
 FEW_GPU_H = 10
@@ -19,28 +16,26 @@ PLAIN = str.maketrans(EIGHTHS + HEIGHTS[1:], " ....####" + "..::++##")
 UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
-def show(description: "Description") -> None:
+def show(description: dict[str, Any]) -> None:
     """Print everything, in as many lines as fit a screen."""
     console = Console(highlight=False)
+    arrivals, warnings = description["arrivals"], description["warnings"]
+    slices = f"{len(arrivals)} equal slices of at most {max(arrivals):,}"
+    parts = [
+        _summary(description),
+        _histogram("GPUs of a job", description["sizes"]),
+        _histogram("duration", description["durations"]),
+        Text(f"\nsubmissions over the trace, in {slices}", style="bold"),
+        Text(f"{sparkline(arrivals)}\n"),
+        *([Text("what biases a study of this trace", style="bold")] if warnings else []),
+        *(Text(f"- {warning}") for warning in warnings),
+    ]
     with console.capture() as captured:
-        _print(console, description)
+        console.print(*parts, sep="\n")
     text = captured.get()
     console.file.write(
         text if console.encoding.startswith("utf") else text.translate(PLAIN).encode("ascii", "replace").decode()
     )
-
-
-def _print(console: Console, description: "Description") -> None:
-    console.print(_summary(description.numbers))
-    console.print(_histogram("GPUs of a job", description.sizes))
-    console.print(_histogram("duration", description.durations))
-    slices = f"{len(description.arrivals)} equal slices of at most {max(description.arrivals):,}"
-    console.print(Text(f"\nsubmissions over the trace, in {slices}", style="bold"))
-    console.print(Text(f"{sparkline(description.arrivals)}\n"))
-    if description.warnings:
-        console.print(Text("what biases a study of this trace", style="bold"))
-        for warning in description.warnings:
-            console.print(Text(f"- {warning}"))
 
 
 def duration(value_s: float) -> str:
@@ -99,16 +94,17 @@ def _gpus(value: float | None) -> str:
     return "all at once" if value is None else f"{value:,.1f} GPUs"
 
 
-def _histogram(title: str, histogram: "Histogram") -> Table:
+def _histogram(title: str, bins: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(f"\n{title}", justify="right", no_wrap=True, min_width=len(title))
     for what in ("jobs", "GPU time"):
         table.add_column(f"\n{what}", justify="right", no_wrap=True, min_width=len(what))
         table.add_column("", width=BAR_WIDTH)
-    jobs, work = sum(histogram.jobs), sum(histogram.work_gpu_s)
-    for name, count, held in zip(histogram.bins, histogram.jobs, histogram.work_gpu_s, strict=True):
-        if count:
-            shares = (count / jobs, held / work)
-            cells = [cell for share in shares for cell in (f"{share:.1%}", Text(bar(share), style="cyan"))]
-            table.add_row(name, *cells)
+    totals = {what: sum(one[what] for one in bins) for what in ("jobs", "work_gpu_s")}
+    for one in bins:
+        if one["jobs"]:
+            shares = [one[what] / total for what, total in totals.items()]
+            table.add_row(
+                one["bin"], *(cell for share in shares for cell in (f"{share:.1%}", Text(bar(share), "cyan")))
+            )
     return table

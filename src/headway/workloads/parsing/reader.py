@@ -7,11 +7,14 @@ from typing import Protocol
 from headway.workloads.parsing.source import Source
 from headway.workloads.workload import Workload
 
+# What follows the name of a file: `jobs.csv?vc=NAME&reader=swf`.
+Options = Mapping[str, str]
+
 
 class Read(Protocol):
     """The function of a reader."""
 
-    def __call__(self, source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+    def __call__(self, source: Source, options: Options, *, strict: bool) -> Workload:
         """The jobs of a file; `strict` refuses rows that are otherwise left out and counted."""
 
 

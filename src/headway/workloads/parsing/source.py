@@ -54,17 +54,13 @@ def read_source(name: str, what: str = "a trace is a file or synthetic:NAME") ->
         raise BadInput(f"{name} is a folder: give the path of a trace file") from None
     except OSError as error:
         raise BadInput(f"{name}: cannot be read: {error.strerror}") from None
-    unpacked = _unpacked(name, raw)
-    _refuse_archive(name, unpacked)
-    text = _decoded(name, unpacked)
+    raw = _unpacked(name, raw)
+    if raw[TAR_MARK_AT:].startswith(b"ustar") or raw.startswith(ZIP_MAGIC):
+        raise BadInput(f"{name}: an archive of files, not a trace: unpack it and give the file inside")
+    text = _decoded(name, raw)
     if not text.strip():
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
     return Source(name, path, text)
-
-
-def _refuse_archive(name: str, raw: bytes) -> None:
-    if raw[TAR_MARK_AT:].startswith(b"ustar") or raw.startswith(ZIP_MAGIC):
-        raise BadInput(f"{name}: an archive of files, not a trace: unpack it and give the file inside")
 
 
 def _unpacked(name: str, raw: bytes) -> bytes:
@@ -81,10 +77,8 @@ def _unpacked(name: str, raw: bytes) -> bytes:
 
 
 def _unpacked_zstd(name: str, raw: bytes) -> bytes:
-    try:
-        import zstandard
-    except ImportError:
-        raise BadInput(f"{name}: reading Zstandard needs the package zstandard: pip install zstandard") from None
+    import zstandard
+
     parts = []
     while raw:
         # One frame at a time: only its end says that nothing is missing.

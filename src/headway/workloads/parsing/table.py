@@ -12,13 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.limits import plain, wrong_gpus
 from headway.workloads.parsing.source import Source
 from headway.workloads.parsing.times import ABSENT, time_s, times_s
 
 # Small blocks stay in the processor's cache: blocks of 4,096 rows are read 1.4 times as fast as blocks of 65,536.
 BLOCK_ROWS = 4096
 COMMENT = ";"
+# What no job of any trace exceeds: larger values are mistakes, and the engine could not store them.
+# More than the processors of any machine; the job table holds 32-bit numbers.
+MOST_GPUS = 10_000_000
+# 30,000 years: dates as seconds since 1970 stay far below, and seconds stay exact to the millisecond.
+MOST_S = 1e12
+
+
+def plain(value: float) -> float | int:
+    """A number as a person would write it: -1, not -1.0."""
+    return int(value) if value % 1 == 0 else float(value)
+
+
+def wrong_gpus(values: NDArray[np.float64]) -> tuple[int, str] | None:
+    """The first row with a fraction of a GPU or too many GPUs, and what is wrong with it; absent values are not wrong."""
+    known = np.nan_to_num(values)
+    wrong = (known % 1 != 0) | (known > MOST_GPUS)
+    if not wrong.any():
+        return None
+    row = int(np.argmax(wrong))
+    what = f"is more than {MOST_GPUS:,} GPUs" if known[row] > MOST_GPUS else "is not a whole number of GPUs"
+    return row, f"{plain(known[row])!r} {what}"
 
 
 def _digits_only(values: Iterable[str]) -> bool:
@@ -33,23 +53,6 @@ def _number(text: str) -> float:
     return float(text)
 
 
-class _Numbered:
-    """Rows, and the line where the last one began: a quoted value may span several lines."""
-
-    def __init__(self, reader: Any) -> None:
-        self.reader = reader
-        self.line = 0
-
-    def __iter__(self) -> "_Numbered":
-        return self
-
-    def __next__(self) -> list[str]:
-        before = self.reader.line_num
-        self.line = before + 1
-        row: list[str] = next(self.reader)
-        return row
-
-
 class Table:
     """The header of a delimited file, and its columns on demand; `header` is given for files that have none."""
 
@@ -57,9 +60,7 @@ class Table:
         self.source = source
         self.delimiter = delimiter
         self.headless = header is not None
-        self.header = (
-            list(header) if header is not None else [name.strip() for name in next(self._filled(self._csv()), [])]
-        )
+        self.header = list(header or map(str.strip, next(self._filled(self._csv()), [])))
 
     def _csv(self) -> Any:
         if self.delimiter == ",":
@@ -85,10 +86,19 @@ class Table:
 
     def line(self, row: int) -> int:
         """The line where a data row begins; found by reading again, since only errors need it."""
-        reader = _Numbered(self._csv())
+        begins = 1
+
+        def counted() -> Iterator[list[str]]:
+            """The rows; a quoted value may span several lines."""
+            nonlocal begins
+            reader = self._csv()
+            for values in reader:
+                yield values
+                begins = reader.line_num + 1
+
         with contextlib.suppress(csv.Error):
-            next(islice(self._rows(reader), row, None), None)
-        return reader.line
+            next(islice(self._rows(counted()), row, None), None)
+        return begins
 
     def where(self, row: int) -> str:
         """The place of a data row in messages."""
@@ -106,27 +116,22 @@ class Table:
         if twice:
             raise BadInput(f"{self.source.name}, line 1, column {twice[0]!r}: it is there twice: rename or remove one")
 
-    def bad(self, row: int, column: str, value: object, wanted: str) -> BadInput:
-        """The error for one value of one row."""
-        return BadInput(f"{self.place(row, column)}: {value!r} {wanted}")
-
-    def place(self, row: int, column: str) -> str:
-        """File, line and column in messages."""
-        return f"{self.source.name}, line {self.line(row)}, column {column!r}"
+    def bad(self, row: int, column: str, problem: str) -> BadInput:
+        """The error for one column of one row."""
+        return BadInput(f"{self.source.name}, {self.where(row)}, column {column!r}: {problem}")
 
     def refuse_negative(self, columns: Mapping[str, NDArray[Any]], *names: str) -> None:
         """Refuse a value below zero in one of these columns."""
         for name in names:
             if (columns[name] < 0).any():
                 row = int(np.argmax(columns[name] < 0))
-                raise self.bad(row, name, plain(columns[name][row]), "is negative: it must be 0 or more")
+                raise self.bad(row, name, f"{plain(columns[name][row])!r} is negative: it must be 0 or more")
 
     def refuse_wrong_gpus(self, columns: Mapping[str, NDArray[Any]], name: str) -> None:
         """Refuse a fraction of a GPU, or too many, for a reader that computes with them before the rows are checked."""
         found = wrong_gpus(columns[name])
         if found is not None:
-            row, words = found
-            raise BadInput(f"{self.place(row, name)}: {words}")
+            raise self.bad(found[0], name, found[1])
 
     def read(
         self, numbers: Iterable[str] = (), times: Iterable[str] = (), texts: Iterable[str] = ()
@@ -177,7 +182,7 @@ class Table:
         if not np.isfinite(numbers).all():
             for row in np.flatnonzero(~np.isfinite(numbers)).tolist():
                 if values[row].strip() not in ABSENT:
-                    raise self.bad(done + row, name, values[row], "is not a finite number")
+                    raise self.bad(done + row, name, f"{values[row]!r} is not a finite number")
         return numbers
 
     def _time(self, values: Sequence[str], name: str, done: int) -> NDArray[np.float64]:
@@ -202,7 +207,7 @@ class Table:
             try:
                 numbers[index] = convert(text)
             except (ValueError, UserWarning):
-                raise self.bad(done + index, name, value, wanted) from None
+                raise self.bad(done + index, name, f"{value!r} {wanted}") from None
         return numbers
 
     def _text(self, values: Sequence[str], name: str, done: int) -> NDArray[np.str_]:

@@ -1,20 +1,13 @@
 """AcmeTrace `trace_seren.csv` and `trace_kalos.csv` (Hu et al., NSDI'24): jobs of language-model development."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import numpy as np
 
-from headway.workloads.parsing.reader import Reader
-from headway.workloads.parsing.rows import Names, checked_workload, table_rows
-from headway.workloads.parsing.source import Source
-from headway.workloads.parsing.table import Table
-from headway.workloads.workload import Workload
+from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
 
 NAMES = Names("submit_time", "gpu_num", "duration", user="user", queue="type")
 
 
-def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; the run time is end minus start, since the column `duration` of Kalos is end minus submission."""
     table = Table(source)
     dates = ("submit_time", "start_time", "end_time")
@@ -24,9 +17,8 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     dateless = int(np.isnan(ran_s).sum())
     caveat = (f"{dateless:,} rows have no start or end: their duration column is used, it may contain queueing",)
     caveats = ("the queue of a job is its workload type", *(caveat if dateless else ()))
-    duration_s = np.where(np.isnan(ran_s), columns["duration"], ran_s)
-    rows = replace(table_rows(table, columns, NAMES, caveats), duration_s=duration_s)
-    return checked_workload(rows, strict=strict, from_zero=True)
+    columns["duration"] = np.where(np.isnan(ran_s), columns["duration"], ran_s)
+    return checked_workload(table_rows(table, columns, NAMES, caveats), strict=strict, from_zero=True)
 
 
 READER = Reader(

@@ -6,20 +6,18 @@ by matching the jobs with Philly's own durations (decision 0012). Other traces n
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.reader import Reader
-from headway.workloads.parsing.rows import Names, Rows, checked_workload
-from headway.workloads.parsing.source import Source, read_source
-from headway.workloads.parsing.table import Table
-from headway.workloads.workload import Workload
+from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing.source import read_source
 
 COLUMNS = ("vc", "idx", "submit_s", "num_gpus", "model", "batch_size", "total_steps")
+COMPACT = Names("submit_s", "num_gpus", "total_steps", queue="vc", model="model")
+LINES = Names("arrival_s", "gpus", "total_steps", model="job_type")
 WORKER = "v100"
 # Fields of a line, in the three versions of the format.
 FIELDS = {
@@ -30,6 +28,11 @@ FIELDS = {
         *("total_steps", "gpus", "weight", "slo", "arrival_s"),
     ),
 }
+CAVEATS = (
+    "models were assigned at random by the authors of the trace, they are not real",
+    "durations are training steps over steps per second on V100 GPUs",
+)
+SIDE_BY_SIDE = "virtual clusters side by side, each from its first job on; pick one with ?vc=NAME"
 TABLES_BESIDE = ("simulation_throughputs.json", "gavel_isolated_throughputs.csv")
 
 # Steps per second by model and batch size.
@@ -50,46 +53,22 @@ def _is_gavel(source: Source, header: list[str]) -> bool:
     return set(COLUMNS) <= set(header) or (len(between_tabs) in FIELDS and "submit_s" not in between_tabs)
 
 
-def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; `?throughputs=FILE` gives another table of steps per second."""
     compact = "\t" not in source.first_line
     fields = source.first_line.count("\t") + 1
     table = Table(source) if compact else Table(source, FIELDS[fields], delimiter="\t")
-    gpus, arrival = ("num_gpus", "submit_s") if compact else ("gpus", "arrival_s")
-    texts = ("vc", "idx", "model", "batch_size") if compact else ("job_type",)
-    columns = table.read((arrival, gpus, "total_steps"), texts=texts)
-    table.refuse_negative(columns, arrival, gpus, "total_steps")
-    table.refuse_wrong_gpus(columns, gpus)
-    kinds = (
-        list(map(_job_type, columns["model"].tolist(), columns["batch_size"].tolist()))
-        if compact
-        else columns["job_type"].tolist()
-    )
-    rates = _rates(source, options, table, kinds, columns[gpus], philly=compact or fields == 7)
-    several = compact and "vc" not in options
-    rows = Rows(
-        source.name,
-        table.where,
-        Names(arrival, gpus, "total_steps"),
-        np.char.add(np.char.add(columns["vc"], "-"), columns["idx"])
-        if compact
-        else np.arange(len(rates)).astype(np.str_),
-        columns[arrival],
-        columns[gpus],
-        np.round(columns["total_steps"] / rates, 3),
-        queue=columns["vc"] if compact else None,
-        model=np.array(kinds),
-        caveats=(
-            "models were assigned at random by the authors of the trace, they are not real",
-            "durations are training steps over steps per second on V100 GPUs",
-            *(
-                ("virtual clusters side by side, each from its first job on; pick one with ?vc=NAME",)
-                if several
-                else ()
-            ),
-        ),
-    )
-    return checked_workload(rows, strict=strict, from_zero=False)
+    names = COMPACT if compact else LINES
+    columns = table.read(names.numbers, texts=("vc", "idx", "model", "batch_size") if compact else ("job_type",))
+    table.refuse_negative(columns, *names.numbers)
+    table.refuse_wrong_gpus(columns, names.gpus)
+    if compact:
+        columns["job_id"] = np.char.add(np.char.add(columns["vc"], "-"), columns["idx"])
+        columns["model"] = np.array(list(map(_job_type, columns["model"].tolist(), columns["batch_size"].tolist())))
+    rates = _rates(table, options, columns[names.model].tolist(), columns[names.gpus], philly=compact or fields == 7)
+    columns["total_steps"] = np.round(columns["total_steps"] / rates, 3)
+    caveats = CAVEATS + ((SIDE_BY_SIDE,) if compact and "vc" not in options else ())
+    return checked_workload(table_rows(table, columns, names, caveats), strict=strict)
 
 
 def _job_type(model: str, batch: str) -> str:
@@ -98,13 +77,7 @@ def _job_type(model: str, batch: str) -> str:
 
 
 def _rates(
-    source: Source,
-    options: Mapping[str, str],
-    table: Table,
-    kinds: list[str],
-    gpus: NDArray[np.float64],
-    *,
-    philly: bool,
+    table: Table, options: Options, kinds: list[str], gpus: NDArray[np.float64], *, philly: bool
 ) -> NDArray[np.float64]:
     """Steps per second of every job: Philly's recovered rates, or a table of throughputs."""
     given = options.get("throughputs")
@@ -116,7 +89,7 @@ def _rates(
         found = [known.get(kind, 0.0) for kind in kinds]
         origin = "the rates recovered for Gavel's Philly traces"
     else:
-        path = Path(given) if given else _beside(source)
+        path = Path(given) if given else _beside(table.source)
         measured = _throughputs(path)
         found = [measured.get(key, 0.0) for key in zip(kinds, counts.tolist(), strict=True)]
         origin = str(path)
@@ -124,8 +97,8 @@ def _rates(
     unknown = (rates <= 0) & (counts > 0)
     if unknown.any():
         row = int(np.argmax(unknown))
-        wanted = f"on {counts[row]} GPUs has no steps per second in {origin}: give ?throughputs=FILE"
-        raise table.bad(row, "model" if "model" in table.header else "job_type", kinds[row], wanted)
+        problem = f"{kinds[row]!r} on {counts[row]} GPUs has no steps per second in {origin}: give ?throughputs=FILE"
+        raise table.bad(row, "model" if "model" in table.header else "job_type", problem)
     return np.where(rates > 0, rates, np.nan)
 
 
@@ -150,11 +123,9 @@ def _throughputs(path: Path) -> dict[tuple[str, int], float]:
         keys = zip(columns["job_type"][ours].tolist(), columns["num_gpus"][ours].astype(int).tolist(), strict=True)
         return dict(zip(keys, columns["steps_per_s"][ours].tolist(), strict=True))
     try:
-        measured = json.loads(source.text)[WORKER]
-        pairs = {_job_key(key): float(rates["null"]) for key, rates in measured.items()}
+        return {_job_key(key): float(rates["null"]) for key, rates in json.loads(source.text)[WORKER].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path}: not a table of Gavel's throughputs: {error!r}") from None
-    return pairs
 
 
 def _job_key(text: str) -> tuple[str, int]:

@@ -1,17 +1,11 @@
 """Helios `cluster_log.csv` (Hu et al., SC'21): one row per Slurm job, times as local dates, all end states."""
 
-from collections.abc import Mapping
-
-from headway.workloads.parsing.reader import Reader
-from headway.workloads.parsing.rows import Names, checked_workload, table_rows
-from headway.workloads.parsing.source import Source
-from headway.workloads.parsing.table import Table
-from headway.workloads.workload import Workload
+from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
 
 NAMES = Names("submit_time", "gpu_num", "duration", user="user", queue="vc")
 
 
-def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a cancelled or failed job held its GPUs as long as any other and is kept."""
     table = Table(source)
     columns = table.read(("gpu_num", "duration"), times=("submit_time",), texts=("job_id", "user", "vc", "state"))

@@ -1,19 +1,12 @@
 """Alibaba 2023 `openb_pod_list*.csv` (Weng et al., ATC'23): pods that may ask for a fraction of a GPU."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-
-from headway.workloads.parsing.reader import Reader
-from headway.workloads.parsing.rows import Names, checked_workload, table_rows
-from headway.workloads.parsing.source import Source
-from headway.workloads.parsing.table import Table
-from headway.workloads.workload import Workload
+from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
 
 NAMES = Names("creation_time", "num_gpu", "deletion_time", job_id="name", queue="qos")
 WHOLE_GPU_MILLI = 1000
 
 
-def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a pod lasts from creation to deletion, as in the published statistics."""
     table = Table(source)
     numbers = ("num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time")
@@ -26,9 +19,8 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
         f"durations are deletion minus creation, with the (short) queueing; {waiting:,} pods were never scheduled",
         "the load is very light: useful for sharing GPUs, not for distributed training",
     )
-    duration_s = columns["deletion_time"] - columns["creation_time"]
-    rows = replace(table_rows(table, columns, NAMES, caveats), duration_s=duration_s)
-    return checked_workload(rows, strict=strict, from_zero=True)
+    columns["deletion_time"] -= columns["creation_time"]
+    return checked_workload(table_rows(table, columns, NAMES, caveats), strict=strict, from_zero=True)
 
 
 READER = Reader(

@@ -4,18 +4,12 @@ A job is all tasks of one name together, as they run together. Its user and its 
 `pai_job_table.csv`, read when it lies beside the task table; otherwise a job comes when its first task starts.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.reader import Reader
-from headway.workloads.parsing.rows import Names, Rows, checked_workload
-from headway.workloads.parsing.source import Source, read_source
-from headway.workloads.parsing.table import Table
-from headway.workloads.workload import Workload
+from headway.workloads.parsing import Names, Options, Reader, Rows, Source, Table, Workload, checked_workload
+from headway.workloads.parsing.source import read_source
 
 COLUMNS = (
     *("job_name", "task_name", "inst_num", "status", "start_time"),
@@ -35,7 +29,7 @@ def _headless(header: list[str], columns: tuple[str, ...]) -> bool:
     return len(header) == len(columns) and header[3] in STATES
 
 
-def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read the task table and put the tasks of a job together."""
     header = source.header
     if len(header) == len(JOB_COLUMNS):
@@ -49,19 +43,26 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     names, job = _numbered(columns["job_name"])
     first_row = np.full(len(names), len(job))
     np.minimum.at(first_row, job, np.arange(len(job)))
-    start_s, end_s = _span(job, len(names), columns, gpus > 0)
-    submit_s, user, beside = _from_job_table(source, names, _begin_s(job, len(names), columns, gpus > 0))
+    jobs, starts_s, ends_s = len(names), columns["start_time"], columns["end_time"]
+    ended = (gpus > 0) & ~np.isnan(starts_s) & ~np.isnan(ends_s)
+    ran_s = _over_tasks(np.fmax, job, jobs, ends_s, ended) - _over_tasks(np.fmin, job, jobs, starts_s, ended)
+    # A job begins with its first task that holds GPUs, whether or not it ended; with the first of all where none does.
+    begin_s = _over_tasks(np.fmin, job, jobs, starts_s, gpus > 0)
+    begin_s = np.where(np.isnan(begin_s), _over_tasks(np.fmin, job, jobs, starts_s, gpus >= 0), begin_s)
+    submit_s, user, beside = _from_job_table(source, names, begin_s)
     rounded = int(((share % 1 != 0) & (gpus > 0)).sum())
     rows = Rows(
         source.name,
         lambda row: table.where(int(first_row[row])),
         Names("start_time", "inst_num", "end_time"),
-        names,
-        submit_s,
-        np.bincount(job, gpus, len(names)).astype(np.float64),
-        end_s - start_s,
-        user=user,
-        caveats=(
+        {
+            "job_id": names,
+            "submit_s": submit_s,
+            "gpus": np.bincount(job, gpus, jobs).astype(np.float64),
+            "duration_s": ran_s,
+            "user": user,
+        },
+        (
             f"{rounded:,} tasks ask for a fraction of a GPU: every instance counts as a whole one",
             beside or "without pai_job_table.csv beside it jobs are submitted when they started: queueing is left out",
         ),
@@ -76,36 +77,22 @@ def _numbered(texts: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.int
     return np.array(list(seen)), numbers
 
 
-def _span(
-    job: NDArray[np.int64], jobs: int, columns: Mapping[str, NDArray[Any]], counted: NDArray[np.bool_]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """First start and last end of the tasks of each job that hold GPUs; NaN where a job has none."""
-    start_s, end_s = np.full(jobs, np.inf), np.full(jobs, -np.inf)
-    known = counted & ~np.isnan(columns["start_time"]) & ~np.isnan(columns["end_time"])
-    np.minimum.at(start_s, job[known], columns["start_time"][known])
-    np.maximum.at(end_s, job[known], columns["end_time"][known])
-    return np.where(np.isinf(start_s), np.nan, start_s), np.where(np.isinf(end_s), np.nan, end_s)
-
-
-def _begin_s(
-    job: NDArray[np.int64], jobs: int, columns: Mapping[str, NDArray[Any]], counted: NDArray[np.bool_]
+def _over_tasks(
+    which: np.ufunc, job: NDArray[np.int64], jobs: int, times_s: NDArray[np.float64], counted: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """First start of each job's tasks that hold GPUs, whether or not they ended; of all its tasks where none does."""
-    first_s = np.full((2, jobs), np.inf)
-    started = ~np.isnan(columns["start_time"])
-    for row, tasks in enumerate((counted & started, started)):
-        np.minimum.at(first_s[row], job[tasks], columns["start_time"][tasks])
-    begin_s = np.where(np.isinf(first_s[0]), first_s[1], first_s[0])
-    return np.where(np.isinf(begin_s), np.nan, begin_s)
+    """The first (np.fmin) or last (np.fmax) time of the counted tasks of each job; NaN where no such time is known."""
+    found_s = np.full(jobs, np.nan)
+    which.at(found_s, job[counted], times_s[counted])
+    return found_s
 
 
 def _from_job_table(
     source: Source, names: NDArray[np.str_], start_s: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.str_] | None, str]:
+) -> tuple[NDArray[np.float64], NDArray[np.str_], str]:
     """Submission and user of each job from the job table, and what to say of it; without it, its start and nobody."""
     path = next((source.path.parent / name for name in JOB_TABLES if (source.path.parent / name).is_file()), None)
     if path is None:
-        return start_s, None, ""
+        return start_s, np.full(len(names), ""), ""
     beside = read_source(str(path))
     headless = beside.header[:1] != [JOB_COLUMNS[0]]
     columns = Table(beside, JOB_COLUMNS if headless else None).read(("start_time",), texts=("job_name", "user"))

@@ -2,17 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headway.errors import BadInput
-from headway.workloads.parsing.reader import Reader
-from headway.workloads.parsing.rows import Names, Rows, checked_workload
-from headway.workloads.parsing.source import Source
+from headway.workloads.parsing import Names, Options, Reader, Rows, Source, Workload, checked_workload
 from headway.workloads.parsing.times import ABSENT, time_s
-from headway.workloads.workload import Workload
 
 KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
 
@@ -22,28 +18,26 @@ def _is_json(source: Source, header: list[str]) -> bool:
     return source.text[:1000].lstrip()[:1] in ("[", "{")
 
 
-def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a job runs as long as its attempts together, on the GPUs of its largest attempt."""
     jobs = _parsed(source)
-    ids, submit_s, gpus, duration_s = [], [], [], []
-    for index, job in enumerate(jobs):
-        _check_keys(source, job, index)
-        place = Place(source, job, index)
-        ids.append(str(job["jobid"]))
-        submit_s.append(_seconds(place, "submitted_time", job["submitted_time"]))
-        gpus.append(max((_held(place, attempt) for attempt in job["attempts"]), default=0))
-        duration_s.append(sum(_ran_s(place, attempt) for attempt in job["attempts"]))
+    places = [Place(source, job, index) for index, job in enumerate(jobs)]
+    for place in places:
+        _check_keys(place)
+    columns = {
+        "job_id": [str(job["jobid"]) for job in jobs],
+        "user": [str(job["user"]) for job in jobs],
+        "queue": [str(job["vc"]) for job in jobs],
+        "submit_s": [_seconds(place, "submitted_time", place.job["submitted_time"]) for place in places],
+        "gpus": [max((_held(place, one) for one in place.job["attempts"]), default=0) for place in places],
+        "duration_s": [sum(_ran_s(place, one) for one in place.job["attempts"]) for place in places],
+    }
     retried = sum(len(job["attempts"]) > 1 for job in jobs)
     rows = Rows(
         source.name,
-        lambda row: f"line {_line(source, jobs[row], row)}",
+        lambda row: f"line {_line(source, row)}",
         Names("submitted_time", "attempts", "attempts"),
-        np.array(ids, np.str_),
-        np.array(submit_s),
-        np.array(gpus, np.float64),
-        np.array(duration_s),
-        user=np.array([str(job["user"]) for job in jobs]),
-        queue=np.array([str(job["vc"]) for job in jobs]),
+        {name: np.array(column) for name, column in columns.items()},
         caveats=(f"{retried:,} jobs were retried: their duration is the sum of their attempts, without the gaps",),
         column="key",
     )
@@ -73,22 +67,21 @@ class Place(NamedTuple):
 
     def bad(self, key: str, value: object, wanted: str) -> BadInput:
         """The error for one value of the job."""
-        line = _line(*self)
-        return BadInput(f"{self.source.name}, line {line}, key {key!r} of job {self.job['jobid']}: {value!r} {wanted}")
+        where = f"{self.source.name}, line {_line(self.source, self.number)}, key {key!r} of job {self.job['jobid']}"
+        return BadInput(f"{where}: {value!r} {wanted}")
 
 
-def _check_keys(source: Source, job: dict[str, Any], index: int) -> None:
+def _check_keys(place: Place) -> None:
+    source, job, number = place
     missing = [key for key in KEYS if key not in job]
     if missing:
-        line = _line(source, job, index)
-        raise BadInput(
-            f"{source.name}, line {line}: job {index + 1} has no key {missing[0]!r}; its keys are {', '.join(job)}"
-        )
+        problem = f"job {number + 1} has no key {missing[0]!r}; its keys are {', '.join(job)}"
+        raise BadInput(f"{source.name}, line {_line(source, number)}: {problem}")
     if not isinstance(job["attempts"], list) or not all(isinstance(attempt, dict) for attempt in job["attempts"]):
-        raise Place(source, job, index).bad("attempts", job["attempts"], "is not a list of attempts")
+        raise place.bad("attempts", job["attempts"], "is not a list of attempts")
 
 
-def _line(source: Source, job: dict[str, Any], index: int) -> int:
+def _line(source: Source, index: int) -> int:
     """The line of a job's id, or where the job begins if it has none; the text is read again, since only errors need it."""
     decoder, at = json.JSONDecoder(), source.text.index("[") + 1
     for _ in range(index):

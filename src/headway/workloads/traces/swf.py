@@ -1,15 +1,11 @@
 """The Standard Workload Format 2.2 (Parallel Workloads Archive): 18 fields per line, `;` comments, -1 for unknown."""
 
 import itertools
-from collections.abc import Mapping
 
 import numpy as np
 
-from headway.workloads.parsing.reader import Reader
-from headway.workloads.parsing.rows import Names, checked_workload, table_rows
-from headway.workloads.parsing.source import Source
-from headway.workloads.parsing.table import COMMENT, Table
-from headway.workloads.workload import Workload
+from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
+from headway.workloads.parsing.table import COMMENT
 
 FIELDS = (
     *("job", "submit", "wait", "run", "allocated", "cpu", "memory", "requested", "requested_time", "requested_memory"),
@@ -34,7 +30,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workload:
+def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a processor counts as a GPU (allocated ones, or the requested ones where that is unknown)."""
     table = Table(source, FIELDS, delimiter=" ")
     columns = table.read(("submit", "run", "allocated", "requested"), texts=("job", "user", "queue"))
@@ -42,7 +38,7 @@ def read(source: Source, options: Mapping[str, str], *, strict: bool) -> Workloa
     columns["allocated"] = np.where(columns["allocated"] > 0, columns["allocated"], columns["requested"])
     for name in ("user", "queue"):
         columns[name] = np.where(columns[name] == "-1", "", columns[name])
-    return checked_workload(table_rows(table, columns, NAMES, CAVEATS), strict=strict, from_zero=False)
+    return checked_workload(table_rows(table, columns, NAMES, CAVEATS), strict=strict)
 
 
 READER = Reader("Standard Workload Format", read, test=_is_swf)
