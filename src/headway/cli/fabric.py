@@ -112,7 +112,7 @@ def allocate(
     from headway.cli.tables.fabrics import show_certificate
     from headway.io.files import write_atomically
     from headway.network.fabric.file import load_fabric
-    from headway.network.sharing.traffic import parse_pattern
+    from headway.network.sharing.patterns import parse_pattern
 
     loaded = load_fabric(name)
     wanted = None if pattern == "auto" else parse_pattern(pattern)
@@ -130,7 +130,7 @@ def allocate(
     if answer.reissued and reissue is None:
         owners = ", ".join(str((after or [])[number]) for number, _ in answer.reissued)
         raise BadInput(
-            f"{len(answer.moved)} circuits of {owners} would move: give --reissue DIR for their new certificates"
+            f"{answer.moved} circuits of {owners} would move: give --reissue DIR for their new certificates"
         )
     for number, again in answer.reissued:
         assert reissue
@@ -140,7 +140,7 @@ def allocate(
     if as_json:
         print(answer.certificate.as_text(), end="")
         return
-    show_certificate(Console(), answer.certificate, len(answer.moved))
+    show_certificate(Console(), answer.certificate, answer.moved)
     if out:
         print(f"certificate: {out}", file=sys.stderr)
 

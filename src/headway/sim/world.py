@@ -16,8 +16,10 @@ from headway.core.record import set_rate
 from headway.core.tables.jobs import RUNNING, STOPPING
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
-from headway.sim.models.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
-from headway.sim.models.rewiring import LEAVES, SWITCHING_S, Circuits, new_circuits, set_up, take_down
+from headway.network.sharing.links import Links, no_links
+from headway.network.slices.colouring import Circuits, new_circuits
+from headway.sim.models.contention import are_shared, begin_sending, end_sending, met, slowed
+from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
 
 TRUTH: Final = np.dtype(
     [
@@ -152,7 +154,7 @@ def _rate(state: State, world: World, j: int) -> float:
         rate *= truth.apart
     if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
         rate *= world.together[job.model, state.jobs[job.partner].model]
-    if world.links.ints[RULE] >= 0:
+    if are_shared(world.links):
         rate *= slowed(world.links, j)
     return rate
 
@@ -188,7 +190,7 @@ def _retime_met(state: State, world: World, count: int, now: float) -> None:
 def _rewire(state: State, world: World, j: int, now: float) -> None:
     """Set up the circuits of a job that starts; owners of circuits that move for it stand still meanwhile."""
     for i in range(set_up(state, world.circuits, j)):
-        owner = world.circuits.moves[i, 0]
+        owner = world.circuits.moves[i].job
         if state.jobs[owner].state == RUNNING:
             world.truth[owner].left += SWITCHING_S * state.jobs[owner].rate
             world.clock[4] += SWITCHING_S
@@ -201,7 +203,7 @@ def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
     job, truth = state.jobs[j], world.truth[j]
     if kind == START or kind == PACK:
         truth.stamp += 1
-        if world.circuits.tally[LEAVES] > 0:
+        if can_rewire(world.circuits):
             _rewire(state, world, j, now)
         if job.attempt == 1 or truth.resume == 0.0:
             return True
@@ -212,7 +214,7 @@ def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
         truth.stamp += 1
         world.clock[2] += truth.save
         _expect(world, now + truth.save, STOPPED, j)
-        if world.links.ints[RULE] >= 0:
+        if are_shared(world.links):
             _retime_met(state, world, end_sending(world.links, j), now)
         if job.partner >= 0 and state.jobs[job.partner].state == RUNNING:
             _retime(state, world, job.partner, now)
@@ -223,9 +225,9 @@ def perform(state: State, world: World, kind: int, j: int, now: float) -> bool:
 def learn(state: State, world: World, kind: int, j: int, partner: int, now: float) -> None:
     """What a recorded fact about job j means for the world; `partner` is who shared its GPUs before."""
     world.tally[FACTS] += 1
-    if world.circuits.tally[LEAVES] > 0 and (kind == ENDED or kind == STOPPED):
+    if can_rewire(world.circuits) and (kind == ENDED or kind == STOPPED):
         take_down(world.circuits, j)
-    if world.links.ints[RULE] >= 0 and (kind == ENDED or kind == STARTED):
+    if are_shared(world.links) and (kind == ENDED or kind == STARTED):
         others = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
         _retime_met(state, world, others, now)
     if kind == STARTED:

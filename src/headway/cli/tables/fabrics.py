@@ -82,7 +82,7 @@ def _show_free(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
     table.add_column("uplinks 0 to " + str(fabric.uplinks - 1), no_wrap=True, overflow="crop")
     for group in range(min(fabric.groups, MOST_LEAVES)):
         if fabric.ocs:
-            marks = "".join("." if end < 0 else "#" for end in state.partner[group])
+            marks = "".join("." if end < 0 else "#" for end in state.circuits.ports["far"][group])
         else:
             marks = "".join("." if int(state.masks[group]) >> v & 1 else "#" for v in range(fabric.uplinks))
         table.add_row(str(group), str(per_group[group]), marks)

@@ -102,6 +102,16 @@ class Fabric:
         return np.asarray(group, np.int64)
 
     @cached_property
+    def nic_of_gpu(self) -> NDArray[np.int64]:
+        """The position of every GPU's NIC on its leaf."""
+        before = np.zeros(self.leaves, np.int64)
+        nic = np.zeros(self.gpus, np.int64)
+        for gpu, leaf in enumerate(self.leaf_of_gpu):
+            nic[gpu] = before[leaf]
+            before[leaf] += 1
+        return nic
+
+    @cached_property
     def gpus_per_leaf(self) -> int:
         """NICs on the fullest leaf."""
         return int(np.bincount(self.leaf_of_gpu).max())
