@@ -20,7 +20,7 @@ from headway.network.slices.colouring import BLOCKED, new_circuits, remove_job
 from headway.network.slices.padded import find_padded
 from headway.network.slices.room import PLACED, UNDECIDED, UNPROVEN, new_room, survey
 from headway.network.slices.solver import solve_equal
-from headway.network.slices.vclos import NODE_BUDGET, equal_shape, find_slice
+from headway.network.slices.vclos import NODE_BUDGET, equal_shape, find_slice, tightest_first
 
 # Two mixes: Helios-like (vClos's evaluation: mostly small, powers of two), and one where every job spans leaves and
 # few sizes are powers of two, which tangles the links most.
@@ -83,7 +83,7 @@ def against_highs(count: int) -> None:
     run = Run(256, 4, 8, 32, 2)
     run.states(find_slice, "spanning", 400)
     chosen = np.empty(256, np.int64)
-    equal_shape(run.room.leaves, 8, 2, NODE_BUDGET, chosen)  # compiles
+    equal_shape(tightest_first(run.room.leaves), 8, 2, NODE_BUDGET, chosen)  # compiles
     ours = theirs = 0.0
     agree = 0
     for _ in range(count):
@@ -92,7 +92,7 @@ def against_highs(count: int) -> None:
         table = run.room.leaves
         width, leaves = int(run.rng.choice([8, 12, 16, 24])), int(run.rng.integers(2, 9))
         start = time.thread_time()
-        found, cost, *_ = equal_shape(table, width, leaves, NODE_BUDGET, chosen)
+        found, cost, *_ = equal_shape(tightest_first(table), width, leaves, NODE_BUDGET, chosen)
         middle = time.thread_time()
         oracle = solve_equal(table["links"], table["free"], 32, width, leaves)
         theirs += time.thread_time() - middle

@@ -6,7 +6,7 @@ import pytest
 from headway.network.slices.padded import fewest_leaves, find_padded
 from headway.network.slices.room import NO_ROOM, PLACED, UNDECIDED, new_room, survey
 from headway.network.slices.solver import solve_equal, solve_padded
-from headway.network.slices.vclos import equal_shape, find_slice
+from headway.network.slices.vclos import equal_shape, find_slice, tightest_first
 
 BUDGET = 100_000
 
@@ -75,7 +75,9 @@ def test_equal_shapes_agree_with_the_milp(block, rounds):
         masks, leaf_free, uplinks = random_state(rng)
         width, leaves = int(rng.integers(1, uplinks + 1)), int(rng.integers(2, masks.size + 1))
         chosen = np.empty(masks.size, np.int64)
-        found, cost, links, _, complete = equal_shape(leaves_of(masks, leaf_free), width, leaves, BUDGET, chosen)
+        found, cost, links, _, complete = equal_shape(
+            tightest_first(leaves_of(masks, leaf_free)), width, leaves, BUDGET, chosen
+        )
         oracle = solve_equal(masks, leaf_free, uplinks, width, leaves)
         assert complete
         assert bool(found) == (oracle is not None)
@@ -99,7 +101,7 @@ def test_padded_shapes_agree_with_the_milp(block, rounds):
         masks, leaf_free, uplinks = random_state(rng)
         width, gpus = int(rng.integers(1, uplinks + 1)), int(rng.integers(2, 3 * uplinks))
         chosen = np.empty(masks.size, np.int64)
-        table = leaves_of(masks, leaf_free)
+        table = tightest_first(leaves_of(masks, leaf_free))
         found, _, links, _, complete = fewest_leaves(table, width, gpus, masks.size, BUDGET, chosen)
         oracle = solve_padded(masks, leaf_free, uplinks, width, gpus)
         assert complete
@@ -192,7 +194,7 @@ def test_a_small_budget_is_undecided_not_wrong():
         masks = rng.integers(0, 1 << 12, 24).astype(np.uint64)
         leaf_free = np.full(24, 12, np.int64)
         chosen = np.empty(24, np.int64)
-        found, *_, complete = equal_shape(leaves_of(masks, leaf_free), 4, 5, 3, chosen)
+        found, *_, complete = equal_shape(tightest_first(leaves_of(masks, leaf_free)), 4, 5, 3, chosen)
         oracle = solve_equal(masks, leaf_free, 12, 4, 5)
         undecided += not complete
         if complete:

@@ -19,6 +19,7 @@ def solve_slice(
     vclos takes the first feasible shape; vclos-padded the one that holds the fewest links. Out of time: UNDECIDED.
     """
     survey(room)
+    room.leaves["taken"] = 0
     status, width, best = _best_shape(method, room, gpus, block, widest, limit_s)
     if best is None:
         return status, 0, 0

@@ -14,32 +14,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.network.slices.bits import copy_into, in_order
-from headway.network.slices.room import NO_ROOM, PLACED, UNDECIDED, UNPROVEN, Room, most_free, within_one_leaf
+from headway.network.slices.bits import copy_into
+from headway.network.slices.room import NO_ROOM, PLACED, UNDECIDED, UNPROVEN, Room, within_one_leaf
 from headway.network.slices.search import CANDIDATE, cheapest_common
-from headway.network.slices.vclos import scarcest, shape_fits_block, write_slice
+from headway.network.slices.vclos import scarcest, shape_fits_block, tightest_first, write_slice
 
 
 @jit
 def fewest_leaves(
-    leaves: NDArray[Any], width: int, gpus: int, most: int, budget: int, out_leaves: NDArray[np.int64]
+    tightest: NDArray[Any], width: int, gpus: int, most: int, budget: int, out_leaves: NDArray[np.int64]
 ) -> tuple[int, int, np.uint64, int, bool]:
-    """The fewest leaves (at most `most`) sharing `width` spines that give `gpus` GPUs, at most `width` each."""
-    key, order = np.empty(len(leaves), np.int64), np.empty(len(leaves), np.int64)
-    fullest = most_free(leaves)
-    for leaf in range(len(leaves)):
-        # Fullest first; of those that fill the width, the tighter leaf.
-        free = leaves[leaf].free
-        key[leaf] = free - width if free >= width else fullest + width - free
-    # Leaves with nothing free have a larger key.
-    candidates = np.empty(in_order(key, np.int64(0), fullest + width - 1, order), CANDIDATE)
-    for i in range(len(candidates)):
-        one, leaf = candidates[i], order[i]
-        one.links = leaves[leaf].links
-        one.gain = min(leaves[leaf].free, width)
-        one.cost = 1
-        one.leaf = leaf
+    """The fewest leaves (at most `most`) sharing `width` spines that give `gpus` GPUs, at most `width` each.
+
+    Of the leaves `tightest_first`, tried are the fullest first; of those that fill the width, the tighter one.
+    """
+    candidates, size, end = np.empty(len(tightest), CANDIDATE), 0, len(tightest)
+    while end > 0 and tightest[end - 1].cost >= width:
+        end -= 1
+    for i in range(end, len(tightest)):
+        size = _add(candidates, size, tightest[i], width)
+    while end > 0:
+        first = end - 1
+        while first > 0 and tightest[first - 1].cost == tightest[end - 1].cost:
+            first -= 1
+        for i in range(first, end):
+            size = _add(candidates, size, tightest[i], width)
+        end = first
     return cheapest_common(candidates, gpus, width, most + 1, budget, out_leaves)
+
+
+@jit
+def _add(candidates: NDArray[Any], size: int, leaf: Any, width: int) -> int:
+    """Add a leaf as a candidate of cost 1 that gives up to `width` GPUs. Returns how many there are now."""
+    one = candidates[size]
+    one.links = leaf.links
+    one.gain = min(leaf.cost, width)
+    one.cost = 1
+    one.leaf = leaf.leaf
+    return size + 1
 
 
 @jit
@@ -65,14 +77,14 @@ def _narrowest(
     leaves: NDArray[Any], gpus: int, block: int, budget: int, best: NDArray[np.int64]
 ) -> tuple[int, int, np.uint64, int, bool]:
     """The shape that holds the fewest links: (leaves, 0 if none; width; shared links; nodes visited; whether proven)."""
-    trial = np.empty(len(leaves), np.int64)
+    tightest, trial = tightest_first(leaves), np.empty(len(leaves), np.int64)
     size, modulus, held, visited = 0, 0, 64 * len(leaves) + 1, 0
     shared, proven = np.uint64(0), True
     for width in range(min(gpus, 64), 0, -1):
         most = min((held - 1) // width, len(leaves))
         if gpus % width or most * width < gpus or not shape_fits_block(width, block):
             continue
-        found, _, links, nodes, complete = fewest_leaves(leaves, width, gpus, most, budget - visited, trial)
+        found, _, links, nodes, complete = fewest_leaves(tightest, width, gpus, most, budget - visited, trial)
         visited += nodes
         proven = proven and complete
         if found:

@@ -21,12 +21,12 @@ SERVER: Final = np.dtype([("free", "i8"), ("leaf", "i8")])
 LEAF: Final = np.dtype(
     [
         ("links", "u8"),  # free uplinks, one bit per spine
-        ("fibres", "i8"),  # free uplinks as a number, where circuits can be rewired
-        # what the search writes
-        ("taken", "u8"),  # uplinks to reserve
-        ("free", "i8"),  # free GPUs
-        ("first", "i8"),  # its servers are `first` to `last` - 1
-        ("last", "i8"),
+        ("taken", "u8"),  # uplinks to reserve: the search writes them
+        ("fibres", "i4"),  # free uplinks as a number, where circuits can be rewired
+        # what the search works out
+        ("free", "i4"),  # free GPUs
+        ("first", "i4"),  # its servers are `first` to `last` - 1
+        ("last", "i4"),
     ]
 )
 SEAT: Final = np.dtype([("server", "i8"), ("gpus", "i8")])
@@ -51,7 +51,6 @@ def new_room(free: NDArray[np.int64], leaf_of: NDArray[np.int64], links: NDArray
 def survey(room: Room) -> None:
     """Fill in what a search needs to know of every leaf."""
     for leaf in range(len(room.leaves)):
-        room.leaves[leaf].taken = np.uint64(0)
         room.leaves[leaf].free = 0
         room.leaves[leaf].last = 0
     for server in range(len(room.servers)):
@@ -77,7 +76,8 @@ def most_free(leaves: NDArray[Any]) -> int:
 @jit
 def within_one_leaf(room: Room, gpus: int) -> int:
     """One server, else one leaf, the tightest that fits. Seats written; 0: no leaf has room; -1: nor have all leaves together."""
-    survey(room)
+    for leaf in range(len(room.leaves)):
+        room.leaves[leaf].taken = np.uint64(0)
     best = -1
     for server in range(len(room.servers)):
         free = room.servers[server].free
@@ -86,6 +86,7 @@ def within_one_leaf(room: Room, gpus: int) -> int:
     if best >= 0:
         _write_seat(room.seats[0], best, gpus)
         return 1
+    survey(room)
     total = 0
     for leaf in range(len(room.leaves)):
         free = room.leaves[leaf].free

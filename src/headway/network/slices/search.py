@@ -25,7 +25,7 @@ from headway.network.slices.bits import common_to_at_least, popcount
 
 DEEPEST: Final = 66  # every step down removes at least one of 64 spines
 # A leaf as the search sees it.
-CANDIDATE: Final = np.dtype([("links", "u8"), ("gain", "i8"), ("cost", "i8"), ("leaf", "i8")])
+CANDIDATE: Final = np.dtype([("links", "u8"), ("gain", "i4"), ("cost", "i4"), ("leaf", "i8")])
 # An open node of the search, one per depth.
 NODE: Final = np.dtype(
     [

@@ -53,21 +53,30 @@ def shape_fits_block(width: int, block: int) -> bool:
 
 
 @jit
-def equal_shape(
-    leaves: NDArray[Any], width: int, count: int, budget: int, out_leaves: NDArray[np.int64]
-) -> tuple[int, int, np.uint64, int, bool]:
-    """`count` leaves x `width` spines with the fewest free GPUs on them; returns as `cheapest_common`."""
+def tightest_first(leaves: NDArray[Any]) -> NDArray[Any]:
+    """Leaves with free GPUs as candidates for an equal shape, those with the fewest first."""
     free, order = np.empty(len(leaves), np.int64), np.empty(len(leaves), np.int64)
     for leaf in range(len(leaves)):
         free[leaf] = leaves[leaf].free
-    candidates = np.empty(in_order(free, width, most_free(leaves), order), CANDIDATE)
+    candidates = np.empty(in_order(free, np.int64(1), most_free(leaves), order), CANDIDATE)
     for i in range(len(candidates)):
         one, leaf = candidates[i], order[i]
         one.links = leaves[leaf].links
         one.gain = 1
         one.cost = free[leaf]
         one.leaf = leaf
-    return cheapest_common(candidates, count, width, UNLIMITED, budget, out_leaves)
+    return candidates
+
+
+@jit
+def equal_shape(
+    candidates: NDArray[Any], width: int, count: int, budget: int, out_leaves: NDArray[np.int64]
+) -> tuple[int, int, np.uint64, int, bool]:
+    """`count` leaves x `width` spines with the fewest free GPUs on them, of those `tightest_first`; returns as `cheapest_common`."""
+    first = 0
+    while first < len(candidates) and candidates[first].cost < width:
+        first += 1
+    return cheapest_common(candidates[first:], count, width, UNLIMITED, budget, out_leaves)
 
 
 @jit
@@ -80,13 +89,13 @@ def find_slice(room: Room, gpus: int, block: int, budget: int) -> tuple[int, int
     seats = within_one_leaf(room, gpus)
     if seats != 0:
         return (PLACED, seats, 0, 0) if seats > 0 else (NO_ROOM, 0, 0, 0)
-    chosen = np.empty(len(room.leaves), np.int64)
+    candidates, chosen = tightest_first(room.leaves), np.empty(len(room.leaves), np.int64)
     visited = 0
     for width in range(min(gpus - 1, most_free(room.leaves)), 0, -1):
         count = gpus // width
         if gpus % width or count > len(room.leaves) or not shape_fits_block(width, block):
             continue
-        found, _, links, nodes, complete = equal_shape(room.leaves, width, count, budget - visited, chosen)
+        found, _, links, nodes, complete = equal_shape(candidates, width, count, budget - visited, chosen)
         visited += nodes
         if found:
             seats = write_slice(room, chosen[:found], width, width, scarcest(room.leaves, links, width))
