@@ -11,15 +11,15 @@ from typing import Any
 from headway.collectives.schedulers import Outcome
 from headway.collectives.simulate.play import utilisation_over_time
 
-# Of Okabe and Ito's palette, which colour-blind people can tell apart; one colour an idea on the whole page.
+# Of Okabe and Ito's palette, which colour-blind people can tell apart; one colour per idea on the whole page.
 PHASES = {"rs": ("reduce-scatter", "#0072B2"), "ag": ("all-gather", "#E69F00"), "a2a": ("all-to-all", "#009E73")}
 METHODS = {"baseline": "#999999", "themis-fifo": "#56B4E9", "themis-scf": "#0072B2", "best": "#D55E00"}
 OTHER = "#CC79A7"
-# Neighbouring chunks are told apart by shade, so that thin bars keep their colour.
+# Neighbouring chunks differ in shade, so that thin bars keep their colour.
 SHADES = (1.0, 0.75)
 IDEAL, LIMIT = "#F0E442", "#000000"
 PS_PER_MS = 1e9
-# Slices of time in the plot of utilisation: more cannot be told apart on a screen.
+# Slices of time in the plot of utilisation: more cannot be seen on a screen.
 SLICES = 240
 
 STYLE = """
@@ -60,8 +60,8 @@ def collective_report(rows: Sequence[Sequence[Outcome]], chosen: Outcome) -> str
     against."""
     from plotly.offline import get_plotlyjs
 
-    own = next((row for row in rows if any(outcome is chosen for outcome in row)), rows[0])
-    pair = (own[0], chosen)
+    first = next((row for row in rows if any(outcome is chosen for outcome in row)), rows[0])[0]
+    pair = (first, chosen)
     plots = [
         (
             "What each dimension sends",
@@ -69,7 +69,7 @@ def collective_report(rows: Sequence[Sequence[Outcome]], chosen: Outcome) -> str
             _gantt(pair),
         ),
         ("Bandwidth in use", "The share of all bandwidth that is sending, over time.", _utilisation(pair)),
-        ("Speed-up", f"Against {_name(own[0])}; no plan can pass the limit.", _speedups(rows)),
+        ("Speed-up", f"Against {_name(first)}; no plan can pass the limit.", _speedups(rows)),
     ]
     title = f"{chosen.collective} of {chosen.size_bytes:,} bytes on {chosen.topology.name}"
     body = "".join(f"<h2>{heading}</h2><p>{text}</p>{_div(figure)}" for heading, text, figure in plots)

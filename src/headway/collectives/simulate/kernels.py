@@ -85,7 +85,7 @@ def _no_progress(operations: NDArray[Any]) -> NDArray[Any]:
 def run_queues(operations: NDArray[Any], next_op: Ints, arrivals: Ints, slots: Ints) -> tuple[NDArray[Any], Ints]:
     """Run operations through one queue per resource; returns the progress of each and the order of the starts.
 
-    A queue is kept in order: a newcomer passes nobody whose `rank` is at most its own `bid`. An operation joins when
+    A queue is kept in order: a newcomer passes nobody whose `rank` is at most its `bid`. An operation joins when
     its `needs` predecessors are done and its release time has come; `arrivals` is the operations by release time.
     Simultaneous events are taken one by one, arrivals first, then ends by operation number, as the public
     implementation does.

@@ -38,13 +38,16 @@ class _TopologyFile(BaseModel):
 def topology_from(text: str) -> Topology:
     """The topology that `--topology` names: a file if it looks like one, shorthand if it has colons, else a preset."""
     if text.endswith((".yaml", ".yml")):
-        path = Path(text)
-        try:
-            return topology_from_yaml(path.read_text(encoding="utf-8"), str(path), path.stem)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise BadInput(f"cannot read topology {text}: {reason}") from None
+        return topology_from_yaml(_read(Path(text)), text, Path(text).stem)
     return topology_from_shorthand(text) if ":" in text else preset(text)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadInput(f"cannot read topology {path}: {reason}") from None
 
 
 def topology_from_shorthand(text: str) -> Topology:
@@ -65,8 +68,12 @@ def topology_from_shorthand(text: str) -> Topology:
 
 def topology_from_yaml(text: str, where: str, name: str) -> Topology:
     """A topology file's content; errors name the file and the field."""
+    return _build(_checked(text, where), where, name)
+
+
+def _checked(text: str, where: str) -> _TopologyFile:
     try:
-        rows = _TopologyFile.model_validate(yaml.safe_load(text))
+        return _TopologyFile.model_validate(yaml.safe_load(text))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
@@ -75,6 +82,9 @@ def topology_from_yaml(text: str, where: str, name: str) -> Topology:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "dimensions"
         raise BadInput(f"{where}: field {field}: {first['msg']}; write {{kind, size, bandwidth, latency}}") from None
+
+
+def _build(rows: _TopologyFile, where: str, name: str) -> Topology:
     dimensions = tuple(
         _dimension(f"{where}: dimensions.{number}", row.kind, row.size, row.bandwidth, str(row.latency))
         for number, row in enumerate(rows.dimensions)

@@ -1,6 +1,6 @@
 """One allocation on a fabric outside the engine: from the certificates already issued to the next certificate.
 
-`fabric allocate` and the tests use this; the manager and the simulator call the same kernels on their own ledger.
+`headway fabric allocate` uses this; placements call the same kernels on the engine's ledger.
 """
 
 from dataclasses import dataclass

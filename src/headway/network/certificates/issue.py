@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headway.network.certificates.certificate import Certificate, Circuit
 from headway.network.fabric.model import Fabric
-from headway.network.sharing.patterns import DEFAULT_GROUP, PATTERNS, Pattern, clean_patterns, why_undefined
+from headway.network.sharing.patterns import DEFAULT_GROUP, Pattern, clean_patterns
 from headway.network.slices.circuits import DIRECT, ONE_LEAF, ONE_SPINE
 from headway.network.slices.colouring import Circuits
 from headway.network.slices.solver import PodChoice
@@ -56,7 +56,7 @@ def issue_leaf_spine(
     rails = fabric.gpus_per_server if fabric.kind == "rail" else 1
     patterns = _promised(len(order), width, pattern)
     if rails > 1:
-        patterns = tuple(str(one) for one in _clean_on_rails(len(order), width, rails, pattern))
+        patterns = _clean_on_rails(len(order), width, rails, pattern)
     spines = _bits(int(taken.max()))
     links = [
         fabric.cable_name(fabric.leaf_cable(group * rails + rail, spine))
@@ -67,26 +67,20 @@ def issue_leaf_spine(
     return Certificate(fabric, order, tuple(links), {"rule": "rank-mod", "modulus": width, "spines": spines}, patterns)
 
 
-def _clean_on_rails(ranks: int, width: int, unit: int, pattern: Pattern) -> list[Pattern]:
+def _clean_on_rails(ranks: int, width: int, unit: int, pattern: Pattern) -> tuple[str, ...]:
     """Patterns clean on rails: shifts of ranks are shifts of servers; XOR needs powers of two throughout.
 
     Blocks of whole servers follow the rule for blocks of servers; other blocks are not promised.
     """
-    group = pattern.group or unit
-    clean = []
-    for name in PATTERNS:
-        one = Pattern(name, group if name in ("hybrid", "hierarchical-ring") else 0)
-        if why_undefined(one, ranks):
-            continue
-        if name == "halving-doubling" and (width & (width - 1) or unit & (unit - 1)):
-            continue
-        if one.group and one.group % unit:
-            continue
-        blocks = one.group // unit
-        if blocks > 1 and width % blocks and blocks % width:
-            continue
-        clean.append(one)
-    return sorted(clean, key=lambda one: one != pattern)
+
+    def clean(one: Pattern) -> bool:
+        if one.name == "halving-doubling":
+            return not (width & (width - 1) or unit & (unit - 1))
+        blocks, part = divmod(one.group, unit)
+        return not part and (blocks <= 1 or not width % blocks or not blocks % width)
+
+    defined = clean_patterns(ranks, 0, pattern.group or unit)
+    return tuple(str(one) for one in sorted(filter(clean, defined), key=lambda one: one != pattern))
 
 
 def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, width: int, pattern: Pattern) -> Certificate:

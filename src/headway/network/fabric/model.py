@@ -55,7 +55,7 @@ class Fabric:
         if list(self.server_group) != sorted(self.server_group):
             raise BadInput(f"fabric {self.name}: servers must be listed leaf by leaf")
         if not 1 <= self.uplinks <= MOST_UPLINKS:
-            raise BadInput(f"fabric {self.name}: {self.uplinks} uplinks a leaf: between 1 and {MOST_UPLINKS}")
+            raise BadInput(f"fabric {self.name}: {self.uplinks} uplinks per leaf: between 1 and {MOST_UPLINKS}")
 
     @cached_property
     def groups(self) -> int:

@@ -43,7 +43,7 @@ DIRECTED: Final = np.dtype(
 JOB: Final = np.dtype(
     [
         ("base", "f8"),  # weight of the steps that use no link
-        ("factor", "f8"),  # the answer: time of its communication against a network of its own
+        ("factor", "f8"),  # the answer: how much longer its communication takes than on a clean network
         ("duty", "f8"),  # the part of its time that it communicates
         ("pattern", "i4"),  # network/sharing/steps.py
         ("sends", "i4"),

@@ -1,7 +1,7 @@
 """What sharing links costs: slow-downs of jobs, kept up to date as jobs come and go.
 
 A step ends when its slowest flow does (vClos, simulation: step time = flow size x flows on its fullest link), so a job's communication
-takes, against a network of its own, the factor
+takes, against a network without other jobs and collisions, the factor
     sum over steps k of w_k * max over links l of step k of (its flows on l in k + other jobs' mean flows on l),
 with w_k the step's part of the bytes. The job's flows are exact per step; others are taken at their mean over their steps, times the part
 of their time they communicate, because steps of different jobs are not aligned.

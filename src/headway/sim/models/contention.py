@@ -85,7 +85,7 @@ def end_sending(links: Links, j: int) -> int:
 
 @jit
 def slowed(links: Links, j: int) -> float:
-    """The speed of job j among the others, 1 on a network of its own."""
+    """The speed of job j among the others, 1 on a clean network."""
     job = links.jobs[j]
     if not job.sends:
         return 1.0
