@@ -1,7 +1,7 @@
-"""How fast collectives are planned and simulated, and how good plans are on drawn networks and numbers of chunks.
+"""How fast collectives are planned and simulated, and how good plans are on random networks and by number of chunks.
 
 Run: python -m bench.collective            speed: CPU ms, and ratios that do not depend on the machine
-     python -m bench.collective random     500 drawn networks: best against baseline, Themis and the limit
+     python -m bench.collective random     500 random networks: best against baseline, Themis and the limit
      python -m bench.collective chunks     2 to 256 chunks on the paper's six networks: docs/results/themis-chunks.svg
 """
 
@@ -34,13 +34,13 @@ NETWORKS = 500
 SEED = 2022
 COUNTS = (2, 4, 8, 16, 32, 64, 128, 256)
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-CHUNKS, DRAWN = RESULTS / "themis-chunks.svg", RESULTS / "themis-drawn.svg"
+CHUNKS, RANDOM = RESULTS / "themis-chunks.svg", RESULTS / "themis-drawn.svg"
 
 
 def main(what: str = "speed") -> None:
     """Print one of the three tables."""
     print("python -m bench.collective" + ("" if what == "speed" else f" {what}"))
-    {"speed": speed, "random": drawn, "chunks": chunks}[what]()
+    {"speed": speed, "random": random_networks, "chunks": chunks}[what]()
 
 
 def speed() -> None:
@@ -76,8 +76,8 @@ def cpu_ms(work: Callable[[], Outcome], repeats: int = 5) -> float:
     return min(spans) * 1e3
 
 
-def drawn() -> None:
-    """The distribution of best's advantage over drawn networks, 64 chunks at most; also as a plot."""
+def random_networks() -> None:
+    """The distribution of best's advantage over random networks, 64 chunks at most; also as a plot."""
     rng = np.random.default_rng(SEED)
     rows = []
     for _ in range(NETWORKS):
@@ -104,8 +104,8 @@ def drawn() -> None:
     steps = list(range(0, 101, 5))
     spans = {"baseline": baseline, "themis, best of 3": themis, "best": best}
     lines = {name: (100 * np.percentile((limit_s / span)[free], steps)).tolist() for name, span in spans.items()}
-    title = f"Part of the limit reached (%), by percentile of {free.sum()} drawn networks without latency"
-    plot(DRAWN, title, [str(step) if step % 10 == 0 else "" for step in steps], lines)
+    title = f"Part of the limit reached (%), by percentile of {free.sum()} random networks without latency"
+    plot(RANDOM, title, [str(step) if step % 10 == 0 else "" for step in steps], lines)
 
 
 def plot(path: Path, title: str, ticks: list[str], lines: dict[str, list[float]]) -> None:

@@ -5,17 +5,27 @@ python -m bench.collisions
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 
 from headway.network.certificates.allocate import allocate, empty
+from headway.network.certificates.verify import verify
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
-from headway.network.sharing.routing import LINKS_PER_FLOW, RULES, route_step, wiring_of
-from headway.network.sharing.slowdown import worst_loads
-from headway.network.sharing.traffic import parse_pattern, step_rows, steps_of
+from headway.network.sharing.links import RULES, Links, new_links
+from headway.network.sharing.routing import LINKS_PER_FLOW, route_step
+from headway.network.sharing.slowdown import join, leave
+from headway.network.sharing.steps import PATTERNS, SHIFT, STEP, steps_of
 
-NONE = np.empty(0, np.int64)
+
+def time_alone(links: Links, seed: int, gpus: Any, steps: Any) -> float:
+    """Time of a job's communication alone on the fabric, 1 on clean links; of a single step, the load of the fullest link."""
+    links.head["seed"] = seed
+    join(links, 0, gpus, steps)
+    found = float(links.jobs["factor"][0])
+    leave(links, 0)
+    return found
 
 
 def closed_form(trials: int) -> None:
@@ -23,13 +33,13 @@ def closed_form(trials: int) -> None:
     print(f"{'flows = uplinks':>15} {'n!/n^n':>9} {'measured':>9} {'standard error':>15}   ({trials:,} seeds)")
     for flows in (2, 3, 4, 6, 8):
         fabric = Fabric("pair", "leaf-spine", (0, 1), flows, flows)
-        wiring, gpus = wiring_of(fabric), np.arange(2 * flows)
-        senders, links = np.empty(gpus.size, np.int64), np.empty((gpus.size, LINKS_PER_FLOW), np.int64)
+        links, gpus = new_links(fabric, "ecmp", 0, 1, 1), np.arange(2 * flows)
+        across, paths = np.array([(SHIFT, flows, 1.0)], STEP)[0], np.empty((gpus.size, LINKS_PER_FLOW), np.int64)
         clean = 0
         for seed in range(trials):
-            count = route_step(RULES["ecmp"], seed, 0, 0, flows, 2 * flows, gpus, wiring, NONE, 1, senders, links)
-            up = links[:count, 0][senders[:count] < flows]
-            clean += np.unique(up).size == flows
+            links.head["seed"] = seed
+            route_step(links, 0, gpus, across, paths)
+            clean += np.unique(paths[:flows, 0]).size == flows
         expected = math.factorial(flows) / flows**flows
         error = math.sqrt(expected * (1 - expected) / trials)
         print(f"{flows:>15} {expected:>9.5f} {clean / trials:>9.5f} {error:>15.5f}")
@@ -38,13 +48,10 @@ def closed_form(trials: int) -> None:
 def full_permutation(seeds: int) -> None:
     """Every GPU of 16 leaves sends to the next leaf: the fullest of all links."""
     fabric = PRESETS["vclos-512"]()
-    wiring, scratch = wiring_of(fabric), np.zeros(fabric.directed_links, np.int64)
-    step = np.array([[0, 32, 512]])
-    for name in ("ecmp", "balanced", "source"):
-        loads = [
-            int(worst_loads(RULES[name], seed, 0, step, np.arange(512), wiring, NONE, 1, scratch)[0])
-            for seed in range(seeds)
-        ]
+    across = np.array([(SHIFT, 32, 1.0)], STEP)
+    for name in RULES:
+        links = new_links(fabric, name, 0, 1, 1 << 11)
+        loads = [round(time_alone(links, seed, np.arange(512), across)) for seed in range(seeds)]
         print(
             f"full permutation, 16 leaves x 32 uplinks, {name:<9} mean worst load {np.mean(loads):.2f}, most {max(loads)}"
         )
@@ -56,28 +63,25 @@ def by_pattern(seeds: int) -> None:
     Placed twice: as vclos would (whole leaves) and on 64 GPUs at random, as a busy cluster leaves them.
     """
     fabric = PRESETS["vclos-512"]()
-    wiring, scratch = wiring_of(fabric), np.zeros(fabric.directed_links, np.int64)
     rng = np.random.default_rng(0)
     sliced = allocate(empty(fabric), 64, "vclos").certificate
     assert sliced
     print(f"{'64 GPUs alone: communication time, 1 = clean':<46} {'ring':>6} {'halving':>8} {'all-to-all':>11}")
     for place in ("a slice", "random GPUs"):
-        for name in ("ecmp", "balanced", "source", "isolated"):
-            if name == "isolated" and place != "a slice":
-                continue
-            cells = []
-            for pattern in ("ring", "halving-doubling", "all-to-all"):
-                rows, weights = step_rows(steps_of(parse_pattern(pattern), 64))
-                spines = np.asarray(sliced.routing["spines"])
+        for name in RULES:
+            links, cells = new_links(fabric, name, 0, 1, 1 << 14), []
+            for pattern in PATTERNS:
                 times = []
                 for seed in range(seeds):
                     gpus = np.asarray(sliced.rank_order)
                     if place == "random GPUs":
                         gpus = np.sort(rng.choice(512, 64, replace=False))
-                    worst = worst_loads(RULES[name], seed, 0, rows, gpus, wiring, spines, 1, scratch)
-                    times.append(float((weights * np.maximum(worst, 1)).sum()))
+                    times.append(time_alone(links, seed, gpus, steps_of(pattern, 64)))
                 cells.append(np.mean(times))
             print(f"  {place:<14} {name:<29} {cells[0]:>6.2f} {cells[1]:>8.2f} {cells[2]:>11.2f}")
+    found = {one.pattern: 1 / one.bound for one in verify([("slice", sliced.as_json())])[0].findings}
+    cells = [found[pattern] for pattern in PATTERNS]
+    print(f"  {'a slice':<14} {'isolated, by the verifier':<29} {cells[0]:>6.2f} {cells[1]:>8.2f} {cells[2]:>11.2f}")
 
 
 def main() -> None:

@@ -14,19 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from headway.network.slices.circuits import BLOCKED, find_circuits
-from headway.network.slices.colouring import remove_job
+from headway.network.fabric.model import Fabric, Ocs
+from headway.network.slices.circuits import find_circuits
+from headway.network.slices.colouring import BLOCKED, new_circuits, remove_job
 from headway.network.slices.padded import find_padded
+from headway.network.slices.room import PLACED, UNDECIDED, UNPROVEN, new_room, survey
 from headway.network.slices.solver import solve_equal
-from headway.network.slices.vclos import (
-    NODE_BUDGET,
-    PLACED,
-    UNDECIDED,
-    UNPROVEN,
-    equal_shape,
-    find_slice,
-    free_per_leaf,
-)
+from headway.network.slices.vclos import NODE_BUDGET, equal_shape, find_slice, tightest_first
 
 # Two mixes: Helios-like (vClos's evaluation: mostly small, powers of two), and one where every job spans leaves and
 # few sizes are powers of two, which tangles the links most.
@@ -40,37 +34,32 @@ class Run:
     """Arrivals and departures on one fabric; `held` are the jobs on it."""
 
     def __init__(self, leaves: int, servers: int, gpus: int, uplinks: int, seed: int) -> None:
-        self.node_leaf = np.repeat(np.arange(leaves), servers)
-        self.free = np.full(self.node_leaf.size, gpus, np.int64)
-        self.masks = np.full(leaves, (1 << uplinks) - 1, np.uint64)
-        self.uplinks = uplinks
+        leaf_of = np.repeat(np.arange(leaves), servers)
+        self.room = new_room(np.full(leaf_of.size, gpus), leaf_of, np.full(leaves, (1 << uplinks) - 1, np.uint64))
         self.rng = np.random.default_rng(seed)
         self.held: list[tuple[Any, ...]] = []
-        self.nodes, self.counts = np.empty(self.free.size, np.int64), np.empty(self.free.size, np.int64)
-        self.links = np.empty(leaves, np.uint64)
 
     def states(self, find: Callable[..., Any], mix: str, count: int) -> tuple[list[float], Counter[int], int]:
         """Time `count` allocations; a job that finds no room makes a random one leave."""
         sizes, weights = MIXES[mix]
         times, statuses, most = [], Counter[int](), 0
         odds = np.array(weights) / sum(weights)
+        room = self.room
         for gpus in self.rng.choice(sizes, count, p=odds):
             start = time.thread_time_ns()
-            status, entries, _, visited = find(
-                self.free, self.node_leaf, self.masks, gpus, 0, NODE_BUDGET, self.nodes, self.counts, self.links
-            )
+            status, entries, _, visited = find(room, gpus, 0, NODE_BUDGET)
             times.append((time.thread_time_ns() - start) / 1e6)
             statuses[status] += 1
             most = max(most, visited)
             if entries:
-                nodes, given, links = self.nodes[:entries].copy(), self.counts[:entries].copy(), self.links.copy()
-                self.free[nodes] -= given
-                self.masks &= ~links
-                self.held.append((nodes, given, links))
+                seats, links = room.seats[:entries].copy(), room.leaves["taken"].copy()
+                room.servers["free"][seats["server"]] -= seats["gpus"]
+                room.leaves["links"] &= ~links
+                self.held.append((seats, links))
             elif self.held:
-                nodes, given, links = self.held.pop(int(self.rng.integers(len(self.held))))
-                self.free[nodes] += given
-                self.masks |= links
+                seats, links = self.held.pop(int(self.rng.integers(len(self.held))))
+                room.servers["free"][seats["server"]] += seats["gpus"]
+                room.leaves["links"] |= links
         return times, statuses, most
 
 
@@ -94,17 +83,18 @@ def against_highs(count: int) -> None:
     run = Run(256, 4, 8, 32, 2)
     run.states(find_slice, "spanning", 400)
     chosen = np.empty(256, np.int64)
-    equal_shape(run.masks, free_per_leaf(run.free, run.node_leaf, 256), 8, 2, NODE_BUDGET, chosen)  # compiles
+    equal_shape(tightest_first(run.room.leaves), 8, 2, NODE_BUDGET, chosen)  # compiles
     ours = theirs = 0.0
     agree = 0
     for _ in range(count):
         run.states(find_slice, "spanning", 10)
-        leaf_free = free_per_leaf(run.free, run.node_leaf, 256)
+        survey(run.room)
+        table = run.room.leaves
         width, leaves = int(run.rng.choice([8, 12, 16, 24])), int(run.rng.integers(2, 9))
         start = time.thread_time()
-        found, cost, *_ = equal_shape(run.masks, leaf_free, width, leaves, NODE_BUDGET, chosen)
+        found, cost, *_ = equal_shape(tightest_first(table), width, leaves, NODE_BUDGET, chosen)
         middle = time.thread_time()
-        oracle = solve_equal(run.masks, leaf_free, 32, width, leaves)
+        oracle = solve_equal(table["links"], table["free"], 32, width, leaves)
         theirs += time.thread_time() - middle
         ours += middle - start
         agree += (oracle.cost if oracle else None) == (cost if found else None)
@@ -115,31 +105,28 @@ def against_highs(count: int) -> None:
 def circuits(leaves: int, count: int) -> None:
     """OCS-vClos on the Helios-like mix."""
     rng = np.random.default_rng(3)
-    spines, node_leaf = leaves // 2, np.repeat(np.arange(leaves), 4)
-    free = np.full(node_leaf.size, 8, np.int64)
-    partner = np.full((leaves + 2 * spines, 32), -1, np.int64)
-    owner = partner.copy()
-    nodes, given = np.empty(free.size, np.int64), np.empty(free.size, np.int64)
-    moves = np.empty((leaves * 32, 4), np.int64)
+    leaf_of = np.repeat(np.arange(leaves), 4)
+    room = new_room(np.full(leaf_of.size, 8), leaf_of, np.zeros(leaves, np.uint64))
+    fabric = Fabric("optical", "leaf-spine", tuple(leaf_of.tolist()), 8, leaves // 2, ocs=Ocs(32, 2))
+    table, free = new_circuits(fabric), room.servers["free"]
     sizes, weights = MIXES["helios-like"]
     held: list[tuple[Any, ...]] = []
     times, moved, blocked = [], [], 0
     for job, gpus in enumerate(rng.choice(sizes, count, p=np.array(weights) / sum(weights))):
         start = time.thread_time_ns()
-        case, entries, _, shifted = find_circuits(
-            free, node_leaf, partner, owner, 2, leaves, gpus, 0, job, nodes, given, moves
-        )
+        case, entries, _, shifted = find_circuits(room, table, gpus, 0, job)
         times.append((time.thread_time_ns() - start) / 1e6)
         blocked += case == BLOCKED
         if entries:
-            free[nodes[:entries]] -= given[:entries]
-            held.append((job, nodes[:entries].copy(), given[:entries].copy()))
+            seats = room.seats[:entries].copy()
+            free[seats["server"]] -= seats["gpus"]
+            held.append((job, seats))
             if case > 1:
                 moved.append(shifted)
         elif held:
-            gone, where, many = held.pop(int(rng.integers(len(held))))
-            free[where] += many
-            remove_job(partner, owner, gone)
+            gone, seats = held.pop(int(rng.integers(len(held))))
+            free[seats["server"]] += seats["gpus"]
+            remove_job(table, gone)
     print(
         f"{leaves:>5} x 32 OCS  ocs-vclos     helios-like  {count:>6} states  mean {np.mean(times[20:]):6.3f} ms  worst "
         f"{max(times[20:]):6.3f} ms  of {len(moved)} admissions over several leaves {np.mean(np.array(moved) == 0):.0%} "

@@ -8,23 +8,23 @@ import time
 import numpy as np
 
 from headway.network.fabric.presets import PRESETS
-from headway.network.sharing.routing import ECMP, wiring_of
-from headway.network.sharing.slowdown import join, leave, new_shares
-from headway.network.sharing.traffic import parse_pattern, step_rows, steps_of
+from headway.network.sharing.links import new_links
+from headway.network.sharing.slowdown import join, leave
+from headway.network.sharing.steps import steps_of
 
 # As in bench/fabric.py: Helios-like sizes; half of the jobs halving-doubling, the rest ring or all-to-all (vClos).
 SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
 WEIGHTS = np.array([32, 14, 12, 14, 10, 8, 5, 3, 1, 1]) / 100
 MOST_RUNNING = 250
-NONE = np.empty(0, np.int64)
+DUTY = 0.3
 
 
 def main() -> None:
     """Random arrivals and departures; servers are taken side by side from what is free."""
     print("python -m bench.sharing")
     fabric = PRESETS["vclos-8192"]()
-    wiring, scratch = wiring_of(fabric), np.zeros(fabric.directed_links, np.int64)
-    shares, out = new_shares(fabric.directed_links, 5000, 3_000_000), np.empty(5000, np.int64)
+    links = new_links(fabric, "ecmp", 1, 5000, 3_000_000)
+    links.jobs["duty"] = DUTY
     rng = np.random.default_rng(0)
     free, held = list(range(fabric.servers)), []
     joins, leaves, touched = [], [], []
@@ -34,16 +34,16 @@ def main() -> None:
         while len(free) < servers or len(held) >= MOST_RUNNING:
             gone, given = held.pop(int(rng.integers(len(held))))
             start = time.thread_time()
-            leave(shares, gone, out)
+            leave(links, gone)
             leaves.append(time.thread_time() - start)
             free = sorted(free + given)
         first = int(rng.integers(len(free) - servers + 1))
         given, free = free[first : first + servers], free[:first] + free[first + servers :]
         order = np.concatenate([np.arange(8) + 8 * server for server in given])[:gpus]
         pattern = str(rng.choice(["halving-doubling", "halving-doubling", "ring", "all-to-all"]))
-        rows, weights = step_rows(steps_of(parse_pattern(pattern), gpus))
+        steps = steps_of(pattern, gpus)
         start = time.thread_time()
-        met = join(shares, job, ECMP, 1, rows, weights, 0.3, order, wiring, NONE, 1, scratch, out)
+        met = join(links, job, order, steps)
         joins.append(time.thread_time() - start)
         if met < 0:
             raise SystemExit("the pools are too small")

@@ -1,5 +1,7 @@
 """The contract of the placements that reserve links: nothing held twice, everything given back, isolated jobs share no link."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -8,14 +10,16 @@ from headway.core.engine import drive
 from headway.core.tables.journal import journal
 from headway.errors import BadInput
 from headway.job_state import JobState
+from headway.network.certificates.certificate import Certificate
+from headway.network.certificates.issue import circuits_of, fibre_order
 from headway.network.certificates.verify import verify
 from headway.network.fabric.model import Fabric, Ocs
+from headway.network.sharing.patterns import DEFAULT_GROUP, clean_patterns
 from headway.placement.registry import find_placement
 from headway.policies import TABLE as POLICIES
 from headway.policies.registry import find_policy
+from headway.sim.models.contention import ranks_of
 from headway.sim.models.network import Network
-from headway.sim.models.rewiring import MOVED
-from headway.sim.results.certify import certificate_of, running
 from headway.sim.run import Setting, prepare, simulate_run
 from headway.sim.world_python import SimulatedWorld
 from headway.workloads.workload import workload
@@ -41,6 +45,79 @@ def jobs_of(seed: int, count: int = 120):
 
 def setting_for(placement: str, **given) -> Setting:
     return Setting(network=Network("isolated", fabric_for(placement)), **given)
+
+
+def certificate_of(state, circuits, fabric: Fabric, j: int) -> Certificate:
+    """The certificate of job j, which holds GPUs under a placement that reserves links."""
+    order = tuple(int(gpu) for gpu in ranks_of(state, state.jobs[j]))
+    masks = _held(state, j)
+    if not masks:
+        return Certificate(fabric, order, (), {"rule": "none"}, _promised(len(order), 0))
+    if fabric.ocs:
+        return _with_circuits(circuits, fabric, order, j)
+    spines = [bit for bit in range(fabric.uplinks) if next(iter(masks.values())) >> bit & 1]
+    links = [
+        fabric.cable_name(fabric.leaf_cable(leaf, spine))
+        for leaf, mask in sorted(masks.items())
+        for spine in range(fabric.uplinks)
+        if mask >> spine & 1
+    ]
+    routing = {"rule": "rank-mod", "modulus": len(spines), "spines": spines}
+    return Certificate(fabric, order, tuple(links), routing, _promised(len(order), len(spines)))
+
+
+def _held(state, j: int) -> dict[int, int]:
+    """The bits that a job holds, by row of the ledger."""
+    masks: dict[int, int] = {}
+    entry = int(state.jobs[j]["link"])
+    while entry >= 0:
+        held = state.held_links[entry]
+        masks[int(held["leaf"])] = masks.get(int(held["leaf"]), 0) | int(held["mask"])
+        entry = int(held["next"])
+    return masks
+
+
+def _promised(ranks: int, width: int) -> tuple[str, ...]:
+    return tuple(str(pattern) for pattern in clean_patterns(ranks, width, DEFAULT_GROUP))
+
+
+def _with_circuits(circuits, fabric: Fabric, order: tuple[int, ...], j: int) -> Certificate:
+    """Circuits as they stand, and the classes of ranks that they were reserved for."""
+    held = circuits_of(fabric, circuits, j)
+    fibres = fibre_order(held)
+    links = [fabric.cable_name(fabric.leaf_cable(leaf, switch)) for leaf, mine in fibres.items() for switch in mine]
+    ranks = Counter(int(leaf) for leaf in fabric.leaf_of_gpu[list(order)])
+    ports = Counter(one.spine for one in held)
+    classes = _classes(len(order), ranks, {leaf: len(mine) for leaf, mine in fibres.items()}, ports)
+    routing = {"fibres": {str(leaf): mine for leaf, mine in fibres.items()}}
+    if classes == 1:
+        routing |= {"rule": "by-member"}
+    else:
+        single = all(len(mine) == classes for mine in fibres.values())
+        routing |= {"rule": "rank-mod" if single else "by-class", "modulus": classes}
+    # One spine is clean for any permutation.
+    return Certificate(
+        fabric, order, tuple(links), routing, _promised(len(order), 0 if classes == 1 else classes), held
+    )
+
+
+def _classes(size: int, ranks: Counter[int], fibres: dict[int, int], ports: Counter[int]) -> int:
+    """The smallest number of classes that the circuits fit: every class ends on one spine, with what every leaf needs."""
+    for classes in range(1, size + 1):
+        each = sum(fibres.values()) // classes
+        if (
+            size % classes == 0
+            and each * classes == sum(fibres.values())
+            and all(fibres[leaf] == -(-count // classes) * classes for leaf, count in ranks.items())
+            and all(count % each == 0 for count in ports.values())
+        ):
+            return classes
+    raise AssertionError(f"circuits of no classes: {ranks}, {fibres}, {ports}")
+
+
+def running(state) -> list[int]:
+    """Jobs that hold GPUs."""
+    return [int(j) for j in np.flatnonzero(state.jobs["seat"] >= 0)]
 
 
 class Checked(SimulatedWorld):
@@ -94,7 +171,7 @@ def test_no_link_or_circuit_is_held_twice_and_isolated_jobs_share_none(placement
         assert (engine.state.jobs["state"] == JobState.COMPLETED).all()
         assert (engine.state.leaves["free"] == FULL).all(), "release restores the fabric"
         assert (engine.state.leaves["stopping"] == 0).all()
-        assert (watched.world.circuits.ends == -1).all()
+        assert (watched.world.circuits.ports["job"] == -1).all()
         spare = set()
         entry = int(engine.state.counts["spare_link"][0])
         while entry >= 0:
@@ -104,7 +181,9 @@ def test_no_link_or_circuit_is_held_twice_and_isolated_jobs_share_none(placement
 
 
 def test_circuits_move_and_their_owners_pay():
-    moved = sum(int(run_checked("ocs-vclos", "fifo", seed, 120)[0].world.circuits.tally[MOVED]) for seed in range(3))
+    moved = sum(
+        int(run_checked("ocs-vclos", "fifo", seed, 120)[0].world.circuits.head[0]["moved"]) for seed in range(3)
+    )
     assert moved > 0
     watched, engine = run_checked("ocs-vclos", "fifo", 1, 120)
     stalled = float(watched.world.clock["stalled_s"][0])
@@ -127,7 +206,7 @@ def test_both_loops_write_the_same_journal_and_every_job_ends(policy, placement)
     drive(engine, SimulatedWorld(engine, world, book))
     assert book.rows[: int(book.counts["rows"][0])].tobytes() == compiled.entries.tobytes()
     assert np.array_equal(book.seats[: int(book.counts["seats"][0])], compiled.seats)
-    assert world.circuits.tally[MOVED] == compiled.circuits_moved
+    assert world.circuits.head[0]["moved"] == compiled.circuits_moved
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
-from headway.collectives.limit import balanced_loads, best_split_gbps, bytes_per_s, limit, limit_by_lp, order_loads
+from headway.collectives.limit import TOLERANCE, balanced_loads, best_split_gbps, bytes_per_s, limit, order_loads
 from headway.collectives.plan import phases
 from headway.collectives.schedulers import schedule
 from headway.collectives.shares import optimal_mix
@@ -88,6 +89,24 @@ def test_the_interleaving_check_can_fail():
     plan = schedule(Topology("t", (Dimension(Kind.RING, 2, 1), Dimension(Kind.RING, 2, 1))), 100, chunks=2).plan
     crossed = type(plan)(plan.collective, plan.chunks, tuple(tuple(reversed(steps)) for steps in plan.lists))
     assert not complete_in_any_interleaving(crossed, np.random.default_rng(0))
+
+
+def limit_by_lp(topology: Topology) -> tuple[float, dict[tuple[int, ...], float]]:
+    """The same limit from a linear programme over all D! orders: time per byte (half an all-reduce), and a share per order."""
+    orders = list(itertools.permutations(range(len(topology.dimensions))))
+    loads = np.stack([order_loads(topology.sizes, order) for order in orders], axis=1)
+    seconds = loads / bytes_per_s(topology)[:, None]
+    scale = seconds.max()
+    bound = linprog(
+        np.append(np.zeros(len(orders)), 1.0),
+        A_ub=np.hstack([seconds / scale, -np.ones((len(seconds), 1))]),
+        b_ub=np.zeros(len(seconds)),
+        A_eq=np.append(np.ones(len(orders)), 0.0)[None, :],
+        b_eq=[1.0],
+    )
+    found = np.asarray(bound.x)
+    shares = {order: float(share) for order, share in zip(orders, found, strict=False) if share > TOLERANCE}
+    return float(found[-1] * scale), shares
 
 
 def test_the_formula_agrees_with_the_linear_programme_and_the_mix_reaches_it(rounds):

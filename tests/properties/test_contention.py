@@ -9,12 +9,13 @@ from headway.core.tables.journal import journal
 from headway.job_state import JobState
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
-from headway.network.sharing.routing import RULES, wiring_of
-from headway.network.sharing.slowdown import join, new_shares
+from headway.network.sharing.links import new_links
+from headway.network.sharing.slowdown import join
+from headway.network.sharing.steps import ALL_TO_ALL, HALVING_DOUBLING, RING, STEP, write_steps
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
-from headway.sim.models.communication import ALL_TO_ALL, HALVING_DOUBLING, MOST_STEPS, RING, draw, write_steps
-from headway.sim.models.contention import MEMBER, TOTAL, _whole, ranks_of
+from headway.sim.models.communication import MOST_STEPS, draw
+from headway.sim.models.contention import ranks_of
 from headway.sim.models.network import Network
 from headway.sim.run import Setting, prepare, simulate_run
 from headway.sim.world_python import SimulatedWorld
@@ -41,8 +42,8 @@ class Recomputed(SimulatedWorld):
 
     def __init__(self, engine, world, book, rule, jobs, seed):
         super().__init__(engine, world, book)
-        self.rule, self.seed, self.slowed = RULES[rule], seed, 0
-        self.pattern, self.part = draw(jobs, seed)
+        self.rule, self.seed, self.slowed = rule, seed, 0
+        self.traffic = draw(jobs, seed)
 
     def wait(self, until):
         self.compare()
@@ -50,19 +51,14 @@ class Recomputed(SimulatedWorld):
 
     def compare(self):
         running = np.flatnonzero(self.state.jobs["state"] == JobState.RUNNING)
-        shares = new_shares(FABRIC.directed_links, len(self.state.jobs), 1 << 16)
-        scratch, met = np.zeros(FABRIC.directed_links, np.int64), np.zeros(len(self.state.jobs), np.int64)
+        links = new_links(FABRIC, self.rule, self.seed, len(self.state.jobs), 1 << 16)
+        links.jobs["duty"] = self.traffic.duty
         for j in running[::-1]:
-            steps, weights = np.zeros((MOST_STEPS, 3), np.int64), np.zeros(MOST_STEPS)
-            order = ranks_of(self.state, self.state.jobs[j])
-            count = write_steps(self.pattern[j], len(order), steps, weights)
-            none = np.zeros(0, np.int64)
-            join(
-                shares, j, self.rule, self.seed, steps[:count], weights, self.part[j], order, wiring_of(FABRIC), none,
-                1, scratch, met,
-            )  # fmt: skip
+            steps, order = np.zeros(MOST_STEPS, STEP), ranks_of(self.state, self.state.jobs[j])
+            count = write_steps(self.traffic.pattern[j], len(order), steps)
+            join(links, j, order, steps[:count])
         for j in running:
-            expected = 1.0 / (1.0 + self.part[j] * (shares.factor[j] - 1.0))
+            expected = 1.0 / (1.0 + self.traffic.duty[j] * (links.jobs["factor"][j] - 1.0))
             assert self.state.jobs[j]["rate"] == pytest.approx(expected, rel=1e-9)
             self.slowed += expected < 1.0
 
@@ -75,8 +71,8 @@ def test_rates_kept_job_by_job_equal_rates_worked_out_anew(rule, rounds):
         drive(engine, watched)
         assert watched.slowed > 20, "hardly anybody shares a link: the run is too tame"
         assert (engine.state.jobs["state"] == JobState.COMPLETED).all()
-        assert (_whole(world.links, TOTAL) == 0).all()
-        assert (_whole(world.links, MEMBER) == 0).all()
+        assert (world.links.directed["total"] == 0).all()
+        assert (world.links.jobs["sends"] == 0).all()
         ran = engine.state.jobs["total"] / engine.state.jobs["gpus"]
         assert (ran >= jobs.duration_s * (1 - 1e-9)).all()
         assert ran.sum() > jobs.duration_s.sum()
@@ -101,18 +97,18 @@ def test_rails_and_packed_jobs_can_share_links():
 
 
 def test_steps_are_those_of_the_pattern():
-    steps, weights = np.zeros((MOST_STEPS, 3), np.int64), np.zeros(MOST_STEPS)
+    steps = np.zeros(MOST_STEPS, STEP)
     for ranks in (2, 8, 24, 160):
-        assert write_steps(RING, ranks, steps, weights) == 1
-        count = write_steps(ALL_TO_ALL, ranks, steps, weights)
+        assert write_steps(RING, ranks, steps) == 1
+        count = write_steps(ALL_TO_ALL, ranks, steps)
         assert count == min(ranks - 1, MOST_STEPS)
-        assert len({int(step[1]) for step in steps[:count]}) == count
-        assert steps[:count, 1].min() == 1
-        assert steps[:count, 1].max() == ranks - 1
-        assert weights[:count].sum() == pytest.approx(1.0)
-    assert write_steps(HALVING_DOUBLING, 16, steps, weights) == 4
-    assert weights[:4].sum() == pytest.approx(1.0)
-    assert write_steps(HALVING_DOUBLING, 24, steps, weights) == 1, "not a power of two: a ring"
+        assert len(set(steps["amount"][:count].tolist())) == count
+        assert steps["amount"][:count].min() == 1
+        assert steps["amount"][:count].max() == ranks - 1
+        assert steps["weight"][:count].sum() == pytest.approx(1.0)
+    assert write_steps(HALVING_DOUBLING, 16, steps) == 4
+    assert steps["weight"][:4].sum() == pytest.approx(1.0)
+    assert write_steps(HALVING_DOUBLING, 24, steps) == 1, "not a power of two: a ring"
 
 
 def test_patterns_and_shares_are_those_of_the_paper():

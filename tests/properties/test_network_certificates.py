@@ -11,9 +11,10 @@ import headway.network
 from headway.network.certificates.allocate import allocate, empty, occupied_by
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import fabric_from, load_fabric
-from headway.network.sharing.traffic import parse_pattern, why_undefined
+from headway.network.sharing.patterns import parse_pattern, why_undefined
 from headway.network.slices.fallback import solve_slice
-from headway.network.slices.vclos import NODE_BUDGET, PLACED, UNDECIDED, find_slice
+from headway.network.slices.room import PLACED, UNDECIDED, new_room
+from headway.network.slices.vclos import NODE_BUDGET, find_slice
 
 PODS = {
     "kind": "three-tier", "pods": 3, "leaves_per_pod": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8,
@@ -82,15 +83,16 @@ def test_the_fallback_gives_what_the_search_gives():
         masks = masks.astype(np.uint64)
         free = rng.integers(0, 7, 8)
         gpus = int(rng.choice([8, 9, 10, 12, 15, 16, 18]))
-        nodes, counts, links = np.empty(8, np.int64), np.empty(8, np.int64), np.empty(8, np.uint64)
-        status, entries, width, _ = find_slice(free, node_leaf, masks, gpus, 0, NODE_BUDGET, nodes, counts, links)
-        again = solve_slice("vclos", free, node_leaf, masks, gpus, 0, gpus)
-        assert again[:2] == (status, width)
+        searched, solved = new_room(free, node_leaf, masks), new_room(free, node_leaf, masks)
+        status, entries, width, _ = find_slice(searched, gpus, 0, NODE_BUDGET)
+        again, seats, as_wide = solve_slice("vclos", solved, gpus, 0, gpus)
+        assert (again, as_wide) == (status, width)
         if status == PLACED:
             placed += 1
-            assert again[3].sum() == gpus
-            assert free[again[2]].sum() == free[nodes[:entries]].sum(), "the same cost"
-            assert (again[4] & ~masks == 0).all()
+            nodes = solved.seats["server"][:seats]
+            assert solved.seats["gpus"][:seats].sum() == gpus
+            assert free[nodes].sum() == free[searched.seats["server"][:entries]].sum(), "the same cost"
+            assert (solved.leaves["taken"] & ~masks == 0).all()
     assert placed > 10
 
 
@@ -103,9 +105,7 @@ def test_running_past_the_budget_asks_the_milp(monkeypatch):
         state = empty(fabric)
         state.masks[:] = ((rng.random((16, 32)) < 0.8) @ (1 << np.arange(32))).astype(np.uint64)
         whole = allocate(state, gpus, "vclos").certificate
-        nodes, counts, links = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(16, np.uint64)
-        free = state.free_per_server()
-        undecided += find_slice(free, fabric.server_leaf, state.masks, gpus, 0, 1, nodes, counts, links)[0] == UNDECIDED
+        undecided += find_slice(state.room(), gpus, 0, 1)[0] == UNDECIDED
         with monkeypatch.context() as patch:
             patch.setattr("headway.network.certificates.allocate.NODE_BUDGET", 1)
             answer = allocate(state, gpus, "vclos").certificate

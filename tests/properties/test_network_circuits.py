@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from headway.network.slices.circuits import BLOCKED, CLASSES, DIRECT, NO_ROOM, ONE_LEAF, find_circuits
-from headway.network.slices.colouring import add_edge, connect, remove_job
+from headway.network.fabric.model import Fabric, Ocs
+from headway.network.slices.circuits import CLASSES, DIRECT, ONE_LEAF, find_circuits
+from headway.network.slices.colouring import BLOCKED, add_edge, connect, new_circuits, remove_job
+from headway.network.slices.room import NO_ROOM, new_room
+
+
+def unused(leaves, spines, switches, fibres):
+    """No circuit yet on a fabric of so many leaves and spines."""
+    return new_circuits(Fabric("x", "leaf-spine", tuple(range(leaves)), 1, spines, ocs=Ocs(switches, fibres)))
 
 
 class OcsLedger:
@@ -14,29 +21,25 @@ class OcsLedger:
         self.leaves, self.fibres = leaves, 2
         self.node_leaf = np.repeat(np.arange(leaves), 4)
         self.free = np.full(leaves * 4, 8, np.int64)
-        self.partner = np.full((leaves + spines * 2, 32), -1, np.int64)
-        self.owner = self.partner.copy()
+        self.circuits = unused(leaves, spines, 32, self.fibres)
+        self.partner, self.owner = self.circuits.ports["far"], self.circuits.ports["job"]
         self.held = {}
 
     def take(self, job, gpus):
-        nodes, counts = np.empty(self.free.size, np.int64), np.empty(self.free.size, np.int64)
-        moves = np.empty((self.leaves * 32, 4), np.int64)
-        case, entries, width, moved = find_circuits(
-            self.free, self.node_leaf, self.partner, self.owner, self.fibres, self.leaves, gpus, 0, job,
-            nodes, counts, moves,
-        )  # fmt: skip
+        room = new_room(self.free, self.node_leaf, np.zeros(self.leaves, np.uint64))
+        case, entries, width, moved = find_circuits(room, self.circuits, gpus, 0, job)
         if case > 0:
-            nodes, counts = nodes[:entries].copy(), counts[:entries].copy()
+            nodes, counts = room.seats["server"][:entries], room.seats["gpus"][:entries]
             assert counts.sum() == gpus
             assert (self.free[nodes] >= counts).all()
             self.free[nodes] -= counts
             self.held[job] = (nodes, counts, case, width)
-        return case, moves[:moved]
+        return case, self.circuits.moves[:moved]
 
     def give(self, job):
         nodes, counts, *_ = self.held.pop(job)
         self.free[nodes] += counts
-        remove_job(self.partner, self.owner, job)
+        remove_job(self.circuits, job)
 
     def check_whole(self):
         """Every circuit has two ends that agree, and every job the circuits its case needs."""
@@ -99,13 +102,13 @@ def test_any_degrees_up_to_the_ports_can_be_coloured(rounds):
     rng = np.random.default_rng(4)
     for _ in range(rounds(60, 600)):
         leaves, subs, colours = int(rng.integers(2, 9)), int(rng.integers(2, 9)), int(rng.integers(2, 9))
-        partner = np.full((leaves + subs, colours), -1, np.int64)
-        owner = partner.copy()
+        circuits = unused(leaves, subs, colours, 1)
+        partner = circuits.ports["far"]
         edges = 0
         for job in range(leaves * colours * 3):
-            leaf, sub = int(rng.integers(leaves)), leaves + int(rng.integers(subs))
-            room = (partner[leaf] < 0).any() and (partner[sub] < 0).any()
-            colour = add_edge(partner, owner, leaf, sub, 1, job)
+            leaf, sub = int(rng.integers(leaves)), int(rng.integers(subs))
+            room = (partner[leaf] < 0).any() and (partner[leaves + sub] < 0).any()
+            colour = add_edge(circuits, leaf, sub, job)
             assert (colour >= 0) == room
             edges += room
             vertex, at = np.nonzero(partner >= 0)
@@ -115,13 +118,12 @@ def test_any_degrees_up_to_the_ports_can_be_coloured(rounds):
 
 def test_an_odd_cycle_is_refused_and_nothing_changes():
     """Two leaves joined by the only colours they have left cannot both reach one sub-spine: a triangle, two colours."""
-    partner = np.full((3, 2), -1, np.int64)
-    owner = partner.copy()
-    connect(partner, owner, 0, 1, 0, 7)
-    assert add_edge(partner, owner, 0, 2, 1, 8) == 1
-    before = partner.copy()
-    assert add_edge(partner, owner, 1, 2, 1, 9) == -1
-    assert (partner == before).all()
+    circuits = unused(2, 1, 2, 1)
+    connect(circuits.ports, 0, 1, 0, 7)
+    assert add_edge(circuits, 0, 0, 8) == 1
+    before = circuits.ports.copy()
+    assert add_edge(circuits, 1, 0, 9) == BLOCKED
+    assert (circuits.ports == before).all()
 
 
 def test_uneven_leaves_are_admitted_over_several_spines():

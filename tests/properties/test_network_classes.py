@@ -4,18 +4,21 @@ from itertools import product
 
 import numpy as np
 
-from headway.network.slices.circuits import NO_ROOM, ONE_SPINE, plan_ports
+from headway.network.slices.circuits import ONE_SPINE, new_plan, plan_ports, ports_suffice
+from headway.network.slices.room import LEAF, NO_ROOM
 
 
 def plan(free, fibres, ports, gpus):
     """(case, ranks by leaf, classes, spine of every class)."""
-    leaves, counts = np.empty(len(free), np.int64), np.empty(len(free), np.int64)
-    spines = np.empty(64, np.int64)
-    case, size, classes = plan_ports(*map(np.array, (free, fibres, ports)), gpus, 0, leaves, counts, spines)
+    leaves = np.zeros(len(free), LEAF)
+    leaves["free"], leaves["fibres"] = free, fibres
+    plan = new_plan(leaves, len(ports))
+    plan.spines["ports"] = ports
+    case, size, classes = plan_ports(plan, gpus, 0)
     ranks = np.zeros(len(free), np.int64)
-    ranks[leaves[:size]] = counts[:size]
+    ranks[plan.parts["leaf"][:size]] = plan.parts["ranks"][:size]
     classes = 1 if case == ONE_SPINE else int(classes)
-    return case, ranks, classes, spines[:classes]
+    return case, ranks, classes, plan.spine_of[:classes]
 
 
 def exists(free, fibres, ports, gpus):
@@ -39,6 +42,7 @@ def test_a_slice_is_found_whenever_one_exists(rounds):
         ports, gpus = rng.integers(0, 9, int(rng.integers(1, 4))).tolist(), int(rng.integers(2, 13))
         case, ranks, classes, spines = plan(free, fibres, ports, gpus)
         found = case != NO_ROOM
+        assert found == ports_suffice(free, fibres, ports, gpus)
         assert found == exists(free, fibres, ports, gpus), (free, fibres, ports, gpus)
         answers[found] += 1
         if not found:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from headway.network.slices.padded import fewest_leaves, find_padded
+from headway.network.slices.room import NO_ROOM, PLACED, UNDECIDED, new_room, survey
 from headway.network.slices.solver import solve_equal, solve_padded
-from headway.network.slices.vclos import NO_ROOM, PLACED, UNDECIDED, equal_shape, find_slice
+from headway.network.slices.vclos import equal_shape, find_slice, tightest_first
 
 BUDGET = 100_000
 
@@ -21,13 +22,11 @@ class FabricLedger:
         self.held = []
 
     def take(self, gpus):
-        nodes, counts = np.empty(self.free.size, np.int64), np.empty(self.free.size, np.int64)
-        links = np.empty(self.masks.size, np.uint64)
-        found = self.find(self.free, self.node_leaf, self.masks, gpus, 0, BUDGET, nodes, counts, links)
-        status, entries, width, _ = found
+        room = new_room(self.free, self.node_leaf, self.masks)
+        status, entries, width, _ = self.find(room, gpus, 0, BUDGET)
         if status != PLACED:
             return status, None
-        nodes, counts = nodes[:entries].copy(), counts[:entries].copy()
+        nodes, counts, links = room.seats["server"][:entries], room.seats["gpus"][:entries], room.leaves["taken"]
         assert counts.sum() == gpus
         assert (counts > 0).all()
         assert len(set(nodes)) == entries
@@ -60,6 +59,13 @@ def random_state(rng):
     return ledger.masks, ledger.free.reshape(leaves, 2).sum(axis=1), uplinks
 
 
+def leaves_of(masks, leaf_free):
+    """The leaves of a fabric with one server per leaf."""
+    room = new_room(leaf_free, np.arange(masks.size), masks)
+    survey(room)
+    return room.leaves
+
+
 @pytest.mark.parametrize("block", range(10))
 def test_equal_shapes_agree_with_the_milp(block, rounds):
     """Feasibility and objective in 500 random states (the whole count also in `make test`)."""
@@ -69,7 +75,9 @@ def test_equal_shapes_agree_with_the_milp(block, rounds):
         masks, leaf_free, uplinks = random_state(rng)
         width, leaves = int(rng.integers(1, uplinks + 1)), int(rng.integers(2, masks.size + 1))
         chosen = np.empty(masks.size, np.int64)
-        found, cost, links, _, complete = equal_shape(masks, leaf_free, width, leaves, BUDGET, chosen)
+        found, cost, links, _, complete = equal_shape(
+            tightest_first(leaves_of(masks, leaf_free)), width, leaves, BUDGET, chosen
+        )
         oracle = solve_equal(masks, leaf_free, uplinks, width, leaves)
         assert complete
         assert bool(found) == (oracle is not None)
@@ -93,7 +101,8 @@ def test_padded_shapes_agree_with_the_milp(block, rounds):
         masks, leaf_free, uplinks = random_state(rng)
         width, gpus = int(rng.integers(1, uplinks + 1)), int(rng.integers(2, 3 * uplinks))
         chosen = np.empty(masks.size, np.int64)
-        found, _, links, _, complete = fewest_leaves(masks, leaf_free, width, gpus, masks.size, BUDGET, chosen)
+        table = tightest_first(leaves_of(masks, leaf_free))
+        found, _, links, _, complete = fewest_leaves(table, width, gpus, masks.size, BUDGET, chosen)
         oracle = solve_padded(masks, leaf_free, uplinks, width, gpus)
         assert complete
         assert bool(found) == (oracle is not None)
@@ -185,7 +194,7 @@ def test_a_small_budget_is_undecided_not_wrong():
         masks = rng.integers(0, 1 << 12, 24).astype(np.uint64)
         leaf_free = np.full(24, 12, np.int64)
         chosen = np.empty(24, np.int64)
-        found, *_, complete = equal_shape(masks, leaf_free, 4, 5, 3, chosen)
+        found, *_, complete = equal_shape(tightest_first(leaves_of(masks, leaf_free)), 4, 5, 3, chosen)
         oracle = solve_equal(masks, leaf_free, 12, 4, 5)
         undecided += not complete
         if complete:
@@ -199,8 +208,6 @@ def test_undecided_is_told_apart_from_no_room():
     rng = np.random.default_rng(5)
     masks = rng.integers(0, 1 << 16, 32).astype(np.uint64)
     free = np.full(32, 16, np.int64)
-    nodes, counts = np.empty(32, np.int64), np.empty(32, np.int64)
-    links = np.empty(32, np.uint64)
-    status, entries, *_ = find_slice(free, np.arange(32), masks, 32, 0, 1, nodes, counts, links)
+    status, entries, *_ = find_slice(new_room(free, np.arange(32), masks), 32, 0, 1)
     assert status == UNDECIDED
     assert entries == 0

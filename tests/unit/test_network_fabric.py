@@ -47,9 +47,9 @@ def test_every_cable_has_its_own_name():
 def test_oversubscription_gives_the_spines_or_must_agree():
     content = {key: value for key, value in LEAF_SPINE.items() if key != "spines"}
     assert fabric_from({**content, "oversubscription": 2}, "x").spines == 4
-    with pytest.raises(BadInput, match=r"oversubscription: 3 of 8 NICs a leaf gives 2\.67 spines"):
+    with pytest.raises(BadInput, match=r"oversubscription: 3 of 8 NICs per leaf gives 2\.67 spines"):
         fabric_from({**content, "oversubscription": 3}, "x")
-    with pytest.raises(BadInput, match=r"two.yaml: oversubscription: 2 given, but 8 NICs over 8 uplinks a leaf is 1"):
+    with pytest.raises(BadInput, match=r"two.yaml: oversubscription: 2 given, but 8 NICs over 8 uplinks per leaf is 1"):
         fabric_from({**LEAF_SPINE, "oversubscription": 2}, "two.yaml")
 
 
@@ -63,7 +63,7 @@ def test_oversubscription_gives_the_spines_or_must_agree():
         ({"spine": 3}, r"x.yaml: unknown key 'spine': did you mean 'spines'"),
         ({"leaves": None}, r"x.yaml: leaves: missing; a leaf-spine fabric needs it"),
         ({"spines": None}, r"x.yaml: spines: missing; give spines or oversubscription"),
-        ({"spines": 65}, r"65 uplinks a leaf: between 1 and 64"),
+        ({"spines": 65}, r"65 uplinks per leaf: between 1 and 64"),
         ({"cores_per_group": 2}, r"x.yaml: cores_per_group: only a three-tier fabric has cores"),
         ({"ocs": {"switches": 7, "spine_fibres": 1}}, r"ocs.switches: 7, but a leaf has 8 NICs"),
         ({"ocs": {"switches": 8, "spine_fibres": 2, "ports": 19}}, r"ocs.ports: 19, but 4 leaves and 8 spines x 2 .* 20"),

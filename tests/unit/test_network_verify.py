@@ -10,7 +10,7 @@ from headway.network.certificates.allocate import allocate, empty, occupied_by
 from headway.network.certificates.certificate import Certificate, certificate_from, digest_of
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import fabric_from, load_fabric
-from headway.network.sharing.traffic import parse_pattern
+from headway.network.sharing.patterns import parse_pattern
 
 PODS = {
     "kind": "three-tier", "pods": 4, "leaves_per_pod": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8,
@@ -87,7 +87,7 @@ def test_moved_circuits_are_reissued_and_verify():
             continue
         for number, again in answer.reissued:
             held[number] = again
-        moved += len(answer.moved)
+        moved += answer.moved
         held.append(answer.certificate)
         if answer.moved:
             verdicts = verify([(str(i), json.loads(one.as_text())) for i, one in enumerate(held)])

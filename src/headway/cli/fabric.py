@@ -1,4 +1,4 @@
-"""`headway fabric`: draw a fabric, give a job its own slice of it, verify slices, write the routes that enforce them."""
+"""`headway fabric`: draw a fabric, allocate isolated slices of it, verify slices, write the routes that enforce them."""
 
 import json
 import sys
@@ -10,7 +10,10 @@ import typer
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
+    from headway.network.certificates.allocate import Answer
     from headway.network.certificates.certificate import Certificate
+    from headway.network.fabric.model import Fabric
+    from headway.network.sharing.patterns import Pattern
 
 fabric = typer.Typer(
     no_args_is_help=True,
@@ -70,16 +73,9 @@ def show(
 
         write_atomically(report, page(loaded, certificates))
     if as_json:
-        derived: dict[str, Any] = {
-            "gpus": loaded.gpus,
-            "servers": loaded.servers,
-            "leaves": loaded.leaves,
-            "uplinks": loaded.uplinks,
-            "cables": loaded.cables,
-            "oversubscription": loaded.oversubscription,
-            "gpus_free": int(state.gpu_free.sum()),
-        }
-        print(json.dumps(describe(loaded) | derived))
+        names = ("gpus", "servers", "leaves", "uplinks", "cables", "oversubscription")
+        derived: dict[str, Any] = {name: getattr(loaded, name) for name in names}
+        print(json.dumps(describe(loaded) | derived | {"gpus_free": int(state.gpu_free.sum())}))
         return
     show_fabric(Console(), loaded, state)
     if report:
@@ -112,34 +108,41 @@ def allocate(
     from headway.cli.tables.fabrics import show_certificate
     from headway.io.files import write_atomically
     from headway.network.fabric.file import load_fabric
-    from headway.network.sharing.traffic import parse_pattern
+    from headway.network.sharing.patterns import parse_pattern
 
     loaded = load_fabric(name)
     wanted = None if pattern == "auto" else parse_pattern(pattern)
     method = placement if placement != "auto" else "ocs-vclos" if loaded.ocs else "vclos"
-    certificates = _read(after or [])
-    from headway.network.certificates.allocate import allocate as find
-    from headway.network.certificates.allocate import occupied_by
-
-    answer = find(occupied_by(loaded, certificates), gpus, method, wanted)
-    if answer.certificate is None:
-        raise BadInput(f"no isolated slice of {loaded.name}: {answer.reason}")
+    issued = after or []
+    answer = _find(loaded, gpus, method, wanted, _read(issued))
     if answer.reissued and reissue is None:
-        owners = ", ".join(str((after or [])[number]) for number, _ in answer.reissued)
-        raise BadInput(
-            f"{len(answer.moved)} circuits of {owners} would move: give --reissue DIR for their new certificates"
-        )
+        owners = ", ".join(str(issued[number]) for number, _ in answer.reissued)
+        raise BadInput(f"{answer.moved} circuits of {owners} would move: give --reissue DIR for their new certificates")
     for number, again in answer.reissued:
         assert reissue
-        write_atomically(reissue / (after or [])[number].name, again.as_text())
+        write_atomically(reissue / issued[number].name, again.as_text())
+    assert answer.certificate
     if out:
         write_atomically(out, answer.certificate.as_text())
     if as_json:
         print(answer.certificate.as_text(), end="")
         return
-    show_certificate(Console(), answer.certificate, len(answer.moved))
+    show_certificate(Console(), answer.certificate, answer.moved)
     if out:
         print(f"certificate: {out}", file=sys.stderr)
+
+
+def _find(loaded: "Fabric", gpus: int, method: str, pattern: "Pattern | None", issued: list["Certificate"]) -> "Answer":
+    """A slice with its certificate, or a refusal."""
+    from headway.core.compiler.jit import compiled_before
+    from headway.network.certificates.allocate import allocate, occupied_by
+
+    if not compiled_before():
+        print("compiling the search, once, some seconds ...", file=sys.stderr)
+    answer = allocate(occupied_by(loaded, issued), gpus, method, pattern)
+    if answer.certificate is None:
+        raise BadInput(f"no isolated slice of {loaded.name}: {answer.reason}")
+    return answer
 
 
 @fabric.command()
@@ -158,31 +161,11 @@ def verify(
     from headway.network.certificates.verify import verify as check
 
     verdicts = check([(str(path), read_json(path)) for path in certificates])
+    rejected = [one for one in verdicts if one.reasons]
     if as_json:
-        rows = [
-            {
-                "certificate": one.where,
-                "gpus": one.ranks,
-                "isolation": one.isolation,
-                "reasons": one.reasons,
-                "patterns": [
-                    {
-                        "pattern": found.pattern,
-                        "promised": found.promised,
-                        "clean": found.clean,
-                        "worst_link": found.worst.link,
-                        "worst_flows": found.worst.flows,
-                        "bound": found.bound,
-                    }
-                    for found in one.findings
-                ],
-            }
-            for one in verdicts
-        ]
-        print(json.dumps({"ok": not any(one.reasons for one in verdicts), "certificates": rows}))
+        print(json.dumps({"ok": not rejected, "certificates": [one.as_json() for one in verdicts]}))
     else:
         show_verdicts(Console(), verdicts)
-    rejected = [one for one in verdicts if one.reasons]
     if rejected:
         more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
         raise BadInput(f"{rejected[0].where}: rejected: {rejected[0].reasons[0]}{more}")

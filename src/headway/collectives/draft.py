@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +34,12 @@ class Draft:
     listed: Ints
     begins: Ints
     ops: Operations
-    start_ps: Ints
-    finish_ps: Ints
+    progress: NDArray[Any]  # of every operation
 
     @property
     def end_ps(self) -> int:
         """When the last operation ends."""
-        return int(self.finish_ps.max())
+        return int(self.progress["finish_ps"].max())
 
     def plan(self) -> Plan:
         """The value that is shown, written and executed."""
@@ -47,7 +47,7 @@ class Draft:
 
     def timeline(self) -> Timeline:
         """When every phase of every chunk runs."""
-        return timeline(self.ops, self.start_ps, self.finish_ps)
+        return timeline(self.ops, self.progress)
 
 
 def draft_by_queues(
@@ -71,9 +71,9 @@ def draft_by_queues(
     if fused >= 0:
         rank, bid = rank.copy(), bid.copy()
         rank[fused :: ops.phases] = bid[fused :: ops.phases] = -1
-    start, finish, sequence = run_queues(ops, rank, bid, slots(topology, in_flight))
+    progress, sequence = run_queues(ops, rank, bid, slots(topology, in_flight))
     listed, begins = lists_of(ops, sequence, len(topology.dimensions))
-    return Draft(maker, intra, topology, collective, chunk_bytes, rs, ag, listed, begins, ops, start, finish)
+    return Draft(maker, intra, topology, collective, chunk_bytes, rs, ag, listed, begins, ops, progress)
 
 
 def drafts_mirrored(
@@ -92,11 +92,11 @@ def drafts_mirrored(
     room = slots(topology, in_flight)
     for rule in MIRRORED:
         rank = half.larger_bytes * rule
-        _, _, sequence = run_queues(half, rank, rank, room)
+        _, sequence = run_queues(half, rank, rank, room)
         listed, begins = lists_of(half, sequence, len(topology.dimensions))
         listed, begins = _with_mirror(collective, listed, begins, whole.phases, half.phases)
-        start, finish = run_lists(whole, listed, begins, room)
-        yield Draft(maker, "mirrored", topology, collective, chunk_bytes, rs, ag, listed, begins, whole, start, finish)
+        progress = run_lists(whole, listed, begins, room)
+        yield Draft(maker, "mirrored", topology, collective, chunk_bytes, rs, ag, listed, begins, whole, progress)
 
 
 def _with_mirror(collective: Collective, listed: Ints, begins: Ints, phases: int, half: int) -> tuple[Ints, Ints]:

@@ -12,7 +12,6 @@ so the dimensions fall into blocks that run in a fixed sequence, balanced inside
 greedy.
 """
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,7 +52,7 @@ def bytes_per_s(topology: Topology) -> Floats:
 
 
 def sets(dims: int) -> NDArray[np.bool_]:
-    """All non-empty sets of `dims` dimensions, one a row."""
+    """All non-empty sets of `dims` dimensions, one per row."""
     numbers = np.arange(1, 1 << dims)
     return (numbers[:, None] >> np.arange(dims)) & 1 > 0
 
@@ -121,30 +120,6 @@ def balancing_gbps(topology: Topology) -> Floats:
     loads, bandwidth = balanced_loads(topology), np.array(topology.bandwidths_gbps)
     raised: Floats = loads / (loads / bandwidth).min()
     return raised
-
-
-def limit_by_lp(topology: Topology) -> tuple[float, dict[tuple[int, ...], float]]:
-    """The same limit from a linear programme over all orders: time per byte (half an all-reduce), and a share per
-    order.
-
-    Grows with D!: it is here to check `blocks` and to be read, not to plan with.
-    """
-    from scipy.optimize import linprog
-
-    orders = list(itertools.permutations(range(len(topology.dimensions))))
-    loads = np.stack([order_loads(topology.sizes, order) for order in orders], axis=1)
-    seconds = loads / bytes_per_s(topology)[:, None]
-    scale = seconds.max()
-    bound = linprog(
-        np.append(np.zeros(len(orders)), 1.0),
-        A_ub=np.hstack([seconds / scale, -np.ones((len(seconds), 1))]),
-        b_ub=np.zeros(len(seconds)),
-        A_eq=np.append(np.ones(len(orders)), 0.0)[None, :],
-        b_eq=[1.0],
-    )
-    found = np.asarray(bound.x)
-    shares = {order: float(share) for order, share in zip(orders, found, strict=False) if share > TOLERANCE}
-    return float(found[-1] * scale), shares
 
 
 def order_loads(sizes: tuple[int, ...], order: tuple[int, ...]) -> Floats:

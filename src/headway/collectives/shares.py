@@ -19,7 +19,7 @@ Mix = tuple[tuple[tuple[int, ...], float], ...]
 def optimal_mix(topology: Topology, turn: int = 0) -> Mix:
     """Orders and their shares (adding up to 1) that reach the limit; `turn` picks among the many such mixes.
 
-    The mix prefers orders that begin with dimension `turn`, then the next: pre-simulation tells which is best.
+    The mix prefers orders that begin with dimension `turn`, then the next: pre-simulation shows which is best.
     """
     mix: Mix = (((), 1.0),)
     data = 1.0

@@ -1,4 +1,4 @@
-"""What is told about an outcome: the JSON row of `headway collective`, and means over topologies."""
+"""An outcome in numbers: the JSON row of `headway collective`, and means over topologies."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -12,15 +12,13 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
-from headway.core.tables.actions import Actions, add_link, add_seat
+from headway.core.tables.actions import Actions, add_link
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.network.slices.bits import popcount
-from headway.network.slices.circuits import NO_ROOM, ONE_SPINE, plan_ports
-from headway.network.slices.vclos import free_per_leaf, leaf_starts, take_in_leaf, total, within_one_leaf
-from headway.placement.vclos import ANY_BLOCK, offered
-
-MOST_WIDTH = 64  # bits of a row
+from headway.network.slices.circuits import ONE_SPINE, Plan, new_plan, plan_ports
+from headway.network.slices.room import NO_ROOM, Room, take_in_leaf, within_one_leaf
+from headway.placement.vclos import ANY_BLOCK, add_seats, offered
 
 
 @jit
@@ -52,45 +50,44 @@ def _pick(leaves: Any, first: int, last: int, spine: int, count: int, out: Actio
                 leaves[row].offer &= ~taken
 
 
+@jit(allocates=True)
+def _planned(room: Room, leaves: Any, spines: int) -> Plan:
+    """A plan with the free fibres of leaves and ports of spines counted."""
+    plan, below = new_plan(room.leaves, spines), len(room.leaves)
+    for row in range(len(leaves)):
+        ports = popcount(leaves[row].offer)
+        if row < below:
+            plan.leaves[row].fibres = ports
+        else:
+            plan.spines[leaves[row].spine].ports += ports
+    return plan
+
+
 @jit(PLACE_SIGNATURE, allocates=True)
 def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """One leaf; else the first case over spines whose port counts suffice."""
-    free, leaf_of, masks = offered(nodes, leaves)
     below, spines = _count_rows(leaves)
-    gpus = np.int64(job.gpus)
-    chosen, counts = np.empty(free.size, np.int64), np.empty(free.size, np.int64)
-    starts = leaf_starts(leaf_of, below)
-    leaf_free = free_per_leaf(free, leaf_of, below)
-    entries = within_one_leaf(free, leaf_of, leaf_free, starts, gpus, chosen, counts)
-    if entries:
-        for i in range(entries):
-            add_seat(out, chosen[i], counts[i])
-        return True
-    if total(leaf_free) < gpus:
-        return False
-    fibres, ports = np.zeros(below, np.int64), np.zeros(spines, np.int64)
-    for row in range(len(leaves)):
-        if row < below:
-            fibres[row] = popcount(masks[row])
-        else:
-            ports[leaves[row].spine] += popcount(masks[row])
-    on, each, spine_of = np.empty(below, np.int64), np.empty(below, np.int64), np.empty(MOST_WIDTH, np.int64)
-    case, size, width = plan_ports(leaf_free, fibres, ports, gpus, ANY_BLOCK, on, each, spine_of)
+    room, gpus = offered(nodes, leaves, below), np.int64(job.gpus)
+    count = within_one_leaf(room, gpus)
+    if count != 0:
+        add_seats(room, count, out)
+        return count > 0
+    plan = _planned(room, leaves, spines)
+    case, size, width = plan_ports(plan, gpus, ANY_BLOCK)
     if case == NO_ROOM:
         return False
     of_a_class = 0  # circuits of one class of ranks (network/slices/circuits.py)
     for i in range(size):
-        at = take_in_leaf(free, starts[on[i]], starts[on[i] + 1], each[i], chosen, counts, np.int64(0))
-        for k in range(at):
-            add_seat(out, chosen[k], counts[k])
-        circuits = each[i] if case == ONE_SPINE else (each[i] + width - 1) // width
+        part = plan.parts[i]
+        add_seats(room, take_in_leaf(room, part.leaf, part.ranks, 0), out)
+        circuits = part.ranks if case == ONE_SPINE else (part.ranks + width - 1) // width
         of_a_class += circuits
-        _pick(leaves, on[i], on[i] + 1, -1, circuits if case == ONE_SPINE else circuits * width, out)
+        _pick(leaves, part.leaf, part.leaf + 1, -1, circuits if case == ONE_SPINE else circuits * width, out)
     if case == ONE_SPINE:
-        _pick(leaves, below, len(leaves), spine_of[0], gpus, out)
+        _pick(leaves, below, len(leaves), plan.spine_of[0], gpus, out)
     else:
         for k in range(width):
-            _pick(leaves, below, len(leaves), spine_of[k], of_a_class, out)
+            _pick(leaves, below, len(leaves), plan.spine_of[k], of_a_class, out)
     return True
 
 

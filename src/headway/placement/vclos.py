@@ -19,35 +19,31 @@ from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_link, add_seat
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import PLACE_SIGNATURE
-from headway.network.slices import vclos as slices
+from headway.network.slices import room as rooms
 from headway.network.slices.padded import find_padded
+from headway.network.slices.room import LEAF, SEAT, SERVER, Room
 from headway.network.slices.vclos import NODE_BUDGET, find_slice
 
 ANY_BLOCK = 0  # no pattern asks for blocks of ranks
 
 
 @jit(allocates=True)
-def offered(nodes: Any, leaves: Any) -> tuple[Any, Any, Any]:
-    """What is on offer, as the searches take it: GPUs by node, the leaf of each node, links by leaf."""
-    free, leaf_of = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+def offered(nodes: Any, leaves: Any, count: int) -> Room:
+    """What is on offer, as the searches take it; the first `count` rows of links are those of leaves."""
+    room = Room(np.empty(len(nodes), SERVER), np.empty(count, LEAF), np.empty(len(nodes), SEAT))
     for x in range(len(nodes)):
-        free[x] = nodes[x].offer
-        leaf_of[x] = nodes[x].leaf
-    masks = np.empty(len(leaves), np.uint64)
-    for x in range(len(leaves)):
-        masks[x] = leaves[x].offer
-    return free, leaf_of, masks
+        room.servers[x].free = nodes[x].offer
+        room.servers[x].leaf = nodes[x].leaf
+    for x in range(count):
+        room.leaves[x].links = leaves[x].offer
+    return room
 
 
 @jit
-def write(chosen: Any, counts: Any, entries: int, links: Any, out: Actions) -> bool:
-    """Write a slice down, nodes in rank order. False: there is none."""
-    for i in range(entries):
-        add_seat(out, chosen[i], counts[i])
-    for leaf in range(links.size):
-        if entries > 0 and links[leaf] != np.uint64(0):
-            add_link(out, leaf, links[leaf])
-    return entries > 0
+def add_seats(room: Room, count: int, out: Actions) -> None:
+    """Claim the first `count` seats that a search wrote."""
+    for i in range(count):
+        add_seat(out, room.seats[i].server, room.seats[i].gpus)
 
 
 @cache
@@ -55,26 +51,27 @@ def _with_fallback(name: str) -> Any:
     """The placement kernel of one search. It calls back into Python only where the search was undecided."""
     find = find_padded if name == "vclos-padded" else find_slice
 
-    def solve(free: Any, leaf_of: Any, masks: Any, gpus: Any, widest: Any, chosen: Any, counts: Any, links: Any) -> int:
+    def solve(servers: Any, leaves: Any, seats: Any, gpus: Any, widest: Any) -> int:
         from headway.network.slices.fallback import solve_slice  # SciPy takes a while to import, and is rarely needed
 
-        _, _, servers, each, taken = solve_slice(name, free, leaf_of, masks, gpus, ANY_BLOCK, widest)
-        chosen[: servers.size], counts[: servers.size], links[:] = servers, each, taken
-        return int(servers.size)
+        return solve_slice(name, Room(servers, leaves, seats), gpus, ANY_BLOCK, widest)[1]
 
     @njit(PLACE_SIGNATURE)
     def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Actions) -> bool:
-        free, leaf_of, masks = offered(nodes, leaves)
-        chosen, counts = np.empty(free.size, np.int64), np.empty(free.size, np.int64)
-        links = np.zeros(masks.size, np.uint64)
+        room = offered(nodes, leaves, len(leaves))
         gpus = np.int64(job.gpus)
-        status, entries, width, _ = find(free, leaf_of, masks, gpus, ANY_BLOCK, NODE_BUDGET, chosen, counts, links)
-        if status == slices.UNDECIDED:
+        status, count, width, _ = find(room, gpus, ANY_BLOCK, NODE_BUDGET)
+        if status == rooms.UNDECIDED:
             out.counts[0].undecided += 1
             widest = width if width > 0 else gpus
-            with objmode(entries="int64"):
-                entries = solve(free, leaf_of, masks, gpus, widest, chosen, counts, links)
-        return write(chosen, counts, entries, links, out)
+            servers, rows, seats = room.servers, room.leaves, room.seats
+            with objmode(count="int64"):
+                count = solve(servers, rows, seats, gpus, widest)
+        add_seats(room, count, out)
+        for leaf in range(len(leaves)):
+            if count > 0 and room.leaves[leaf].taken != np.uint64(0):
+                add_link(out, leaf, room.leaves[leaf].taken)
+        return count > 0
 
     return place
 

@@ -16,13 +16,13 @@ from headway.report.page import escaped, page, table
 PHASES = {"rs": ("reduce-scatter", "#0072B2"), "ag": ("all-gather", "#E69F00"), "a2a": ("all-to-all", "#009E73")}
 METHODS = {"baseline": "#999999", "themis-fifo": "#56B4E9", "themis-scf": "#0072B2", "best": "#D55E00"}
 OTHER = "#CC79A7"
-# Neighbouring chunks are told apart by shade, so that thin bars keep their colour.
+# Neighbouring chunks differ in shade, so that thin bars keep their colour.
 SHADES = (1.0, 0.75)
 IDEAL, LIMIT = "#F0E442", "#000000"
 # Around the bars of the limit: black on a dark page is not seen.
 EDGE = {"color": "#8C8C8C", "width": 1}
 PS_PER_MS = 1e9
-# Slices of time in the plot of utilisation: more cannot be told apart on a screen.
+# Slices of time in the plot of utilisation: more cannot be seen on a screen.
 SLICES = 240
 HEAD = ("topology", "scheduler", "chunks", "time ms", "utilisation", "of limit", "speed-up")
 

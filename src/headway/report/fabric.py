@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headway.network.certificates.certificate import Certificate
 from headway.network.fabric.model import Fabric
 
-MOST_DRAWN = 32  # switches of one kind; more lines cannot be told apart, the map below shows all
+MOST_SHOWN = 32  # switches of one kind; more lines cannot be distinguished, the map below shows all
 FREE_COLOUR = "#d9dee3"
 # Okabe and Ito's palette, which colour-blind people can tell apart; jobs take them in turn.
 JOB_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
@@ -51,21 +51,20 @@ def _owner(number: int) -> str:
     return "free" if number < 0 else f"certificate {number + 1}"
 
 
-def _row(count: int, y: float) -> tuple[list[float], list[float]]:
-    """Positions of `count` switches side by side on one height."""
-    return [(i + 0.5) / count for i in range(count)], [y] * count
+def _side_by_side(count: int) -> list[float]:
+    """Positions of `count` switches from left to right."""
+    return [(i + 0.5) / count for i in range(count)]
 
 
 def _drawing(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64]) -> None:
     """Leaves below, what their uplinks end on above, one line per cable, in the colour of its holder."""
-    leaves = min(fabric.leaves, MOST_DRAWN)
     uppers = fabric.uplinks if fabric.ocs else fabric.spines
-    drawn = min(uppers, MOST_DRAWN)
-    leaf_x, leaf_y = _row(leaves, 0.0)
-    upper_x, upper_y = _row(drawn, 1.0)
+    leaves, upper_count = min(fabric.leaves, MOST_SHOWN), min(uppers, MOST_SHOWN)
+    leaf_x, upper_x = _side_by_side(leaves), _side_by_side(upper_count)
+    lanes = 1 if fabric.ocs else fabric.parallel_links
     for owner in range(-1, int(holder.max(initial=-1)) + 1):
-        ends = np.argwhere(holder[:leaves] == owner) // (1, 1 if fabric.ocs else fabric.parallel_links)
-        ends = ends[ends[:, 1] < drawn]
+        ends = np.argwhere(holder[:leaves] == owner) // (1, lanes)
+        ends = ends[ends[:, 1] < upper_count]
         x = [place for leaf, upper in ends for place in (leaf_x[leaf], upper_x[upper], None)]
         y = [0.0, 1.0, None] * len(ends)
         colour = FREE_COLOUR if owner < 0 else JOB_COLOURS[owner % len(JOB_COLOURS)]
@@ -73,19 +72,18 @@ def _drawing(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64]) ->
         cables = go.Scatter(x=x, y=y, mode="lines", line=line, name=_owner(owner), hoverinfo="skip")
         figure.add_trace(cables, row=1, col=1)
     kind = "OCS" if fabric.ocs else "aggregation" if fabric.kind == "three-tier" else "spine"
-    for xs, ys, symbol, names in (
-        (upper_x, upper_y, "square", [f"{kind} {i}" for i in range(drawn)]),
-        (leaf_x, leaf_y, "circle", [fabric.leaf_name(i) for i in range(leaves)]),
+    for xs, height, symbol, names in (
+        (upper_x, 1.0, "square", [f"{kind} {i}" for i in range(upper_count)]),
+        (leaf_x, 0.0, "circle", [fabric.leaf_name(i) for i in range(leaves)]),
     ):
-        marker = {"size": 11, "symbol": symbol, "color": "#333333"}
+        marker, ys = {"size": 11, "symbol": symbol, "color": "#333333"}, [height] * len(xs)
         switches = go.Scatter(x=xs, y=ys, mode="markers", marker=marker, text=names, hoverinfo="text", showlegend=False)
         figure.add_trace(switches, row=1, col=1)
     figure.update_xaxes(visible=False, row=1, col=1)
-    more = ", the first of each kind" if leaves < fabric.leaves or drawn < uppers else ""
-    below = f"{leaves} of {fabric.leaves} leaves{more}"
+    more = ", the first of each kind" if leaves < fabric.leaves or upper_count < uppers else ""
     figure.update_yaxes(
         tickvals=[0, 1], ticktext=["leaves", f"{kind}s" if kind != "OCS" else kind], showgrid=False, zeroline=False,
-        range=[-0.15, 1.15], title_text=below, row=1, col=1,
+        range=[-0.15, 1.15], title_text=f"{leaves} of {fabric.leaves} leaves{more}", row=1, col=1,
     )  # fmt: skip
 
 

@@ -16,12 +16,13 @@ from headway.core.protocols import Placement, Policy
 from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
 from headway.errors import BadInput, HeadwayError
+from headway.network.sharing.links import Links
+from headway.network.slices.colouring import new_circuits
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_buffers
 from headway.sim.models import communication, profiles
-from headway.sim.models.contention import Links, new_links
+from headway.sim.models.contention import shared_links
 from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
-from headway.sim.models.rewiring import MOVED, new_circuits
 from headway.sim.world import World, new_world
 from headway.workloads.workload import Workload
 
@@ -89,8 +90,8 @@ def _links(workload: Workload, setting: Setting, slots: int) -> Links | None:
     network = setting.network
     if network.fabric is None or network.name not in SHARED:
         return None
-    pattern, part = communication.draw(workload, setting.seed)
-    return new_links(network.name, network.fabric, pattern, part, slots, setting.seed)
+    traffic = communication.draw(workload, setting.seed)
+    return shared_links(network.name, network.fabric, traffic, slots, setting.seed)
 
 
 def prepare(
@@ -211,7 +212,7 @@ def simulate_run(
         float(clock["preemption_s"]),
         float(clock["held_gpu_s"]),
         perf_counter() - began,
-        int(world.circuits.tally[MOVED]),
+        int(world.circuits.head[0]["moved"]),
         float(clock["stalled_s"]),
         int(buffers.out.counts["undecided"][0]),
     )

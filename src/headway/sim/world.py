@@ -17,8 +17,10 @@ from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 from headway.job_state import JobState
-from headway.sim.models.contention import RULE, Links, begin_sending, end_sending, met, no_links, slowed
-from headway.sim.models.rewiring import LEAVES, SWITCHING_S, Circuits, new_circuits, set_up, take_down
+from headway.network.sharing.links import Links, no_links
+from headway.network.slices.colouring import Circuits, new_circuits
+from headway.sim.models.contention import are_shared, begin_sending, end_sending, met, slowed
+from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
 
 TRUTH: Final = np.dtype(
     [
@@ -182,7 +184,7 @@ def _rate(state: State, world: World, j: int) -> float:
         rate *= truth.apart
     if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
         rate *= world.together[job.model, state.jobs[job.partner].model]
-    if world.links.ints[RULE] >= 0:
+    if are_shared(world.links):
         rate *= slowed(world.links, j)
     return rate
 
@@ -219,7 +221,7 @@ def _retime_met(state: State, world: World, journal: Journal, count: int, now: f
 def _rewire(state: State, world: World, journal: Journal, j: int, now: float) -> None:
     """Set up the circuits of a job that starts; owners of circuits that move for it stand still meanwhile."""
     for i in range(set_up(state, world.circuits, j)):
-        owner = world.circuits.moves[i, 0]
+        owner = world.circuits.moves[i].job
         if state.jobs[owner].state == JobState.RUNNING:
             world.truth[owner].left += SWITCHING_S * state.jobs[owner].rate
             world.clock[0].stalled_s += SWITCHING_S
@@ -232,7 +234,7 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
     job, truth = state.jobs[j], world.truth[j]
     if kind == START or kind == PACK:
         truth.stamp += 1
-        if world.circuits.tally[LEAVES] > 0:
+        if can_rewire(world.circuits):
             _rewire(state, world, journal, j, now)
         if job.attempt == 1 or truth.resume == 0.0:
             return True
@@ -243,7 +245,7 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
         truth.stamp += 1
         world.clock[0].preemption_s += truth.save
         _expect(world, now + truth.save, STOPPED, j)
-        if world.links.ints[RULE] >= 0:
+        if are_shared(world.links):
             _retime_met(state, world, journal, end_sending(world.links, j), now)
         if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
             _retime(state, world, journal, job.partner, now)
@@ -254,9 +256,9 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
 def learn(state: State, world: World, journal: Journal, kind: int, j: int, partner: int, now: float) -> None:
     """What a recorded fact about job j means for the world; `partner` is who shared its GPUs before."""
     world.clock[0].facts += 1
-    if world.circuits.tally[LEAVES] > 0 and (kind == ENDED or kind == STOPPED):
+    if can_rewire(world.circuits) and (kind == ENDED or kind == STOPPED):
         take_down(world.circuits, j)
-    if world.links.ints[RULE] >= 0 and (kind == ENDED or kind == STARTED):
+    if are_shared(world.links) and (kind == ENDED or kind == STARTED):
         others = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
         _retime_met(state, world, journal, others, now)
     if kind == STARTED:

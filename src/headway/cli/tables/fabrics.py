@@ -1,5 +1,6 @@
 """What `headway fabric` prints: the fabric as a drawing in text, a slice, and what the verifier found."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,54 +17,45 @@ MOST_BOXES = 4  # switches drawn in one row of text before the rest is counted
 MOST_LEAVES = 24  # rows of the occupancy map
 
 
-def _boxes(names: list[str], total: int, gap: str = " ") -> str:
-    """`[leaf0]  [leaf1]  ...  [leaf15]`."""
-    if total > len(names):
-        return gap.join([f"[{name}]" for name in names[:-1]] + ["...", f"[{names[-1]}]"])
-    return gap.join(f"[{name}]" for name in names)
+def _boxes(total: int, name: Callable[[int], str]) -> str:
+    """`[spine0] [spine1] [spine2] ... [spine15]`: the first few switches and the last."""
+    few = total <= MOST_BOXES
+    boxes = [f"[{name(one)}]" for one in (range(total) if few else [*range(MOST_BOXES - 1), total - 1])]
+    return " ".join(boxes if few else [*boxes[:-1], "...", boxes[-1]])
 
 
-def _some(total: int) -> list[int]:
-    """The first few and the last."""
-    return list(range(total)) if total <= MOST_BOXES else [*range(MOST_BOXES - 1), total - 1]
+def _tiers(fabric: "Fabric") -> list[tuple[str, str, str]]:
+    """Name, drawing and note of every tier, from the cores down to the servers."""
+    rows: list[tuple[str, str, str]] = []
+    if fabric.cores_per_group:
+        rows.append(("cores", _boxes(fabric.uplinks, "core{}.*".format), f"{fabric.cores_per_group} per group"))
+    if fabric.kind == "three-tier":
+        rows.append(("aggregation", _boxes(fabric.spines, "agg*.{}".format), f"{fabric.spines} per pod"))
+    else:
+        ports = f", {fabric.ocs.switches * fabric.ocs.spine_fibres} ports" if fabric.ocs else ""
+        rows.append(("spines", _boxes(fabric.spines, "spine{}".format), f"{fabric.spines}{ports}"))
+    if fabric.ocs:
+        fibres = f"{fabric.ocs.switches}, {fabric.ocs.spine_fibres} fibres to each spine, 1 to each leaf"
+        rows.append(("optical", _boxes(fabric.ocs.switches, "ocs{}".format), fibres))
+    lanes = f", {fabric.parallel_links} to each spine" if fabric.parallel_links > 1 else ""
+    note = f"{fabric.leaves}, {fabric.uplinks} uplinks each{lanes} at {fabric.link_gbps:g} Gbit/s"
+    rows.append(("leaves", _boxes(fabric.leaves, fabric.leaf_name), note))
+    note = f"{fabric.gpus_per_server} GPUs each, {fabric.server_gbps:g} Gbit/s inside"
+    rows.append(("servers", _boxes(fabric.servers, "s{}".format), note))
+    return rows
 
 
 def show_fabric(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
     """Draw a fabric from the cores down to the GPUs, then its free uplinks leaf by leaf."""
     console.print(f"[bold]{fabric.name}[/bold]: {fabric.kind}, {fabric.gpus:,} GPUs in {fabric.servers:,} servers")
-    rows: list[tuple[str, str, str]] = []
-    if fabric.cores_per_group:
-        groups = _some(fabric.uplinks)
-        rows.append(
-            ("cores", _boxes([f"core{g}.*" for g in groups], fabric.uplinks), f"{fabric.cores_per_group} a group")
-        )
-    spines = _some(fabric.spines)
-    ports = fabric.ocs.switches * fabric.ocs.spine_fibres if fabric.ocs else 0
-    upper = "aggregation" if fabric.kind == "three-tier" else "spines"
-    label = "agg*." if fabric.kind == "three-tier" else "spine"
-    note = (
-        f"{fabric.spines}" + (f", {ports} ports" if ports else "") + (" a pod" if fabric.kind == "three-tier" else "")
-    )
-    rows.append((upper, _boxes([f"{label}{one}" for one in spines], fabric.spines), note))
-    if fabric.ocs:
-        switches = _some(fabric.ocs.switches)
-        fibres = f"{fabric.ocs.switches}, {fabric.ocs.spine_fibres} fibres to each spine, 1 to each leaf"
-        rows.append(("optical", _boxes([f"ocs{one}" for one in switches], fabric.ocs.switches), fibres))
-    leaves = _some(fabric.leaves)
-    lanes = f", {fabric.parallel_links} to each spine" if fabric.parallel_links > 1 else ""
-    note = f"{fabric.leaves}, {fabric.uplinks} uplinks each{lanes} at {fabric.link_gbps:g} Gbit/s"
-    rows.append(("leaves", _boxes([fabric.leaf_name(one) for one in leaves], fabric.leaves), note))
-    servers = _some(fabric.servers)
-    note = f"{fabric.gpus_per_server} GPUs each, {fabric.server_gbps:g} Gbit/s inside"
-    rows.append(("servers", _boxes([f"s{one}" for one in servers], fabric.servers), note))
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    for index, (name, boxes, note) in enumerate(rows):
-        table.add_row(Text(name, style="bold"), Text(boxes, style="cyan"), Text(note, style="dim"))
-        if index + 1 < len(rows):
+    for index, (name, boxes, note) in enumerate(_tiers(fabric)):
+        if index:
             table.add_row("", Text("  |  \\ /  |  \\ /  |", style="dim"), "")
+        table.add_row(Text(name, style="bold"), Text(boxes, style="cyan"), Text(note, style="dim"))
     console.print(table)
     console.print(
         f"NICs on a full leaf {fabric.gpus_per_leaf}, uplinks {fabric.uplinks}: oversubscription "
@@ -73,7 +65,7 @@ def show_fabric(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
 
 
 def _show_free(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
-    """One row a leaf: free GPUs and a mark for every uplink (`.` free, `#` held)."""
+    """One row per leaf: free GPUs and a mark for every uplink (`.` free, `#` held)."""
     free = state.free_per_server()
     per_group = [int(free[fabric.server_leaf == group].sum()) for group in range(fabric.groups)]
     table = Table(title="Uplinks ( . free, # held )", title_justify="left")
@@ -82,7 +74,7 @@ def _show_free(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
     table.add_column("uplinks 0 to " + str(fabric.uplinks - 1), no_wrap=True, overflow="crop")
     for group in range(min(fabric.groups, MOST_LEAVES)):
         if fabric.ocs:
-            marks = "".join("." if end < 0 else "#" for end in state.partner[group])
+            marks = "".join("." if end < 0 else "#" for end in state.circuits.ports["far"][group])
         else:
             marks = "".join("." if int(state.masks[group]) >> v & 1 else "#" for v in range(fabric.uplinks))
         table.add_row(str(group), str(per_group[group]), marks)
@@ -111,7 +103,7 @@ def show_certificate(console: Console, certificate: "Certificate", moved: int) -
 
 
 def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
-    """One row a certificate, then the patterns that are not clean and the reasons for rejection."""
+    """One row per certificate, then the patterns that are not clean and the reasons for rejection."""
     table = Table()
     for name in ("certificate", "GPUs", "isolation", "clean for", "not clean (worst link), or why rejected"):
         table.add_column(name, justify="right" if name == "GPUs" else "left", overflow="fold")

@@ -6,6 +6,7 @@ for it, it may be issued later and have a priority (higher first; within one, th
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ from headway.collectives.published import fresh_tracker, themis_orders
 from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate import kernels
 from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
-from headway.collectives.simulate.operations import RANKS, operations, queue_keys
+from headway.collectives.simulate.kernels import OPERATION
+from headway.collectives.simulate.operations import RANKS, joined, operations, queue_keys
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
 
@@ -46,7 +48,7 @@ class Graph:
     method: str
     chunks: int
     in_flight: int = 1
-    _columns: list[list[Ints]] = field(default_factory=lambda: [[] for _ in range(6)])
+    _tables: list[NDArray[Any]] = field(default_factory=list)
     _before: list[Ints] = field(default_factory=list)
     _after: list[Ints] = field(default_factory=list)
     _count: int = 0
@@ -54,9 +56,9 @@ class Graph:
 
     def compute(self, seconds: float, after: Sequence[int]) -> int:
         """An operation on the processor, in the sequence in which they are added; returns its number."""
-        here, zero = self._count, np.zeros(1, np.int64)
-        span = np.array([round(seconds * PS_PER_S)], np.int64)
-        self._add(np.array([len(self.topology.dimensions)]), span, zero, zero, zero, zero)
+        here, row = self._count, np.zeros(1, OPERATION)
+        row["resource"], row["occupy_ps"] = len(self.topology.dimensions), round(seconds * PS_PER_S)
+        self._add(row)
         self._edges(after, np.array([here]))
         return here
 
@@ -69,38 +71,31 @@ class Graph:
         _, _, intra = self.method.partition("-")
         rank, bid = queue_keys(intra or "fifo", ops)
         if self.method == "baseline" and request.collective is Collective.ALL_REDUCE:
-            rank = bid = np.where(ops.to_come == ops.phases // 2 - 1, -1, 0)
+            rank = bid = np.where(ops.chains.to_come == ops.phases // 2 - 1, -1, 0)
         level = (MOST_PRIORITIES - request.priority) * RANKS
         here = self._count
-        issue = np.full(len(ops.dim), round(request.issue_s * PS_PER_S), np.int64)
-        self._add(ops.dim, ops.occupy_ps, ops.latency_ps, level + rank, level + bid, issue)
-        self._before.append(here + np.flatnonzero(ops.to_come > 0))
-        self._after.append(here + np.flatnonzero(ops.to_come > 0) + 1)
+        ops.rows["rank"], ops.rows["bid"] = level + rank, level + bid
+        ops.rows["release_ps"] = round(request.issue_s * PS_PER_S)
+        self._add(ops.rows)
+        to_come = ops.chains.to_come
+        self._before.append(here + np.flatnonzero(to_come > 0))
+        self._after.append(here + np.flatnonzero(to_come > 0) + 1)
         self._edges(after, here + np.arange(0, len(ops.dim), ops.phases))
-        return here + np.flatnonzero(ops.to_come == 0)
+        return here + np.flatnonzero(to_come == 0)
 
     def run(self) -> Ints:
         """When each operation ends, in ps."""
         before, after = np.concatenate([*self._before, []]).astype(int), np.concatenate([*self._after, []]).astype(int)
         by_source = np.argsort(before, kind="stable")
         counts = np.bincount(before, minlength=self._count)
-        dim, occupy, latency, rank, bid, issue = (np.concatenate(column) for column in self._columns)
+        table = joined(self._tables)
+        table["needs"], table["next_end"] = np.bincount(after, minlength=self._count), np.cumsum(counts)
+        table["next_at"] = table["next_end"] - counts
+        arrivals = np.argsort(table["release_ps"], kind="stable")
         slots = np.append(np.full(len(self.topology.dimensions), self.in_flight), 1)
-        _, finish, sequence = kernels.run_queues(
-            dim,
-            occupy,
-            latency,
-            rank,
-            bid,
-            np.bincount(after, minlength=self._count),
-            np.concatenate([[0], np.cumsum(counts)]),
-            after[by_source],
-            issue,
-            np.argsort(issue, kind="stable"),
-            slots,
-        )
+        progress, sequence = kernels.run_queues(table, after[by_source], arrivals, slots)
         assert len(sequence) == self._count, "operations wait for each other in a circle"
-        result: Ints = finish
+        result: Ints = progress["finish_ps"]
         return result
 
     def _orders(self, request: Request) -> tuple[Ints, Ints]:
@@ -118,10 +113,9 @@ class Graph:
             self._tracker_ps = fresh_tracker(self.topology, request.collective)
         return parts, themis_orders(self.topology, request.collective, parts, self._tracker_ps)
 
-    def _add(self, *columns: Ints) -> None:
-        for whole, part in zip(self._columns, columns, strict=True):
-            whole.append(part)
-        self._count += len(columns[0])
+    def _add(self, table: NDArray[Any]) -> None:
+        self._tables.append(table)
+        self._count += len(table)
 
     def _edges(self, sources: Sequence[int], targets: Ints) -> None:
         for source in sources:

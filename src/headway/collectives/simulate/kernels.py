@@ -8,6 +8,8 @@ on every machine, and every rank that plans alone gets the same plan (Themis, se
 All NPUs do the same thing at the same time, so one NPU stands for all: the cost does not grow with their number.
 """
 
+from typing import Any, Final, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,152 +19,198 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@jit
-def run_queues(
-    resource: Ints,
-    occupy_ps: Ints,
-    latency_ps: Ints,
-    rank: Ints,
-    bid: Ints,
-    needs: Ints,
-    next_at: Ints,
-    next_op: Ints,
-    release_ps: Ints,
-    arrivals: Ints,
-    slots: Ints,
-) -> tuple[Ints, Ints, Ints]:
-    """Run operations through one queue per resource; returns start, finish and the order of the starts.
+# An operation as the kernels take it; `next_op[next_at:next_end]` are its successors.
+OPERATION: Final = np.dtype(
+    [
+        ("resource", "i4"),
+        ("needs", "i4"),  # how many predecessors it has
+        ("next_at", "i4"),
+        ("next_end", "i4"),
+        ("occupy_ps", "i8"),
+        ("latency_ps", "i8"),
+        ("rank", "i8"),  # in the queue of its resource
+        ("bid", "i8"),  # it passes nobody whose rank is at most this
+        ("release_ps", "i8"),
+    ]
+)
+PROGRESS: Final = np.dtype([("start_ps", "i8"), ("finish_ps", "i8"), ("missing", "i4"), ("behind", "i4")])
+QUEUE: Final = np.dtype(
+    [
+        ("first", "i8"),
+        ("last", "i8"),
+        ("highest", "i8"),  # rank in the queue
+        ("free", "i8"),  # slots
+        ("link_free_ps", "i8"),
+    ]
+)
+COUNT: Final = np.dtype([("flying", "i8"), ("started", "i8")])
 
-    A queue is kept in order: a newcomer passes nobody whose `rank` is at most its own `bid`. An operation joins when
+
+class _Run(NamedTuple):
+    """Queues at work."""
+
+    operations: NDArray[Any]
+    progress: NDArray[Any]  # by operation: `missing` predecessors, and who is `behind` it in its queue
+    queues: NDArray[Any]  # by resource
+    flying: Ints
+    sequence: Ints  # the order of the starts
+    counts: NDArray[Any]  # one row
+
+
+@jit
+def _new_run(operations: NDArray[Any], slots: Ints) -> _Run:
+    n, queues = len(operations), np.empty(len(slots), QUEUE)
+    for r in range(len(slots)):
+        queues[r].first = -1
+        queues[r].last = -1
+        queues[r].highest = -1
+        queues[r].free = slots[r]
+        queues[r].link_free_ps = 0
+    flying, sequence, counts = np.empty(slots.sum(), np.int64), np.empty(n, np.int64), np.zeros(1, COUNT)
+    return _Run(operations, _no_progress(operations), queues, flying, sequence, counts)
+
+
+@jit
+def _no_progress(operations: NDArray[Any]) -> NDArray[Any]:
+    progress = np.empty(len(operations), PROGRESS)
+    for op in range(len(operations)):
+        progress[op].start_ps = -1
+        progress[op].finish_ps = -1
+        progress[op].missing = operations[op].needs
+        progress[op].behind = -1
+    return progress
+
+
+@jit
+def run_queues(operations: NDArray[Any], next_op: Ints, arrivals: Ints, slots: Ints) -> tuple[NDArray[Any], Ints]:
+    """Run operations through one queue per resource; returns the progress of each and the order of the starts.
+
+    A queue is kept in order: a newcomer passes nobody whose `rank` is at most its `bid`. An operation joins when
     its `needs` predecessors are done and its release time has come; `arrivals` is the operations by release time.
     Simultaneous events are taken one by one, arrivals first, then ends by operation number, as the public
     implementation does.
     """
-    n = len(resource)
-    start, finish = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    missing, behind = needs.copy(), np.full(n, -1, np.int64)
-    sequence = np.empty(n, np.int64)
-    # Per resource: first and last in the queue, the highest rank in it, and when the link is free.
-    queue = np.full((len(slots), 3), -1, np.int64)
-    link_free, free = np.zeros(len(slots), np.int64), slots.copy()
-    flying = np.empty(slots.sum(), np.int64)
-    arrived = in_flight = started = 0
+    run, arrived = _new_run(operations, slots), 0
+    progress = run.progress
     while True:
-        done = _first_to_finish(flying[:in_flight], finish)
-        arriving = arrived < n and (done < 0 or release_ps[arrivals[arrived]] <= finish[flying[done]])
+        done = _first_to_finish(run)
+        at_ps = progress[run.flying[done]].finish_ps if done >= 0 else 0
+        arriving = arrived < len(arrivals) and (done < 0 or operations[arrivals[arrived]].release_ps <= at_ps)
         if arriving:
             op = arrivals[arrived]
-            now = release_ps[op]
+            now = operations[op].release_ps
             arrived += 1
-            if missing[op] > 0:
+            if progress[op].missing > 0:
                 continue
-            _join(op, queue[resource[op]], behind, rank, bid)
+            _join(run, op)
         elif done >= 0:
-            op = flying[done]
-            now = finish[op]
-            in_flight -= 1
-            flying[done] = flying[in_flight]
-            free[resource[op]] += 1
-            for at in range(next_at[op], next_at[op + 1]):
+            op, now = run.flying[done], at_ps
+            _land(run, done)
+            for at in range(operations[op].next_at, operations[op].next_end):
                 follower = next_op[at]
-                missing[follower] -= 1
-                if missing[follower] == 0 and release_ps[follower] <= now:
-                    _join(follower, queue[resource[follower]], behind, rank, bid)
+                progress[follower].missing -= 1
+                if progress[follower].missing == 0 and operations[follower].release_ps <= now:
+                    _join(run, follower)
         else:
-            return start, finish, sequence[:started]
+            return progress, run.sequence[: run.counts[0].started]
         # The dimension that became free chooses first, then those that its followers joined.
-        last = next_at[op] if arriving else next_at[op + 1]
-        for at in range(next_at[op] - 1, last):
-            r = resource[op] if at < next_at[op] else resource[next_op[at]]
-            while free[r] > 0 and queue[r, 0] >= 0:
-                chosen = queue[r, 0]
-                queue[r, 0] = behind[chosen]
-                free[r] -= 1
-                start[chosen] = now
-                link_free[r] = max(link_free[r], now) + occupy_ps[chosen]
-                finish[chosen] = link_free[r] + latency_ps[chosen]
-                flying[in_flight] = chosen
-                in_flight += 1
-                sequence[started] = chosen
-                started += 1
+        _start_next(run, operations[op].resource, now)
+        if not arriving:
+            for at in range(operations[op].next_at, operations[op].next_end):
+                _start_next(run, operations[next_op[at]].resource, now)
 
 
 @jit
-def _first_to_finish(flying: Ints, finish: Ints) -> int:
-    """Where in `flying` the operation stands that ends first (of several, the one with the lowest number); -1 if none
-    flies."""
-    best = -1
-    for place in range(len(flying)):
-        op = flying[place]
-        if best < 0 or finish[op] < finish[flying[best]] or (finish[op] == finish[flying[best]] and op < flying[best]):
-            best = place
+def _start_next(run: _Run, resource: int, now: int) -> None:
+    """Start operations from the front of a queue while the resource has free slots."""
+    queue, count = run.queues[resource], run.counts[0]
+    while queue.free > 0 and queue.first >= 0:
+        op = queue.first
+        queue.first = run.progress[op].behind
+        queue.free -= 1
+        queue.link_free_ps = max(queue.link_free_ps, now) + run.operations[op].occupy_ps
+        run.progress[op].start_ps = now
+        run.progress[op].finish_ps = queue.link_free_ps + run.operations[op].latency_ps
+        run.flying[count.flying] = op
+        count.flying += 1
+        run.sequence[count.started] = op
+        count.started += 1
+
+
+@jit
+def _land(run: _Run, place: int) -> None:
+    """The operation at this place in `flying` ends."""
+    count, op = run.counts[0], run.flying[place]
+    count.flying -= 1
+    run.flying[place] = run.flying[count.flying]
+    run.queues[run.operations[op].resource].free += 1
+
+
+@jit
+def _first_to_finish(run: _Run) -> int:
+    """Where in `flying` the operation stands that ends first (of several, the lowest number); -1 if none flies."""
+    best, earliest, lowest = -1, 0, 0
+    for place in range(run.counts[0].flying):
+        op = run.flying[place]
+        finish = run.progress[op].finish_ps
+        if best < 0 or finish < earliest or (finish == earliest and op < lowest):
+            best, earliest, lowest = place, finish, op
     return best
 
 
 @jit
-def _join(op: int, queue: Ints, behind: Ints, rank: Ints, bid: Ints) -> None:
-    """Put an operation into a queue: behind everybody whose rank is at most its bid, up to the first who is not."""
-    previous, here = np.int64(-1), queue[0]
-    if here >= 0 and queue[2] <= bid[op]:
-        previous, here = queue[1], np.int64(-1)
-    while here >= 0 and rank[here] <= bid[op]:
-        previous, here = here, behind[here]
-    queue[2] = rank[op] if queue[0] < 0 else max(queue[2], rank[op])
-    behind[op] = here
+def _join(run: _Run, op: int) -> None:
+    """Put an operation into its queue: behind everybody whose rank is at most its bid, up to the first who is not."""
+    queue = run.queues[run.operations[op].resource]
+    rank, bid = run.operations[op].rank, run.operations[op].bid
+    previous, here = -1, queue.first
+    if here >= 0 and queue.highest <= bid:
+        previous, here = queue.last, -1
+    while here >= 0 and run.operations[here].rank <= bid:
+        previous, here = here, run.progress[here].behind
+    queue.highest = rank if queue.first < 0 else max(queue.highest, rank)
+    run.progress[op].behind = here
     if here < 0:
-        queue[1] = op
+        queue.last = op
     if previous < 0:
-        queue[0] = op
+        queue.first = op
     else:
-        behind[previous] = op
+        run.progress[previous].behind = op
 
 
 @jit
 def run_lists(
-    listed: Ints,
-    list_at: Ints,
-    occupy_ps: Ints,
-    latency_ps: Ints,
-    needs: Ints,
-    next_at: Ints,
-    next_op: Ints,
-    release_ps: Ints,
-    slots: Ints,
-) -> tuple[Ints, Ints, int]:
-    """Run operations strictly in the order of one list per resource; returns start, finish and how many could run.
+    operations: NDArray[Any], next_op: Ints, listed: Ints, list_at: Ints, slots: Ints
+) -> tuple[NDArray[Any], int]:
+    """Run every resource through its fixed list; returns the progress of each operation and how many could run.
 
     Nothing overtakes: an operation waits for its predecessors and for the one before it in its list to have started.
     The times do not depend on the order in which this loop visits the lists, which is why any interleaving on real
     machines completes. Fewer operations run than were listed only if the lists contradict the predecessors.
     """
-    n = len(occupy_ps)
-    resources = len(slots)
-    start, finish = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    ready = release_ps.copy()
-    missing = needs.copy()
-    place = list_at[:-1].copy()
-    latest = np.zeros(resources, np.int64)
-    link_free = np.zeros(resources, np.int64)
+    resources, progress = len(slots), _no_progress(operations)
+    ready, place = np.zeros(len(operations), np.int64), list_at[:-1].copy()
+    latest, link_free = np.zeros(resources, np.int64), np.zeros(resources, np.int64)
     slot_free = np.zeros((resources, slots.max()), np.int64)
     ran, before = 0, -1
     while ran != before:
         before = ran
         for r in range(resources):
-            while place[r] < list_at[r + 1] and missing[listed[place[r]]] == 0:
+            while place[r] < list_at[r + 1] and progress[listed[place[r]]].missing == 0:
                 op = listed[place[r]]
                 place[r] += 1
                 slot = np.argmin(slot_free[r, : slots[r]])
-                start[op] = max(ready[op], latest[r], slot_free[r, slot])
-                latest[r] = start[op]
-                link_free[r] = max(link_free[r], start[op]) + occupy_ps[op]
-                finish[op] = link_free[r] + latency_ps[op]
-                slot_free[r, slot] = finish[op]
+                latest[r] = max(ready[op], latest[r], slot_free[r, slot])
+                link_free[r] = max(link_free[r], latest[r]) + operations[op].occupy_ps
+                progress[op].start_ps = latest[r]
+                progress[op].finish_ps = link_free[r] + operations[op].latency_ps
+                slot_free[r, slot] = progress[op].finish_ps
                 ran += 1
-                for at in range(next_at[op], next_at[op + 1]):
+                for at in range(operations[op].next_at, operations[op].next_end):
                     follower = next_op[at]
-                    missing[follower] -= 1
-                    ready[follower] = max(ready[follower], finish[op])
-    return start, finish, ran
+                    progress[follower].missing -= 1
+                    ready[follower] = max(ready[follower], progress[op].finish_ps)
+    return progress, ran
 
 
 @jit

@@ -4,13 +4,16 @@ Operation `chunk * phases + i` is phase i of a chunk. A reduce-scatter on dimens
 ceil(s / P_k); an all-gather undoes it, so its phases carry the same data in the opposite order; an all-to-all keeps s.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte
+from headway.collectives.simulate.kernels import OPERATION
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
 
@@ -24,10 +27,18 @@ MOST_IN_FLIGHT = 1024
 INTRA = ("fifo", "scf", "scf-public")
 
 
+class Chains(NamedTuple):
+    """Which operation waits for which: each chunk is a chain."""
+
+    rows: NDArray[Any]  # predecessors and successors of every operation, the rest zero
+    next_op: Ints
+    to_come: Ints  # how many phases of its chunk follow each operation
+    all: Ints  # their numbers: without release times, they arrive in this order
+
+
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Phases of chunks, flattened. `larger_bytes` is the data at a phase's larger end, `group` the size of its
-    dimension."""
+    """Phases of chunks, flattened. `larger_bytes` is the data at a phase's larger end, `group` the size of its dimension."""
 
     collective: Collective
     phases: int
@@ -37,10 +48,8 @@ class Operations:
     sent_bytes: Ints
     occupy_ps: Ints
     latency_ps: Ints
-    to_come: Ints
-    needs: Ints
-    next_at: Ints
-    next_op: Ints
+    chains: Chains
+    rows: NDArray[Any]  # as the kernels take them; whoever runs them through queues sets rank and bid
 
 
 def phase_dims(collective: Collective, rs: Ints, ag: Ints) -> Ints:
@@ -80,26 +89,26 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     latency = latencies_ps(topology, collective)[dim]
     if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:
         raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")
-    return Operations(
-        collective,
-        phases,
-        dim,
-        groups,
-        larger,
-        sent,
-        occupy.astype(np.int64),
-        latency,
-        *_chains(chunks, phases),
-    )
+    chains = _chains(chunks, phases)
+    rows = joined([chains.rows])
+    rows["resource"], rows["occupy_ps"], rows["latency_ps"] = dim, occupy, latency
+    return Operations(collective, phases, dim, groups, larger, sent, occupy.astype(np.int64), latency, chains, rows)
+
+
+def joined(tables: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """A new table of all rows. As plain bytes: NumPy copies records field by field, which takes longer than running them."""
+    return np.concatenate([table.view(np.uint8) for table in tables]).view(OPERATION)
 
 
 @lru_cache(maxsize=256)
-def _chains(chunks: int, phases: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Phases to come, predecessors, and successors of every operation: each chunk is a chain."""
+def _chains(chunks: int, phases: int) -> Chains:
     place = np.tile(np.arange(phases), chunks)
     follows = place < phases - 1
-    begins = np.concatenate([[0], np.cumsum(follows)]).astype(np.int64)
-    return phases - 1 - place, (place > 0).astype(np.int64), begins, np.arange(1, len(place) + 1)[follows]
+    rows = np.zeros(len(place), OPERATION)
+    rows["needs"], rows["next_end"] = place > 0, np.cumsum(follows)
+    rows["next_at"] = rows["next_end"] - follows
+    numbers = np.arange(len(place))
+    return Chains(rows, numbers[follows] + 1, phases - 1 - place, numbers)
 
 
 def _rounded_down(ops: Operations) -> Ints:
@@ -131,7 +140,7 @@ def queue_keys(intra: str, ops: Operations) -> tuple[Ints, Ints]:
         return ops.larger_bytes, ops.larger_bytes
     if intra == "scf-public":
         data = _rounded_down(ops)
-        return data, np.where(ops.to_come == 1, RANKS - 1, data - 1)
+        return data, np.where(ops.chains.to_come == 1, RANKS - 1, data - 1)
     raise unknown("intra-dimension discipline", intra, INTRA)
 
 

@@ -7,6 +7,7 @@ every chunk meets it, so a straggler slows all dimensions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +47,16 @@ class Timeline:
         return int(self.sent_bytes[self.dims == dim].sum())
 
 
-def timeline(ops: Operations, start_ps: Ints, finish_ps: Ints) -> Timeline:
+def timeline(ops: Operations, progress: NDArray[Any]) -> Timeline:
     """A run in the shape of chunks x phases."""
-    columns = (ops.dim, start_ps, finish_ps, ops.occupy_ps, ops.latency_ps, ops.sent_bytes)
+    columns = (
+        ops.dim,
+        progress["start_ps"],
+        progress["finish_ps"],
+        ops.occupy_ps,
+        ops.latency_ps,
+        ops.sent_bytes,
+    )
     return Timeline(*(column.reshape(-1, ops.phases) for column in columns))
 
 
@@ -61,44 +69,22 @@ def play(plan: Plan, topology: Topology, in_flight: int = 1) -> Timeline:
         )
     chunk_bytes, rs, ag = plan.orders()
     ops = operations(topology, plan.collective, chunk_bytes, rs, ag)
-    start, finish = run_lists(ops, *plan.listed(), slots(topology, in_flight))
-    return timeline(ops, start, finish)
+    return timeline(ops, run_lists(ops, *plan.listed(), slots(topology, in_flight)))
 
 
-def run_lists(ops: Operations, listed: Ints, begins: Ints, slots: Ints) -> tuple[Ints, Ints]:
-    """Start and finish of every operation under fixed lists."""
-    start, finish, ran = kernels.run_lists(
-        listed,
-        begins,
-        ops.occupy_ps,
-        ops.latency_ps,
-        ops.needs,
-        ops.next_at,
-        ops.next_op,
-        np.zeros_like(ops.dim),
-        slots,
-    )
-    if ran < len(ops.dim):
-        raise BadInput(f"the plan's lists contradict its orders: {len(ops.dim) - ran} operations could never start")
-    return start, finish
+def run_lists(ops: Operations, listed: Ints, begins: Ints, slots: Ints) -> NDArray[Any]:
+    """The progress of every operation under fixed lists."""
+    progress, ran = kernels.run_lists(ops.rows, ops.chains.next_op, listed, begins, slots)
+    if ran < len(progress):
+        raise BadInput(f"the plan's lists contradict its orders: {len(progress) - ran} operations could never start")
+    return cast(NDArray[Any], progress)
 
 
-def run_queues(ops: Operations, rank: Ints, bid: Ints, slots: Ints) -> tuple[Ints, Ints, Ints]:
-    """Start, finish and order of the starts when queues decide; everything is released at time 0."""
-    start, finish, sequence = kernels.run_queues(
-        ops.dim,
-        ops.occupy_ps,
-        ops.latency_ps,
-        rank,
-        bid,
-        ops.needs,
-        ops.next_at,
-        ops.next_op,
-        np.zeros_like(ops.dim),
-        np.arange(len(ops.dim)),
-        slots,
-    )
-    return start, finish, sequence
+def run_queues(ops: Operations, rank: Ints, bid: Ints, slots: Ints) -> tuple[NDArray[Any], Ints]:
+    """The progress of every operation when queues decide, and the order of the starts; all are released at time 0."""
+    ops.rows["rank"], ops.rows["bid"] = rank, bid
+    progress, sequence = kernels.run_queues(ops.rows, ops.chains.next_op, ops.chains.all, slots)
+    return progress, sequence
 
 
 def lists_of(ops: Operations, sequence: Ints, dims: int) -> tuple[Ints, Ints]:

@@ -10,7 +10,7 @@ def _topology(name: str, *dimensions: tuple[Kind, int, float, float]) -> Topolog
     return Topology(name, tuple(Dimension(*dimension) for dimension in dimensions))
 
 
-# Kind, size, Gb/s per NPU, link latency in ns. 1024 NPUs each; the bandwidths of the last one are fitted to the
+# Kind, size, Gb/s per NPU, link latency in ns. 1024 NPUs each; the bandwidths of the last one are chosen to match the
 # published utilisation, the others are the paper's.
 PAPER = (
     _topology("2D-SW_SW", (SW, 16, 1200, 700), (SW, 64, 800, 1700)),

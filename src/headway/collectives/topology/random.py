@@ -1,5 +1,4 @@
-"""Networks drawn at random, to try schedulers on what no paper shows: under-provisioned, lopsided, with real
-latencies."""
+"""Random networks, to try schedulers on what no paper shows: under-provisioned, lopsided, with real latencies."""
 
 import numpy as np
 
@@ -24,7 +23,7 @@ def random_topology(rng: np.random.Generator) -> Topology:
         link_gbps = float(np.exp(rng.uniform(*np.log(BANDWIDTH_GBPS))))
         latency_ns = float(rng.choice(LATENCIES_NS)) if with_latency else 0.0
         dimensions.append(Dimension(kind, size, link_gbps, latency_ns))
-    return Topology("drawn", tuple(dimensions))
+    return Topology("random", tuple(dimensions))
 
 
 def random_size_bytes(rng: np.random.Generator) -> int:

@@ -3,7 +3,7 @@
 Gradients become ready layer by layer in the backward pass and are sent as buckets, while the pass goes on. What is
 exposed is the time beyond computation. Tensor parallelism takes the leading dimensions, pipeline parallelism the
 trailing ones, data parallelism those in between; a wish that is no product of whole dimensions takes fewer. The
-tensor-parallel all-reduces block, and run on dimensions of their own, so they are planned once and counted.
+tensor-parallel all-reduces block, and run on other dimensions than the rest, so they are planned once and counted.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Training workloads, layer by layer, from the formulas of their architectures (Themis, section 5.2, and a newer LLM).
 
-A convolution has k^2 c_in c_out parameters and two operations a parameter and output pixel; a matrix has two operations
-a parameter and token (or sample); a backward pass costs twice the forward one. Parameters and gradients are 2 bytes
+A convolution has k^2 c_in c_out parameters and two operations per parameter and output pixel; a matrix has two operations
+per parameter and token (or sample); a backward pass costs twice the forward one. Parameters and gradients are 2 bytes
 each. Normalisations, biases and pooling are left out: below 1 % of both.
 """
 
@@ -77,7 +77,7 @@ def resnet(name: str, blocks: tuple[int, int, int, int]) -> Workload:
                 layers.append(_conv(f"{label}.shortcut", 1, inputs, 4 * width, pixels))
             inputs = 4 * width
     layers.append(_matrix("classifier", 2048, 1000))
-    # 32 images a NPU, as in the paper's evaluation.
+    # 32 images per NPU, as in the paper's evaluation.
     return Workload(name, tuple(layers), samples=32)
 
 
@@ -95,7 +95,7 @@ def gnmt() -> Workload:
     attention = _matrix("attention", 2 * hidden, hidden, tokens)
     output = _matrix("output", hidden, vocabulary, tokens)
     layers = (embedding, *encoder, Layer("target", vocabulary * hidden, 0.0), attention, *decoder, output)
-    # 128 sentences a NPU, of 50 tokens on average.
+    # 128 sentences per NPU, of 50 tokens on average.
     return Workload("gnmt", layers, samples=128)
 
 

@@ -1,32 +1,33 @@
 """One allocation on a fabric outside the engine: from the certificates already issued to the next certificate.
 
-`fabric allocate` and the tests use this; the manager and the simulator call the same kernels on their own ledger.
+`headway fabric allocate` uses this; placements call the same kernels on the engine's ledger.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.network.certificates.certificate import Certificate
-from headway.network.certificates.issue import issue_leaf_spine, issue_ocs, issue_pods, reissue
-from headway.network.fabric.model import Fabric
-from headway.network.sharing.traffic import Pattern, choose_pattern, clean_patterns, why_undefined
-from headway.network.slices.circuits import BLOCKED, find_circuits
-from headway.network.slices.fallback import Slice, solve_slice
-from headway.network.slices.padded import find_padded
-from headway.network.slices.solver import OutOfTime, PodChoice, solve_pods
-from headway.network.slices.vclos import (
-    NO_ROOM,
-    NODE_BUDGET,
-    UNDECIDED,
-    UNPROVEN,
-    can_ever_fit,
-    find_slice,
-    free_per_leaf,
-    possible_sizes,
+from headway.network.certificates.issue import (
+    circuits_of,
+    issue_leaf_spine,
+    issue_ocs,
+    issue_pods,
+    rank_order,
+    reissue,
 )
+from headway.network.fabric.model import Fabric
+from headway.network.sharing.patterns import Pattern, choose_pattern, clean_patterns, why_undefined
+from headway.network.slices.circuits import find_circuits
+from headway.network.slices.colouring import BLOCKED, Circuits, connect, copied, new_circuits
+from headway.network.slices.fallback import solve_slice
+from headway.network.slices.padded import find_padded
+from headway.network.slices.room import NO_ROOM, UNDECIDED, UNPROVEN, Room, new_room, survey, take_in_leaf
+from headway.network.slices.solver import OutOfTime, PodChoice, solve_pods
+from headway.network.slices.vclos import NODE_BUDGET, can_ever_fit, find_slice, possible_sizes
 
 METHODS = ("vclos", "vclos-padded", "ocs-vclos")
 
@@ -39,26 +40,30 @@ class Occupancy:
     gpu_free: NDArray[np.bool_]
     masks: NDArray[np.uint64]  # free uplinks per leaf (rail fabrics: per segment, equal on all its rails)
     core_free: NDArray[np.bool_]  # three tiers: pod, aggregation, core
-    partner: NDArray[np.int64]  # OCS: see `colouring`
-    owner: NDArray[np.int64]
+    circuits: Circuits  # through optical switches; each is held by the number of its certificate
     held: tuple[Certificate, ...] = ()
 
     def free_per_server(self) -> NDArray[np.int64]:
         """Free GPUs of every server."""
         return np.asarray(self.gpu_free.reshape(self.fabric.servers, -1).sum(axis=1), np.int64)
 
+    def room(self, free: NDArray[np.int64] | None = None) -> Room:
+        """What is free, as the searches take it; `free` GPUs of every server where not all that are free count."""
+        return new_room(self.free_per_server() if free is None else free, self.fabric.server_leaf, self.masks)
+
+    def order(self, seats: NDArray[Any]) -> tuple[int, ...]:
+        """The GPUs that seats stand for, one per rank."""
+        return rank_order(self.fabric, self.gpu_free, seats)
+
 
 def empty(fabric: Fabric) -> Occupancy:
     """A fabric nobody uses yet."""
-    vertices = fabric.leaves + fabric.spines * fabric.ocs.spine_fibres if fabric.ocs else 0
-    circuits = np.full((vertices, fabric.uplinks), -1, np.int64)
     return Occupancy(
         fabric=fabric,
         gpu_free=np.ones(fabric.gpus, np.bool_),
         masks=fabric.free_masks(),
         core_free=np.ones((fabric.pods, fabric.uplinks, fabric.cores_per_group), np.bool_),
-        partner=circuits,
-        owner=circuits.copy(),
+        circuits=new_circuits(fabric),
     )
 
 
@@ -88,8 +93,7 @@ def occupied_by(fabric: Fabric, certificates: list[Certificate]) -> Occupancy:
         for one in held.circuits:
             sub = fabric.leaves + one.spine * fabric.ocs.spine_fibres + one.fibre if fabric.ocs else -1
             far = one.other_leaf if one.other_leaf >= 0 else sub
-            state.partner[one.leaf, one.ocs], state.partner[far, one.ocs] = far, one.leaf
-            state.owner[one.leaf, one.ocs] = state.owner[far, one.ocs] = number
+            connect(state.circuits.ports, one.leaf, far, one.ocs, number)
     return state
 
 
@@ -97,14 +101,13 @@ def occupied_by(fabric: Fabric, certificates: list[Certificate]) -> Occupancy:
 class Answer:
     """A certificate, or why there is none.
 
-    `moved` are the circuits of earlier certificates that had to move, as rows (number of the certificate, leaf, old
-    OCS, old far end); `reissued` are those certificates by number, as they read now.
+    `moved` counts the circuits of earlier certificates that had to move; `reissued` are those certificates by number, as they read now.
     """
 
     certificate: Certificate | None
     reason: str = ""
     undecided: bool = False
-    moved: tuple[tuple[int, ...], ...] = ()
+    moved: int = 0
     reissued: tuple[tuple[int, Certificate], ...] = ()
 
 
@@ -141,6 +144,11 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
     reason = why_undefined(pattern, gpus) if pattern else ""
     if reason:
         raise BadInput(reason)
+    _check_size(fabric, gpus, method)
+
+
+def _check_size(fabric: Fabric, gpus: int, method: str) -> None:
+    """Refuse sizes that no slice of the empty fabric has."""
     unit = fabric.gpus_per_server if fabric.kind == "rail" and gpus > fabric.gpus_per_server else 1
     if gpus % unit:
         below = gpus // unit * unit
@@ -159,19 +167,30 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
         )
 
 
-def _search(
-    method: str, free: NDArray[np.int64], leaf: NDArray[np.int64], masks: NDArray[np.uint64], gpus: int, block: int
-) -> Slice:
-    """The compiled search, then the MILP where the node budget left it undecided: status, width and the slice."""
-    nodes, counts = np.empty(free.size, np.int64), np.empty(free.size, np.int64)
-    taken = np.zeros(masks.size, np.uint64)
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """What a search found: GPUs by server in rank order, links by leaf, and the modulus of its routing."""
+
+    status: int
+    seats: NDArray[Any]
+    taken: NDArray[np.uint64]
+    width: int
+
+
+def _search(method: str, room: Room, gpus: int, block: int) -> _Slice:
+    """The compiled search, then the MILP where the node budget left it undecided."""
+
+    def found(status: int, count: int, width: int) -> _Slice:
+        return _Slice(status, room.seats[:count].copy(), room.leaves["taken"].copy(), width)
+
     find = find_padded if method == "vclos-padded" else find_slice
-    status, entries, width, _ = find(free, leaf, masks, gpus, block, NODE_BUDGET, nodes, counts, taken)
+    status, count, width, _ = find(room, gpus, block, NODE_BUDGET)
+    searched = found(status, count, width)
     if status in (UNDECIDED, UNPROVEN):
-        solved = solve_slice(method, free, leaf, masks, gpus, block, width or gpus)
-        if solved[0] != UNDECIDED or status == UNDECIDED:
+        solved = found(*solve_slice(method, room, gpus, block, width or gpus))
+        if solved.status != UNDECIDED or status == UNDECIDED:
             return solved
-    return status, width, nodes[:entries], counts[:entries], taken
+    return searched
 
 
 def _refusal(status: int, gpus: int, what: str) -> Answer:
@@ -183,63 +202,57 @@ def _refusal(status: int, gpus: int, what: str) -> Answer:
     return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes", undecided=True)
 
 
+def _issue(state: Occupancy, found: _Slice, pattern: Pattern) -> Answer:
+    return Answer(issue_leaf_spine(state.fabric, state.order(found.seats), found.taken, found.width, pattern))
+
+
 def _two_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
-    fabric = state.fabric
-    found = _search(method, state.free_per_server(), fabric.server_leaf, state.masks, gpus, pattern.group)
-    status, width, nodes, counts, taken = found
-    if not nodes.size:
-        return _refusal(status, gpus, "slice")
-    return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, taken, width, pattern))
+    found = _search(method, state.room(), gpus, pattern.group)
+    return _issue(state, found, pattern) if len(found.seats) else _refusal(found.status, gpus, "slice")
 
 
 def _rail(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
     """Rails: within one server, or whole servers; solve for one rail, the same links on all of them."""
     fabric, free = state.fabric, state.free_per_server()
     if gpus <= fabric.gpus_per_server:
-        fitting = np.nonzero(free >= gpus)[0]
-        if not fitting.size:
-            return Answer(None, f"no server has {gpus} GPUs free")
-        best = fitting[np.argmin(free[fitting])]
-        nodes, counts = np.array([best]), np.array([gpus])
-        none = np.zeros(fabric.groups, np.uint64)
-        return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, none, 0, pattern))
+        found = _search(method, state.room(np.where(free >= gpus, free, 0)), gpus, 0)
+        return _issue(state, found, pattern) if len(found.seats) else Answer(None, f"no server has {gpus} GPUs free")
     whole = np.asarray(free == fabric.gpus_per_server, np.int64)
-    units = gpus // fabric.gpus_per_server
-    block = pattern.group // fabric.gpus_per_server
-    status, width, nodes, counts, taken = _search(method, whole, fabric.server_leaf, state.masks, units, block)
-    if not nodes.size:
-        return _refusal(status, gpus, "slice of whole servers")
-    counts = counts * fabric.gpus_per_server
-    return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, taken, width, pattern))
+    found = _search(method, state.room(whole), gpus // fabric.gpus_per_server, pattern.group // fabric.gpus_per_server)
+    if not len(found.seats):
+        return _refusal(found.status, gpus, "slice of whole servers")
+    found.seats["gpus"] *= fabric.gpus_per_server
+    return _issue(state, found, pattern)
 
 
 def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> Answer:
     """Three tiers: within the tightest pod as on two tiers; across pods by the MILP, equal pods, leaves and ranks."""
     fabric, free = state.fabric, state.free_per_server()
-    pod_of_leaf = np.asarray(fabric.leaf_pod)
-    leaf_free = free_per_leaf(free, fabric.server_leaf, fabric.leaves)
-    room = np.bincount(pod_of_leaf, weights=leaf_free)
-    best: tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]] | None = None
-    for pod in np.argsort(room, kind="stable"):
-        inside = np.where(pod_of_leaf[fabric.server_leaf] == pod, free, 0)
-        _, width, nodes, counts, taken = _search(method, inside, fabric.server_leaf, state.masks, gpus, pattern.group)
-        # One leaf (width 0) beats several; of several, the most ranks a leaf.
-        if nodes.size and (best is None or (best[0] > 0 and (width == 0 or width > best[0]))):
-            best = width, nodes, counts, taken
+    pod_of_server = np.asarray(fabric.leaf_pod)[fabric.server_leaf]
+    best: _Slice | None = None
+    for pod in np.argsort(np.bincount(pod_of_server, weights=free), kind="stable"):
+        found = _search(method, state.room(np.where(pod_of_server == pod, free, 0)), gpus, pattern.group)
+        # One leaf (width 0) beats several; of several, the most ranks per leaf.
+        if len(found.seats) and (best is None or (best.width > 0 and (found.width == 0 or found.width > best.width))):
+            best = found
     if best:
-        width, nodes, counts, taken = best
-        return Answer(issue_leaf_spine(fabric, state.gpu_free, nodes, counts, taken, width, pattern))
+        return _issue(state, best, pattern)
+    room = state.room()
+    survey(room)
     try:
-        choice, width = _across_pods(state, leaf_free, pod_of_leaf, gpus, pattern)
+        choice, width = _across_pods(state, room.leaves["free"], gpus, pattern)
     except OutOfTime as error:
         return Answer(None, f"undecided: {error}", undecided=True)
     if choice is None:
         return _refusal(NO_ROOM, gpus, "slice within or across pods")
-    return Answer(issue_pods(fabric, state.gpu_free, choice, width, pattern))
+    count = 0
+    for leaf in choice.leaves:
+        count = take_in_leaf(room, leaf, width, count)
+    return Answer(issue_pods(fabric, state.order(room.seats[:count]), choice, width, pattern))
 
 
 def _across_pods(
-    state: Occupancy, leaf_free: NDArray[np.int64], pod_of_leaf: NDArray[np.int64], gpus: int, pattern: Pattern
+    state: Occupancy, leaf_free: NDArray[np.int64], gpus: int, pattern: Pattern
 ) -> tuple[PodChoice | None, int]:
     """The first feasible shape q pods x l leaves x n ranks, n then l descending, that keeps the pattern clean."""
     fabric = state.fabric
@@ -252,33 +265,24 @@ def _across_pods(
             if rest or not 2 <= pods <= fabric.pods:
                 continue
             shape = (pods, leaves, width)
-            choice = solve_pods(state.masks, state.core_free, leaf_free, pod_of_leaf, shape)
+            choice = solve_pods(state.masks, state.core_free, leaf_free, np.asarray(fabric.leaf_pod), shape)
             if choice:
                 return choice, width
     return None, 0
 
 
 def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
-    fabric, free = state.fabric, state.free_per_server()
-    assert fabric.ocs
-    nodes, counts = np.empty(fabric.servers, np.int64), np.empty(fabric.servers, np.int64)
-    moves = np.empty((fabric.leaves * fabric.uplinks, 4), np.int64)
-    partner, owner = state.partner.copy(), state.owner.copy()
-    job = len(state.held)
-    case, entries, width, moved = find_circuits(
-        free, fabric.server_leaf, partner, owner, fabric.ocs.spine_fibres, fabric.leaves, gpus, pattern.group, job,
-        nodes, counts, moves,
-    )  # fmt: skip
+    fabric, room, circuits, job = state.fabric, state.room(), copied(state.circuits), len(state.held)
+    case, count, width, moved = find_circuits(room, circuits, gpus, pattern.group, job)
     if case == BLOCKED:
         return Answer(
             None, f"ports for {gpus} GPUs are free, but leaves joined directly close an odd cycle of circuits"
         )
     if case == NO_ROOM:
         return Answer(None, f"no spine ports for {gpus} GPUs are free now")
-    certificate = issue_ocs(
-        fabric, state.gpu_free, partner, owner, job, nodes[:entries], counts[:entries], case, width, pattern
-    )
-    rows = tuple(tuple(map(int, row)) for row in moves[:moved])
-    owners = sorted({row[0] for row in rows})
-    again = tuple((number, reissue(state.held[number], partner, owner, number)) for number in owners)
-    return Answer(certificate, moved=rows, reissued=again)
+    order = state.order(room.seats[:count])
+    certificate = issue_ocs(fabric, order, circuits_of(fabric, circuits, job), case, width, pattern)
+    moves = circuits.moves[:moved]
+    owners = sorted(set(moves["job"].tolist()))
+    again = tuple((number, reissue(state.held[number], circuits_of(fabric, circuits, number))) for number in owners)
+    return Answer(certificate, moved=len(moves), reissued=again)

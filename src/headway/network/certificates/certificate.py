@@ -1,8 +1,8 @@
 """A placement written out so that others can check it: GPUs, rank order, links, circuits, routing rule, patterns.
 
-The JSON is the interface between the allocator and everyone else: `verify` re-computes every link from it with code
-of its own, `routes` turns it into switch configuration. A digest over the canonical form tells a damaged or
-hand-edited file from the one that was issued; it is not a signature.
+The JSON is the interface between the allocator and everyone else: `verify` works out every link from it again, with separate code, and
+`routes` turns it into switch configuration. A digest over the canonical form reveals a damaged or hand-edited file; it is not a
+signature.
 """
 
 import hashlib
@@ -110,7 +110,7 @@ def fabric_of(content: dict[str, Any]) -> Fabric:
 
 
 def certificate_from(content: dict[str, Any]) -> Certificate:
-    """A certificate from checked plain data (`verify.load` checks)."""
+    """A certificate from checked plain data (`verify` checks)."""
     circuits = tuple(
         Circuit(one["ocs"], one["leaf"], one.get("spine", -1), one.get("fibre", -1), one.get("other_leaf", -1))
         for one in content["circuits"]

@@ -1,4 +1,4 @@
-"""The verifier's own network: from a certificate's plain data to the links of every flow, step by step.
+"""The verifier's model of the network: from a certificate's plain data to the links of every flow, step by step.
 
 Deliberately apart: it shares no code with the allocator, the routing kernels or the traffic generator. It reads the
 certificate's words (rank order, routing rule, circuits) and works out again what every pattern would put on every
@@ -126,7 +126,7 @@ class Model:
         return far
 
     def links_of(self, senders: Ints, receivers: Ints) -> Ints:
-        """The directed links of every flow that crosses leaves: one row a flow, -1 where the path is shorter."""
+        """The directed links of every flow that crosses leaves: one row per flow, -1 where the path is shorter."""
         here, there = self.leaf[senders], self.leaf[receivers]
         if self.kind == "rail":
             here = self.group[senders] * self.per_server + self.order[receivers] % self.per_server

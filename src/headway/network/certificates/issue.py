@@ -11,6 +11,7 @@ re-compute the links of every flow:
 """
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,28 +19,25 @@ from numpy.typing import NDArray
 
 from headway.network.certificates.certificate import Certificate, Circuit
 from headway.network.fabric.model import Fabric
-from headway.network.sharing.traffic import DEFAULT_GROUP, PATTERNS, Pattern, clean_patterns, why_undefined
+from headway.network.sharing.patterns import DEFAULT_GROUP, Pattern, clean_patterns
 from headway.network.slices.circuits import DIRECT, ONE_LEAF, ONE_SPINE
+from headway.network.slices.colouring import Circuits
 from headway.network.slices.solver import PodChoice
-from headway.network.slices.vclos import leaf_starts, take_in_leaf
 
 
-def _ranks(
-    fabric: Fabric, gpu_free: NDArray[np.bool_], nodes: NDArray[np.int64], counts: NDArray[np.int64]
-) -> tuple[int, ...]:
-    """The lowest free GPUs of every server, in the order of the servers."""
+def rank_order(fabric: Fabric, gpu_free: NDArray[np.bool_], seats: NDArray[Any]) -> tuple[int, ...]:
+    """The lowest free GPUs of every server, in the order of the seats."""
     order: list[int] = []
-    for node, count in zip(nodes, counts, strict=True):
-        first = int(node) * fabric.gpus_per_server
+    for server, count in zip(seats["server"].tolist(), seats["gpus"].tolist(), strict=True):
+        first = server * fabric.gpus_per_server
         free = np.nonzero(gpu_free[first : first + fabric.gpus_per_server])[0]
-        order += [first + int(gpu) for gpu in free[: int(count)]]
+        order += [first + int(gpu) for gpu in free[:count]]
     return tuple(order)
 
 
-def _promised(ranks: int, width: int, pattern: Pattern, any_permutation: bool = False) -> tuple[str, ...]:
-    """The job's own pattern first, then the others that the theorem promises."""
-    group = pattern.group or DEFAULT_GROUP
-    found = clean_patterns(ranks, 0 if any_permutation else width, group)
+def _promised(ranks: int, width: int, pattern: Pattern) -> tuple[str, ...]:
+    """The job's pattern first, then the others that the theorem promises; with width 0 every permutation is clean."""
+    found = clean_patterns(ranks, width, pattern.group or DEFAULT_GROUP)
     return tuple(str(one) for one in sorted(found, key=lambda one: one != pattern))
 
 
@@ -48,66 +46,45 @@ def _bits(mask: int) -> list[int]:
 
 
 def issue_leaf_spine(
-    fabric: Fabric,
-    gpu_free: NDArray[np.bool_],
-    nodes: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    taken: NDArray[np.uint64],
-    width: int,
-    pattern: Pattern,
+    fabric: Fabric, order: tuple[int, ...], taken: NDArray[np.uint64], width: int, pattern: Pattern
 ) -> Certificate:
-    """The certificate of a slice found by `slices` or `padded`, on leaf-spine, rails, or inside one pod."""
-    order = _ranks(fabric, gpu_free, nodes, counts)
-    # On rails the theorem speaks of servers: a shift of ranks is, on every rail, a shift of servers.
-    unit = fabric.gpus_per_server if fabric.kind == "rail" else 1
-    patterns = _promised(len(order), width, pattern, any_permutation=width == 0)
-    if unit > 1 and width:
-        patterns = tuple(str(one) for one in _clean_on_rails(len(order), width, unit, pattern))
+    """The certificate of a slice by vclos or vclos-padded, on leaf-spine, rails, or inside one pod."""
     if width == 0:
+        patterns = _promised(len(order), 0, pattern)
         return Certificate(fabric, order, (), {"rule": "none"}, patterns)
+    # On rails the theorem speaks of servers: a shift of ranks is, on every rail, a shift of servers.
+    rails = fabric.gpus_per_server if fabric.kind == "rail" else 1
+    patterns = _promised(len(order), width, pattern)
+    if rails > 1:
+        patterns = _clean_on_rails(len(order), width, rails, pattern)
     spines = _bits(int(taken.max()))
-    links = []
-    for group, mask in enumerate(taken):
-        rails = range(unit) if unit > 1 else range(1)
-        for rail in rails:
-            leaf = group * unit + rail if unit > 1 else group
-            links += [fabric.cable_name(fabric.leaf_cable(leaf, spine)) for spine in _bits(int(mask))]
+    links = [
+        fabric.cable_name(fabric.leaf_cable(group * rails + rail, spine))
+        for group, mask in enumerate(taken.tolist())
+        for rail in range(rails)
+        for spine in _bits(mask)
+    ]
     return Certificate(fabric, order, tuple(links), {"rule": "rank-mod", "modulus": width, "spines": spines}, patterns)
 
 
-def _clean_on_rails(ranks: int, width: int, unit: int, pattern: Pattern) -> list[Pattern]:
+def _clean_on_rails(ranks: int, width: int, unit: int, pattern: Pattern) -> tuple[str, ...]:
     """Patterns clean on rails: shifts of ranks are shifts of servers; XOR needs powers of two throughout.
 
     Blocks of whole servers follow the rule for blocks of servers; other blocks are not promised.
     """
-    group = pattern.group or unit
-    clean = []
-    for name in PATTERNS:
-        one = Pattern(name, group if name in ("hybrid", "hierarchical-ring") else 0)
-        if why_undefined(one, ranks):
-            continue
-        if name == "halving-doubling" and (width & (width - 1) or unit & (unit - 1)):
-            continue
-        if one.group and one.group % unit:
-            continue
-        blocks = one.group // unit
-        if blocks > 1 and width % blocks and blocks % width:
-            continue
-        clean.append(one)
-    return sorted(clean, key=lambda one: one != pattern)
+
+    def clean(one: Pattern) -> bool:
+        if one.name == "halving-doubling":
+            return not (width & (width - 1) or unit & (unit - 1))
+        blocks, part = divmod(one.group, unit)
+        return not part and (blocks <= 1 or not width % blocks or not blocks % width)
+
+    defined = clean_patterns(ranks, 0, pattern.group or unit)
+    return tuple(str(one) for one in sorted(filter(clean, defined), key=lambda one: one != pattern))
 
 
-def issue_pods(
-    fabric: Fabric, gpu_free: NDArray[np.bool_], choice: PodChoice, width: int, pattern: Pattern
-) -> Certificate:
+def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, width: int, pattern: Pattern) -> Certificate:
     """The certificate of a slice across pods."""
-    free = np.asarray(gpu_free.reshape(fabric.servers, -1).sum(axis=1), np.int64)
-    starts = leaf_starts(fabric.server_leaf, fabric.leaves)
-    nodes, counts = np.empty(fabric.servers, np.int64), np.empty(fabric.servers, np.int64)
-    at = 0
-    for leaf in choice.leaves:
-        at = take_in_leaf(free, starts[leaf], starts[leaf + 1], width, nodes, counts, at)
-    order = _ranks(fabric, gpu_free, nodes[:at], counts[:at])
     pods = sorted({fabric.leaf_pod[leaf] for leaf in choice.leaves})
     links = [fabric.cable_name(fabric.leaf_cable(leaf, agg)) for leaf in choice.leaves for agg in choice.aggregations]
     for pod in pods:
@@ -127,17 +104,17 @@ def issue_pods(
     return Certificate(fabric, order, tuple(links), routing, patterns)
 
 
-def circuits_of(fabric: Fabric, partner: NDArray[np.int64], owner: NDArray[np.int64], job: int) -> tuple[Circuit, ...]:
+def circuits_of(fabric: Fabric, circuits: Circuits, job: int) -> tuple[Circuit, ...]:
     """The circuits of one job as they stand; also after others' admissions moved some of them."""
     assert fabric.ocs
     found = []
-    for leaf, ocs in np.argwhere(owner[: fabric.leaves] == job):
-        far = int(partner[leaf, ocs])
+    for leaf, ocs in np.argwhere(circuits.ports["job"][: fabric.leaves] == job).tolist():
+        far = int(circuits.ports["far"][leaf, ocs])
         if far >= fabric.leaves:
             spine, fibre = divmod(far - fabric.leaves, fabric.ocs.spine_fibres)
-            found.append(Circuit(int(ocs), int(leaf), spine, fibre))
+            found.append(Circuit(ocs, leaf, spine, fibre))
         elif leaf < far:
-            found.append(Circuit(int(ocs), int(leaf), other_leaf=far))
+            found.append(Circuit(ocs, leaf, other_leaf=far))
     return tuple(found)
 
 
@@ -154,25 +131,17 @@ def fibre_order(circuits: tuple[Circuit, ...]) -> dict[int, list[int]]:
     return {leaf: [ocs for _, ocs in sorted(fibres)] for leaf, fibres in sorted(ends.items())}
 
 
+def _ends(fabric: Fabric, fibres: dict[int, list[int]]) -> tuple[tuple[str, str], ...]:
+    return tuple(fabric.cable_name(fabric.leaf_cable(leaf, ocs)) for leaf, held in fibres.items() for ocs in held)
+
+
 def issue_ocs(
-    fabric: Fabric,
-    gpu_free: NDArray[np.bool_],
-    partner: NDArray[np.int64],
-    owner: NDArray[np.int64],
-    job: int,
-    nodes: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    case: int,
-    width: int,
-    pattern: Pattern,
+    fabric: Fabric, order: tuple[int, ...], circuits: tuple[Circuit, ...], case: int, width: int, pattern: Pattern
 ) -> Certificate:
     """The certificate of an OCS-vClos slice."""
-    order = _ranks(fabric, gpu_free, nodes, counts)
     if case == ONE_LEAF:
-        return Certificate(fabric, order, (), {"rule": "none"}, _promised(len(order), 0, pattern, any_permutation=True))
-    circuits = circuits_of(fabric, partner, owner, job)
+        return Certificate(fabric, order, (), {"rule": "none"}, _promised(len(order), 0, pattern))
     fibres = fibre_order(circuits)
-    links = [fabric.cable_name(fabric.leaf_cable(leaf, ocs)) for leaf, held in fibres.items() for ocs in held]
     routing: dict[str, Any] = {"fibres": {str(leaf): held for leaf, held in fibres.items()}}
     if case == DIRECT:
         on_leaf = np.bincount(fabric.leaf_of_gpu[list(order)], minlength=fabric.leaves)
@@ -183,16 +152,12 @@ def issue_ocs(
     else:
         single = all(len(held) == width for held in fibres.values())
         routing |= {"rule": "rank-mod" if single else "by-class", "modulus": width}
-    any_permutation = case in (DIRECT, ONE_SPINE)
-    patterns = _promised(len(order), width, pattern, any_permutation)
-    return Certificate(fabric, order, tuple(links), routing, patterns, circuits)
+    patterns = _promised(len(order), 0 if case in (DIRECT, ONE_SPINE) else width, pattern)
+    return Certificate(fabric, order, _ends(fabric, fibres), routing, patterns, circuits)
 
 
-def reissue(held: Certificate, partner: NDArray[np.int64], owner: NDArray[np.int64], job: int) -> Certificate:
+def reissue(held: Certificate, circuits: tuple[Circuit, ...]) -> Certificate:
     """The certificate of a job whose circuits were moved: same GPUs, ranks and spines, other fibres."""
-    fabric = held.fabric
-    circuits = circuits_of(fabric, partner, owner, job)
     fibres = fibre_order(circuits)
-    links = [fabric.cable_name(fabric.leaf_cable(leaf, ocs)) for leaf, mine in fibres.items() for ocs in mine]
     routing = held.routing | {"fibres": {str(leaf): mine for leaf, mine in fibres.items()}}
-    return Certificate(fabric, held.rank_order, tuple(links), routing, held.patterns, circuits)
+    return replace(held, links=_ends(held.fabric, fibres), routing=routing, circuits=circuits)

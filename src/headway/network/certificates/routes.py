@@ -13,8 +13,6 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from headway.errors import BadInput, unknown
 from headway.network.certificates.certificate import Certificate
 
@@ -70,10 +68,7 @@ class _Places:
         if fabric.gpus_per_leaf > 254:
             raise BadInput(f"{fabric.gpus_per_leaf} NICs on a leaf do not fit the /24 of the address plan")
         self.leaf = fabric.leaf_of_gpu[list(certificate.rank_order)]
-        nic = np.zeros(fabric.gpus, np.int64)
-        seen = np.zeros(fabric.leaves, np.int64)
-        for gpu, leaf in enumerate(fabric.leaf_of_gpu):
-            nic[gpu], seen[leaf] = seen[leaf], seen[leaf] + 1
+        nic = fabric.nic_of_gpu
         self.address = [
             nic_address(int(leaf), int(nic[gpu])) for leaf, gpu in zip(self.leaf, certificate.rank_order, strict=True)
         ]
@@ -275,19 +270,19 @@ def render(certificate: Certificate, form: str) -> str:
     return "\n".join(head) + "\n"
 
 
-def _own_net(rule: Rule) -> str:
+def _leaf_net_of(rule: Rule) -> str:
     """The /24 of the leaf that the sender is on: its neighbours are reached without going up."""
     return str(ipaddress.ip_network(rule.source).supernet(new_prefix=24))
 
 
 def _table(port: str) -> int:
-    """A routing table of its own for every way out: a port belongs to one slice, so slices never share a table."""
+    """The routing table of a way out: a port belongs to one slice, so slices never share a table."""
     first, _, second = port.lstrip("abcdefghijklmnopqrstuvwxyz").partition(".")
     return FIRST_TABLE + 64 * int(first) + int(second or 0)
 
 
 def _linux(rules: list[Rule]) -> list[str]:
-    """`ip` commands for one switch; on a leaf, traffic to its own NICs falls through to the main table."""
+    """`ip` commands for one switch; on a leaf, traffic to its NICs falls through to the main table."""
     lines: list[str] = []
     written: set[str] = set()
     for rule in rules:
@@ -296,7 +291,9 @@ def _linux(rules: list[Rule]) -> list[str]:
             lines.append(f"ip route replace {rule.target} {way}")
             continue
         table = _table(rule.port)
-        routes = [f"ip route replace throw {_own_net(rule)} table {table}"] if rule.source and not rule.target else []
+        routes = (
+            [f"ip route replace throw {_leaf_net_of(rule)} table {table}"] if rule.source and not rule.target else []
+        )
         routes.append(f"ip route replace {rule.target or 'default'} {way} table {table}")
         lines += [line for line in routes if line not in written]
         written.update(routes)
@@ -318,7 +315,7 @@ def _frr(name: str, rules: list[Rule]) -> list[str]:
         policy = f"{name}-{rule.incoming}" if rule.incoming else name
         if not entries[policy] and rule.source and not rule.target:
             entries[policy] += 10
-            lines += [f"pbr-map {policy} seq 10", f" match dst-ip {_own_net(rule)}", " set vrf unchanged", "exit"]
+            lines += [f"pbr-map {policy} seq 10", f" match dst-ip {_leaf_net_of(rule)}", " set vrf unchanged", "exit"]
         entries[policy] += 10
         lines.append(f"pbr-map {policy} seq {entries[policy]}")
         lines += [f" match src-ip {rule.source}"] if rule.source else []

@@ -1,6 +1,6 @@
-"""Checking certificates: is every link that a job uses its own, and used by one flow at a time?
+"""Checking certificates: is every link that a job uses held by it alone, and used by one flow at a time?
 
-For every pattern a certificate promises, every step is worked out again (`verify_flows`) and every link must carry at
+For every pattern a certificate promises, every step is worked out again (`flows`) and every link must carry at
 most one flow and be among the links held. Several certificates together must hold no GPU, link or optical port twice.
 Patterns that are not promised are reported too: clean, or with their fullest link and what it costs. Nothing here
 comes from the allocator.
@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from headway.network.certificates.flows import Fault, Model, Worst
 
 EXTRA_PATTERNS = ("ring", "halving-doubling", "all-to-all", "pipeline")
-
 
 # Sizes beyond any cluster: a damaged number must not make the check itself run out of memory.
 MOST_GPUS = 1 << 22
@@ -96,6 +95,17 @@ class Finding:
         """1 when clean; 1/k when the fullest link carries k flows."""
         return 1.0 / max(self.worst.flows, 1)
 
+    def as_json(self) -> dict[str, Any]:
+        """As `headway fabric verify --json` prints it."""
+        return {
+            "pattern": self.pattern,
+            "promised": self.promised,
+            "clean": self.clean,
+            "worst_link": self.worst.link,
+            "worst_flows": self.worst.flows,
+            "bound": self.bound,
+        }
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -113,6 +123,16 @@ class Verdict:
         if self.reasons:
             return "rejected"
         return "full" if all(one.clean for one in self.findings) else "partial"
+
+    def as_json(self) -> dict[str, Any]:
+        """As `headway fabric verify --json` prints it."""
+        return {
+            "certificate": self.where,
+            "gpus": self.ranks,
+            "isolation": self.isolation,
+            "reasons": self.reasons,
+            "patterns": [finding.as_json() for finding in self.findings],
+        }
 
 
 def verify(certificates: list[tuple[str, Any]]) -> list[Verdict]:
@@ -226,31 +246,34 @@ def _wrong_circuits(content: dict[str, Any], model: Model, held: set[int]) -> li
         return ["has circuits, but the fabric has no OCS layer"] if content["circuits"] else []
     wrong, ends = [], set()
     for one in content["circuits"]:
-        to_spine = one.get("spine") is not None and one.get("fibre") is not None and one.get("other_leaf") is None
-        to_leaf = one.get("other_leaf") is not None and one.get("spine") is None
-        far = (
-            one["spine"] < content["fabric"]["spines"] and one["fibre"] < model.ocs["spine_fibres"]
-            if to_spine
-            else to_leaf
-        )
-        if not far or one["ocs"] >= model.uplinks or max(one["leaf"], one.get("other_leaf", 0)) >= model.leaves:
+        if not _exists(one, model, content["fabric"]["spines"]):
             wrong.append(f"circuit {one} does not exist on this fabric")
             continue
-        mine = [one["leaf"] * model.uplinks + one["ocs"]]
-        if to_leaf:
-            mine.append(one["other_leaf"] * model.uplinks + one["ocs"])
-        for end in mine:
+        for leaf in (one["leaf"], one["other_leaf"]) if "other_leaf" in one else (one["leaf"],):
+            end = leaf * model.uplinks + one["ocs"]
             if end in ends:
                 wrong.append(f"two circuits on {' - '.join(model.cable_name(end))}")
             ends.add(end)
     if wrong:
         return wrong
-    ports = [(one["ocs"], one["spine"], one["fibre"]) for one in content["circuits"] if "spine" in one]
+    ports = _spine_ports(content)
     if len(set(ports)) != len(ports):
-        wrong.append("two circuits on one spine port")
-    if not wrong and ends != held:
-        wrong.append("the circuits do not end on the links held")
-    return wrong
+        return ["two circuits on one spine port"]
+    return ["the circuits do not end on the links held"] if ends != held else []
+
+
+def _exists(circuit: dict[str, int], model: Model, spines: int) -> bool:
+    """Whether a circuit joins a leaf to a spine's fibre, or to another leaf, that the fabric has."""
+    leaves, ends = [circuit["leaf"]], set(circuit) - {"ocs", "leaf"}
+    if ends == {"other_leaf"}:
+        leaves.append(circuit["other_leaf"])
+    elif ends != {"spine", "fibre"} or circuit["spine"] >= spines or circuit["fibre"] >= model.ocs["spine_fibres"]:
+        return False
+    return circuit["ocs"] < model.uplinks and max(leaves) < model.leaves
+
+
+def _spine_ports(content: dict[str, Any]) -> list[tuple[int, int, int]]:
+    return [(one["ocs"], one["spine"], one["fibre"]) for one in content["circuits"] if "spine" in one]
 
 
 def _check_patterns(content: dict[str, Any], model: Model, held: set[int], verdict: Verdict) -> None:
@@ -283,9 +306,5 @@ def _holdings(content: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Everything that only one certificate may hold."""
     gpus = [("GPU", gpu) for gpu in content["gpus"]]
     links = [("link", low, high) for low, high in content["links"]]
-    ports = [
-        ("port", f"ocs{one['ocs']}", f"spine{one['spine']}.{one['fibre']}")
-        for one in content["circuits"]
-        if "spine" in one
-    ]
+    ports = [("port", f"ocs{ocs}", f"spine{spine}.{fibre}") for ocs, spine, fibre in _spine_ports(content)]
     return gpus + links + ports

@@ -1,4 +1,4 @@
-"""Reading fabrics: a YAML description, a real inventory of hosts and switches, or a preset's name.
+"""Fabrics as people name them: a preset, a YAML file, or an inventory.
 
 Every refusal names the file, the field and what would be right. A leaf-spine with an OCS layer:
 
@@ -12,9 +12,6 @@ Every refusal names the file, the field and what would be right. A leaf-spine wi
     ocs: {switches: 32, spine_fibres: 2}
 """
 
-import csv
-import gzip
-import io
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headway.errors import BadInput, unknown
 from headway.io.yaml_file import check_content, read_yaml
+from headway.network.fabric.inventory import read_inventory
 from headway.network.fabric.model import MOST_UPLINKS, Fabric, Ocs
 from headway.network.fabric.presets import PRESETS
 
@@ -170,7 +168,7 @@ def _spines(given: FabricFile, group_of_server: tuple[int, ...], where: str) -> 
         spines = nics / given.oversubscription / given.parallel_links
         if spines < 1 or abs(spines - round(spines)) > 1e-6:
             raise BadInput(
-                f"{where}: oversubscription: {given.oversubscription:g} of {nics} NICs a leaf gives {spines:.2f} spines; "
+                f"{where}: oversubscription: {given.oversubscription:g} of {nics} NICs per leaf gives {spines:.2f} spines; "
                 f"give a ratio that divides, or spines"
             )
         return round(spines)
@@ -178,7 +176,7 @@ def _spines(given: FabricFile, group_of_server: tuple[int, ...], where: str) -> 
     if given.oversubscription is not None and abs(ratio - given.oversubscription) > 1e-6 * ratio:
         raise BadInput(
             f"{where}: oversubscription: {given.oversubscription:g} given, but {nics} NICs over "
-            f"{given.spines * given.parallel_links} uplinks a leaf is {ratio:g}"
+            f"{given.spines * given.parallel_links} uplinks per leaf is {ratio:g}"
         )
     return given.spines
 
@@ -228,35 +226,3 @@ def _check_ports(given: FabricFile, fabric: Fabric, where: str) -> None:
             f"{where}: spine_ports: {given.spine_ports}, but {below} leaves x {fabric.parallel_links} "
             f"uplinks to each spine need {used}"
         )
-
-
-def read_inventory(path: Path, gpus_per_server: int = 8, uplinks: int | None = None) -> Fabric:
-    """A three-tier fabric from an inventory with columns host, dsw, psw, asw (core, aggregation, leaf).
-
-    A leaf is the pair (psw, asw), a pod is a psw group. The inventory tells neither GPUs per host nor cables: 8 GPUs
-    a host, and as many uplinks as NICs on the usual (median) leaf, capped at 64, unless said otherwise.
-    """
-    raw = path.read_bytes()
-    text = (gzip.decompress(raw) if path.name.endswith(".gz") else raw).decode("utf-8")
-    rows = list(csv.DictReader(io.StringIO(text)))
-    for column in ("host", "dsw", "psw", "asw"):
-        if not rows or column not in rows[0]:
-            raise BadInput(f"{path}: column {column!r} is missing: an inventory has host,dsw,psw,asw")
-    for line, row in enumerate(rows, start=2):
-        if not row["psw"] or not row["asw"]:
-            raise BadInput(f"{path}: line {line}: asw: host {row['host']!r} has NICs but no leaf")
-    pods = sorted({row["psw"] for row in rows})
-    leaf_keys = sorted({(pods.index(row["psw"]), row["asw"]) for row in rows})
-    index = {key: number for number, key in enumerate(leaf_keys)}
-    groups = sorted(index[(pods.index(row["psw"]), row["asw"])] for row in rows)
-    sizes = sorted(Counter(groups).values())
-    count = uplinks or min(MOST_UPLINKS, sizes[len(sizes) // 2] * gpus_per_server)
-    return Fabric(
-        name=path.name.split(".")[0],
-        kind="three-tier",
-        server_group=tuple(groups),
-        gpus_per_server=gpus_per_server,
-        spines=count,
-        leaf_pod=tuple(pod for pod, _ in leaf_keys),
-        cores_per_group=max(Counter(pod for pod, _ in leaf_keys).values()),
-    )

@@ -55,7 +55,7 @@ class Fabric:
         if list(self.server_group) != sorted(self.server_group):
             raise BadInput(f"fabric {self.name}: servers must be listed leaf by leaf")
         if not 1 <= self.uplinks <= MOST_UPLINKS:
-            raise BadInput(f"fabric {self.name}: {self.uplinks} uplinks a leaf: between 1 and {MOST_UPLINKS}")
+            raise BadInput(f"fabric {self.name}: {self.uplinks} uplinks per leaf: between 1 and {MOST_UPLINKS}")
 
     @cached_property
     def groups(self) -> int:
@@ -100,6 +100,16 @@ class Fabric:
         if self.kind == "rail":
             return np.asarray(group * self.gpus_per_server + gpu % self.gpus_per_server, np.int64)
         return np.asarray(group, np.int64)
+
+    @cached_property
+    def nic_of_gpu(self) -> NDArray[np.int64]:
+        """The position of every GPU's NIC on its leaf."""
+        before = np.zeros(self.leaves, np.int64)
+        nic = np.zeros(self.gpus, np.int64)
+        for gpu, leaf in enumerate(self.leaf_of_gpu):
+            nic[gpu] = before[leaf]
+            before[leaf] += 1
+        return nic
 
     @cached_property
     def gpus_per_leaf(self) -> int:

@@ -1,6 +1,9 @@
 """Sets of links as bits of one 64-bit word, and leaves in order of small numbers: what the searches stand on."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 
@@ -15,22 +18,22 @@ def popcount(word: np.uint64) -> np.int64:
 
 
 @jit
-def copy_into(target: np.ndarray, source: np.ndarray, size: int) -> None:
+def copy_into(target: NDArray[Any], source: NDArray[Any], size: int) -> None:
     """The first `size` entries; as a loop, because slice assignment takes seconds to compile."""
     for i in range(size):
         target[i] = source[i]
 
 
 @jit
-def common_to_at_least(words: np.ndarray, members: np.ndarray, size: int, least: int) -> np.uint64:
-    """Bits set in at least `least` of the words[members[:size]].
+def common_to_at_least(leaves: NDArray[Any], members: NDArray[np.int64], size: int, least: int) -> np.uint64:
+    """Links of at least `least` of the leaves[members[:size]].
 
     Counts all 64 columns at once: counter c holds bit c of every column's count, so adding a word is a ripple of
     carries (two steps on average) instead of a loop over its bits.
     """
     counters = np.zeros(17, np.uint64)
     for i in range(size):
-        carry = words[members[i]]
+        carry = leaves[members[i]].links
         c = 0
         while carry != np.uint64(0):
             old = counters[c]
@@ -49,7 +52,7 @@ def common_to_at_least(words: np.ndarray, members: np.ndarray, size: int, least:
 
 
 @jit
-def in_order(keys: np.ndarray, least: int, most: int, out: np.ndarray) -> int:
+def in_order(keys: NDArray[np.int64], least: int, most: int, out: NDArray[np.int64]) -> int:
     """Positions whose key lies in least..most, by ascending key, equal keys as they stand. Returns how many.
 
     A counting sort: keys are counts of GPUs, and it compiles in a fraction of the time of NumPy's sorts.

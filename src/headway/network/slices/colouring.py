@@ -1,30 +1,72 @@
 """Circuits as a coloured graph: which optical switch carries which circuit (OCS-vClos, realisability).
 
-Vertices are leaves and sub-spines (a spine with w fibres to each OCS counts as w sub-spines with one port per OCS).
-A circuit is an edge, its OCS the edge's colour; a vertex has one port per OCS, so the colours at a vertex differ. Leaf
-to sub-spine edges are bipartite: by König a K-edge-colouring exists whenever no vertex has more than K edges, and a
-new edge needs at most one Kempe chain to be flipped (two colours swapped along a path). Edges that join two leaves
-directly may close odd cycles; then a chain can come back to its start, another pair of colours is tried, and if none
-works the edge is refused and told apart.
-
-`partner[vertex, ocs]` is the vertex at the other end (-1: free), `owner[vertex, ocs]` the job that holds it (-1: none).
+Vertices are leaves and sub-spines (a spine with w fibres to each OCS counts as w sub-spines with one port per OCS). A circuit is an edge,
+its OCS the edge's colour; a vertex has one port per OCS, so the colours at a vertex differ. Leaf to sub-spine edges are bipartite: by
+König a K-edge-colouring exists whenever no vertex has more than K edges, and a new edge needs at most one Kempe chain to be flipped (two
+colours swapped along a path). Edges that join two leaves directly may close odd cycles; then a chain can come back to its start, another
+pair of colours is tried, and if none works the edge is refused.
 """
 
+from typing import Any, Final, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
+from headway.network.fabric.model import Fabric
 from headway.network.slices.bits import copy_into
 
-BLOCKED = -1
+BLOCKED: Final = -1
+
+HEAD: Final = np.dtype(
+    [
+        ("leaves", "i8"),
+        ("fibres", "i8"),  # of each spine to each OCS
+        ("moved", "i8"),  # circuits of other jobs that had to move, in all
+    ]
+)
+PORT: Final = np.dtype(
+    [
+        ("far", "i4"),  # the vertex at the other end; -1: free
+        ("job", "i4"),  # who holds it; -1: nobody
+    ]
+)
+# A circuit that moved: whose it is, its leaf, and the OCS and far end that it had.
+MOVE: Final = np.dtype([("job", "i4"), ("leaf", "i4"), ("ocs", "i4"), ("far", "i4")])
+
+
+class Circuits(NamedTuple):
+    """Which switch carries which circuit."""
+
+    head: NDArray[Any]  # one row
+    ports: NDArray[Any]  # by vertex (leaves, then sub-spines) and OCS
+    moves: NDArray[Any]  # what the last job to start made move
+
+
+def new_circuits(fabric: Fabric | None) -> Circuits:
+    """No circuit yet; without optical switches, none ever."""
+    leaves, vertices, switches, head = 0, 0, 0, np.zeros(1, HEAD)
+    if fabric and fabric.ocs:
+        leaves, switches = fabric.leaves, fabric.ocs.switches
+        vertices = leaves + fabric.spines * fabric.ocs.spine_fibres
+        head["leaves"], head["fibres"] = leaves, fabric.ocs.spine_fibres
+    return Circuits(head, np.full((vertices, switches), -1, PORT), np.zeros(leaves * switches, MOVE))
+
+
+def copied(circuits: Circuits) -> Circuits:
+    """Circuits that can be changed without changing the original."""
+    return Circuits(*(table.copy() for table in circuits))
 
 
 @jit
-def _chain(partner, start, first_colour, other_colour, avoid, out_path):  # type: ignore[no-untyped-def]
+def _chain(
+    ports: NDArray[Any], start: int, first_colour: int, other_colour: int, avoid: int, out_path: NDArray[np.int64]
+) -> int:
     """The path from `start` along the two colours in turn: its vertices and length, -1 if it meets `avoid`."""
     vertex, colour, length = start, first_colour, 0
     out_path[0] = start
     while True:
-        following = partner[vertex, colour]
+        following = ports[vertex, colour].far
         if following < 0:
             return length
         if following == avoid:
@@ -36,44 +78,40 @@ def _chain(partner, start, first_colour, other_colour, avoid, out_path):  # type
 
 
 @jit
-def _flip(partner, owner, path, length, first_colour, other_colour):  # type: ignore[no-untyped-def]
-    """Swap the two colours along the path, whose edges alternate starting with `first_colour`."""
+def _flip(ports: NDArray[Any], path: NDArray[np.int64], length: int, one_colour: int, other_colour: int) -> None:
+    """Swap the two colours along the path."""
     for i in range(length + 1):
-        vertex = path[i]
-        partner[vertex, first_colour], partner[vertex, other_colour] = (
-            partner[vertex, other_colour],
-            partner[vertex, first_colour],
-        )
-        owner[vertex, first_colour], owner[vertex, other_colour] = (
-            owner[vertex, other_colour],
-            owner[vertex, first_colour],
-        )
+        one, other = ports[path[i], one_colour], ports[path[i], other_colour]
+        one.far, other.far = other.far, one.far
+        one.job, other.job = other.job, one.job
 
 
 @jit
-def _common_free(partner, one, other):  # type: ignore[no-untyped-def]
-    """The lowest colour free at both ends, or -1."""
-    for colour in range(partner.shape[1]):
-        if partner[one, colour] < 0 and partner[other, colour] < 0:
+def _common_free(ports: NDArray[Any], one: int, other: int) -> int:
+    """The lowest colour free at both ends, or BLOCKED."""
+    for colour in range(ports.shape[1]):
+        if ports[one, colour].far < 0 and ports[other, colour].far < 0:
             return colour
     return BLOCKED
 
 
 @jit
-def shortest_flip(partner, leaf, spine_vertex, path, best_path):  # type: ignore[no-untyped-def]
+def _shortest_flip(
+    ports: NDArray[Any], leaf: int, vertex: int, path: NDArray[np.int64], best_path: NDArray[np.int64]
+) -> tuple[int, int, int]:
     """The pair of colours whose chain is shortest: (edges to flip, colour free at the leaf, colour free at the spine).
 
-    Flipping the chain from the spine frees the leaf's colour there. -1 edges: no pair works.
+    Flipping the chain from the spine's vertex frees the leaf's colour there. -1 edges: no pair works.
     """
     best, at_leaf, at_spine = -1, -1, -1
-    colours = partner.shape[1]
+    colours = ports.shape[1]
     for free_at_leaf in range(colours):
-        if partner[leaf, free_at_leaf] >= 0:
+        if ports[leaf, free_at_leaf].far >= 0:
             continue
         for free_at_spine in range(colours):
-            if partner[spine_vertex, free_at_spine] >= 0:
+            if ports[vertex, free_at_spine].far >= 0:
                 continue
-            length = _chain(partner, spine_vertex, free_at_leaf, free_at_spine, leaf, path)
+            length = _chain(ports, vertex, free_at_leaf, free_at_spine, leaf, path)
             if length >= 0 and (best < 0 or length < best):
                 best, at_leaf, at_spine = length, free_at_leaf, free_at_spine
                 copy_into(best_path, path, length + 1)
@@ -83,70 +121,71 @@ def shortest_flip(partner, leaf, spine_vertex, path, best_path):  # type: ignore
 
 
 @jit
-def add_edge(partner, owner, leaf, first_sub, subs, job):  # type: ignore[no-untyped-def]
-    """Join a leaf to one of the `subs` sub-spines from vertex `first_sub` on, moving as few circuits as one chain does.
-
-    Returns the colour (OCS), or BLOCKED; then nothing has changed.
-    """
-    path = np.empty(partner.shape[0] + 1, np.int64)
-    best_path = np.empty(partner.shape[0] + 1, np.int64)
-    kept_path = np.empty(partner.shape[0] + 1, np.int64)
-    best, colour, other, chosen = -1, -1, -1, -1
-    for vertex in range(first_sub, first_sub + subs):
-        common = _common_free(partner, leaf, vertex)
+def add_edge(circuits: Circuits, leaf: int, spine: int, job: int) -> int:
+    """Join a leaf to a spine, moving as few circuits as one chain does. Returns the colour (OCS), or BLOCKED: nothing has changed."""
+    ports, fibres = circuits.ports, circuits.head[0].fibres
+    first = circuits.head[0].leaves + spine * fibres
+    for vertex in range(first, first + fibres):
+        common = _common_free(ports, leaf, vertex)
         if common >= 0:
-            connect(partner, owner, leaf, vertex, common, job)
+            connect(ports, leaf, vertex, common, job)
             return common
-    for vertex in range(first_sub, first_sub + subs):
-        length, at_leaf, at_spine = shortest_flip(partner, leaf, vertex, path, best_path)
+    size = ports.shape[0] + 1
+    path, best_path, kept_path = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    best, colour, other, chosen = -1, -1, -1, -1
+    for vertex in range(first, first + fibres):
+        length, at_leaf, at_spine = _shortest_flip(ports, leaf, vertex, path, best_path)
         if length >= 0 and (best < 0 or length < best):
             best, colour, other, chosen = length, at_leaf, at_spine, vertex
             copy_into(kept_path, best_path, length + 1)
     if chosen < 0:
         return BLOCKED
-    _flip(partner, owner, kept_path, best, colour, other)
-    connect(partner, owner, leaf, chosen, colour, job)
+    _flip(ports, kept_path, best, colour, other)
+    connect(ports, leaf, chosen, colour, job)
     return colour
 
 
 @jit
-def connect(partner, owner, one, other, colour, job):  # type: ignore[no-untyped-def]
+def connect(ports: NDArray[Any], one: int, other: int, colour: int, job: int) -> None:
     """Set up one circuit on an OCS where both ends are free."""
-    partner[one, colour] = other
-    partner[other, colour] = one
-    owner[one, colour] = job
-    owner[other, colour] = job
+    ports[one, colour].far = other
+    ports[other, colour].far = one
+    ports[one, colour].job = job
+    ports[other, colour].job = job
 
 
 @jit
-def remove_job(partner, owner, job):  # type: ignore[no-untyped-def]
+def remove_job(circuits: Circuits, job: int) -> int:
     """Take down all circuits of a job. Returns how many there were."""
     ends = 0
-    for vertex in range(partner.shape[0]):
-        for colour in range(partner.shape[1]):
-            if owner[vertex, colour] == job:
-                partner[vertex, colour] = -1
-                owner[vertex, colour] = -1
+    for vertex in range(circuits.ports.shape[0]):
+        for colour in range(circuits.ports.shape[1]):
+            port = circuits.ports[vertex, colour]
+            if port.job == job:
+                port.far = -1
+                port.job = -1
                 ends += 1
     return ends // 2
 
 
 @jit
-def moved(before_partner, before_owner, partner, owner, leaves, out_moved):  # type: ignore[no-untyped-def]
-    """Circuits of earlier jobs that no longer are where they were: rows (job, leaf, old OCS, old far end).
+def list_moves(before: NDArray[Any], circuits: Circuits) -> int:
+    """List the circuits that no longer are where they were in `moves`, and count them. Returns how many.
 
-    A circuit between two leaves is listed once, at its lower leaf. Returns how many.
+    A circuit between two leaves is listed once, at its lower leaf.
     """
-    count = 0
+    count, leaves = 0, circuits.head[0].leaves
     for leaf in range(leaves):
-        for colour in range(partner.shape[1]):
-            far = before_partner[leaf, colour]
-            if far < 0 or (far < leaves and far < leaf):
+        for colour in range(before.shape[1]):
+            old, now = before[leaf, colour], circuits.ports[leaf, colour]
+            if old.far < 0 or (old.far < leaves and old.far < leaf):
                 continue
-            if partner[leaf, colour] != far or owner[leaf, colour] != before_owner[leaf, colour]:
-                out_moved[count, 0] = before_owner[leaf, colour]
-                out_moved[count, 1] = leaf
-                out_moved[count, 2] = colour
-                out_moved[count, 3] = far
+            if now.far != old.far or now.job != old.job:
+                move = circuits.moves[count]
+                move.job = old.job
+                move.leaf = leaf
+                move.ocs = colour
+                move.far = old.far
                 count += 1
+    circuits.head[0].moved += count
     return count

@@ -13,7 +13,7 @@ from headway.errors import BadInput
 from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
-from headway.network.slices.circuits import NO_ROOM, plan_ports
+from headway.network.slices.circuits import ports_suffice
 from headway.network.slices.vclos import can_ever_fit
 from headway.workloads.workload import Workload
 
@@ -114,8 +114,7 @@ def _fits(fabric: Fabric, gpus: int) -> bool:
         return True
     fibres = np.full(fabric.leaves, fabric.uplinks)
     ports = np.full(fabric.spines, fabric.uplinks * fabric.ocs.spine_fibres)
-    room = np.empty(fabric.leaves, np.int64), np.empty(fabric.leaves, np.int64), np.empty(64, np.int64)
-    return int(plan_ports(on_leaf, fibres, ports, gpus, 0, *room)[0]) != NO_ROOM
+    return ports_suffice(on_leaf, fibres, ports, gpus)
 
 
 def only_isolable(

@@ -1,0 +1,72 @@
+"""Patterns of communication by name, and what vClos's theorem promises for them on a slice.
+
+Every shift of the ranks is clean on a slice, every XOR when ranks per leaf and N are powers of two, shifts inside blocks of B ranks when
+B divides n or n divides B.
+"""
+
+from dataclasses import dataclass
+
+from headway.errors import BadInput, unknown
+
+PATTERNS = ("ring", "halving-doubling", "hierarchical-ring", "all-to-all", "pipeline", "hybrid")
+DEFAULT_GROUP = 8  # GPUs of one server in vClos's evaluation: the inner ring of hierarchical-ring, the hybrid's block
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A named pattern; `group` is the inner ring of hierarchical-ring or the block of hybrid."""
+
+    name: str
+    group: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.group}" if self.group else self.name
+
+
+def parse_pattern(text: str) -> Pattern:
+    """`ring`, `hybrid:16`, `hierarchical-ring:4`: the number is the group, 8 if left out."""
+    name, _, group = text.partition(":")
+    if name not in PATTERNS:
+        raise unknown("pattern", name, PATTERNS)
+    if name not in ("hybrid", "hierarchical-ring"):
+        if group:
+            raise BadInput(f"pattern {text!r}: {name} takes no group; write {name}")
+        return Pattern(name)
+    if group and (not group.isdigit() or int(group) < 1):
+        raise BadInput(f"pattern {text!r}: the group is a number of ranks, as in {name}:8")
+    return Pattern(name, int(group) if group else DEFAULT_GROUP)
+
+
+def why_undefined(pattern: Pattern, ranks: int) -> str:
+    """Why a job of so many ranks cannot run the pattern; empty if it can."""
+    if pattern.name == "halving-doubling" and ranks & (ranks - 1):
+        return f"halving-doubling needs a power of two of ranks, not {ranks}"
+    if pattern.group and ranks % pattern.group:
+        return f"{pattern} needs a multiple of {pattern.group} ranks, not {ranks}"
+    return ""
+
+
+def choose_pattern(ranks: int) -> Pattern:
+    """The pattern a slice is given when the job names none: halving-doubling where it is defined, otherwise ring.
+
+    Both move the same bytes; halving-doubling needs log2 N steps instead of N - 1.
+    """
+    return Pattern("ring" if ranks & (ranks - 1) else "halving-doubling")
+
+
+def clean_patterns(ranks: int, width: int, group: int) -> list[Pattern]:
+    """The patterns that the theorem promises clean on a slice of `width` ranks (or padded links) per leaf; all of them with width 0."""
+    candidates = [Pattern(name, group if name in ("hybrid", "hierarchical-ring") else 0) for name in PATTERNS]
+    defined = [pattern for pattern in candidates if not why_undefined(pattern, ranks)]
+    if width == 0:
+        return defined
+    return [pattern for pattern in defined if _promised(pattern, width)]
+
+
+def _promised(pattern: Pattern, width: int) -> bool:
+    """One pattern of the theorem on `width` ranks per leaf."""
+    if pattern.name == "halving-doubling":
+        return width & (width - 1) == 0
+    if pattern.group:
+        return width % pattern.group == 0 or pattern.group % width == 0
+    return True
