@@ -15,8 +15,9 @@ from typing import Any
 from uuid import uuid4
 
 import numba
+from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core.compiler import compile_result
-from numba.core.runtime import rtsys
+from numba.core.runtime import _nrt_python
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
@@ -25,6 +26,7 @@ from headway.core.compiler.linking import Part, Whole
 
 PACKAGE = Path(__file__).parents[2]
 LAYERS = ("core", "network", "collectives", "policies", "placement", "sim")
+PLAIN = ("policies",)  # layers with functions that are compiled without a decorator
 KERNELS = b"compiler.jit import"  # what a source with kernels contains
 IMPORTED = re.compile(rb"^\s*from headway\.([\w.]+) import", re.MULTILINE)
 
@@ -39,17 +41,22 @@ def _base() -> Path:
 
 
 @cache
-def _sources(layer: str) -> dict[Path, bytes]:
-    """The sources of a layer that have kernels, and what they import: constants are compiled into the code."""
-    found: dict[Path, bytes] = {}
-    files = sorted((PACKAGE / layer).rglob("*.py"))
-    left = [(path, text) for path, text in ((path, path.read_bytes()) for path in files) if KERNELS in text]
-    while left:
-        path, text = left.pop()
-        if path not in found:
-            found[path] = text
-            named = [PACKAGE.joinpath(*name.decode().split(".")).with_suffix(".py") for name in IMPORTED.findall(text)]
-            left += [(path, path.read_bytes()) for path in named if path not in found and path.is_file()]
+def _texts(layer: str) -> dict[str, bytes]:
+    """The sources of a layer by the name of their module, without `headway.`."""
+    root = len(str(PACKAGE)) + 1
+    paths = sorted(map(str, (PACKAGE / layer).rglob("*.py")))
+    return {path[root:-3].replace("\\", "/").replace("/", "."): Path(path).read_bytes() for path in paths}
+
+
+def _sources(layer: str) -> dict[str, bytes]:
+    """The sources of a layer that have functions to compile, and what they import, for constants are compiled into the code."""
+    texts = _texts(layer)
+    found = {name: text for name, text in texts.items() if KERNELS in text or layer in PLAIN}
+    imported = {name.decode() for text in found.values() for name in IMPORTED.findall(text)}
+    for name in imported - set(found):
+        whose = name.partition(".")[0]
+        if whose in LAYERS and name in _texts(whose):
+            found[name] = _texts(whose)[name]
     return found
 
 
@@ -58,9 +65,16 @@ def cache_folder(layer: str) -> Path:
     """Where compiled code of a layer is kept."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version} {numba.config.BOUNDSCHECK} {PACKAGE}".encode())
     for below in LAYERS[: LAYERS.index(layer) + 1]:
-        for path, text in sorted(_sources(below).items()):
-            digest.update(str(path).encode() + text)
+        for name, text in sorted(_sources(below).items()):
+            digest.update(name.encode() + text)
     return _base() / f"{layer}-{digest.hexdigest()[:16]}"
+
+
+@cache
+def _runtime_found() -> None:
+    """Tell LLVM where numba's functions for memory are. Numba does so only after it has compiled some more, which nothing here needs."""
+    for name, address in _nrt_python.c_helpers.items():
+        binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 class Store:
@@ -78,7 +92,7 @@ class Store:
         except Exception:  # not there, or damaged, which pickle reports in many ways
             return None
         packed, described, environment, found, others = kept
-        rtsys.initialize(context)
+        _runtime_found()
         library = self._library.unpacked(context.codegen(), packed)
         entry = context.get_executable(library, described, environment)
         for other in others:

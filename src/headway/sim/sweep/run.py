@@ -24,7 +24,7 @@ from headway.sim.sweep import inputs as sweep_inputs
 
 TABLE = "results"
 # The first loads the compiled engine, more than a second of work; the second draws the durations of synthetic traces.
-ENGINE = ["headway.sim.api", "scipy.special"]
+ENGINE = ["headway.sim.sweep.engine", "scipy.special"]
 
 
 @dataclass(frozen=True, slots=True)
