@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit, objmode
+from numba import objmode
 
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
@@ -56,7 +56,7 @@ def _with_fallback(name: str) -> Any:
 
         return solve_slice(name, Room(servers, leaves, seats), gpus, ANY_BLOCK, widest)[1]
 
-    @njit(PLACE_SIGNATURE)
+    @jit(PLACE_SIGNATURE, allocates=True)
     def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Actions) -> bool:
         room = offered(nodes, leaves, len(leaves))
         gpus = np.int64(job.gpus)

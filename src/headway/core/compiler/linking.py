@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core.codegen import JITCodeLibrary
@@ -70,9 +71,13 @@ class Whole(JITCodeLibrary):  # type: ignore[misc]
         super().finalize()
 
     def _optimize_final_module(self) -> None:
+        mark = uuid4().hex
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == binding.Linkage.linkonce_odr:
                 function.linkage = "internal"
+                # LLVM may drop arguments of internal functions, and its loader finds them by name all the same: no other code may use
+                # that name.
+                function.name = f"{function.name}.{mark}"
         for variable in _variables(self, ENVIRONMENT):
             if variable.name not in self._own:
                 variable.linkage = "linkonce_any"  # goes away where nothing refers to it, which is nearly everywhere
