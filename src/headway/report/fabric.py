@@ -57,18 +57,7 @@ def _drawing(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64]) ->
     uppers = fabric.uplinks if fabric.ocs else fabric.spines
     leaves, upper_count = min(fabric.leaves, MOST_SHOWN), min(uppers, MOST_SHOWN)
     leaf_x, upper_x = _side_by_side(leaves), _side_by_side(upper_count)
-    lanes = 1 if fabric.ocs else fabric.parallel_links
-    for owner in range(-1, int(holder.max(initial=-1)) + 1):
-        x: list[float | None] = []
-        y: list[float | None] = []
-        for leaf, uplink in np.argwhere(holder[:leaves] == owner):
-            if uplink // lanes < upper_count:
-                x += [leaf_x[leaf], upper_x[uplink // lanes], None]
-                y += [0.0, 1.0, None]
-        colour = FREE_COLOUR if owner < 0 else JOB_COLOURS[owner % len(JOB_COLOURS)]
-        line = {"color": colour, "width": 0.6 if owner < 0 else 1.6}
-        name = "free" if owner < 0 else f"certificate {owner + 1}"
-        figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip"), row=1, col=1)
+    _draw_cables(figure, go, holder, (leaf_x, upper_x), 1 if fabric.ocs else fabric.parallel_links)
     kind = "OCS" if fabric.ocs else "aggregation" if fabric.kind == "three-tier" else "spine"
     for xs, height, symbol, names in (
         (upper_x, 1.0, "square", [f"{kind} {i}" for i in range(upper_count)]),
@@ -83,6 +72,24 @@ def _drawing(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64]) ->
         tickvals=[0, 1], ticktext=["leaves", f"{kind}s" if kind != "OCS" else kind], showgrid=False, zeroline=False,
         range=[-0.15, 1.15], title_text=f"{leaves} of {fabric.leaves} leaves{more}", row=1, col=1,
     )  # fmt: skip
+
+
+def _draw_cables(
+    figure: Any, go: Any, holder: NDArray[np.int64], positions: tuple[list[float], list[float]], lanes: int
+) -> None:
+    """One trace per holder, with a line for each of its cables between switches that are shown; `lanes` cables join the same two."""
+    leaf_x, upper_x = positions
+    for owner in range(-1, int(holder.max(initial=-1)) + 1):
+        x: list[float | None] = []
+        y: list[float | None] = []
+        for leaf, uplink in np.argwhere(holder[: len(leaf_x)] == owner):
+            if uplink // lanes < len(upper_x):
+                x += [leaf_x[leaf], upper_x[uplink // lanes], None]
+                y += [0.0, 1.0, None]
+        colour = FREE_COLOUR if owner < 0 else JOB_COLOURS[owner % len(JOB_COLOURS)]
+        line = {"color": colour, "width": 0.6 if owner < 0 else 1.6}
+        name = "free" if owner < 0 else f"certificate {owner + 1}"
+        figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip"), row=1, col=1)
 
 
 def _map(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64], jobs: int) -> None:
