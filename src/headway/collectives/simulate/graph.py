@@ -17,7 +17,7 @@ from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate import kernels
 from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
 from headway.collectives.simulate.kernels import OPERATION
-from headway.collectives.simulate.operations import RANKS, joined, operations, queue_keys
+from headway.collectives.simulate.operations import RANKS, operations, queue_keys
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
 
@@ -88,7 +88,8 @@ class Graph:
         before, after = np.concatenate([*self._before, []]).astype(int), np.concatenate([*self._after, []]).astype(int)
         by_source = np.argsort(before, kind="stable")
         counts = np.bincount(before, minlength=self._count)
-        table = joined(self._tables)
+        # As bytes: NumPy copies records field by field, which takes longer than running them.
+        table = np.concatenate([part.view(np.uint8) for part in self._tables]).view(OPERATION)
         table["needs"], table["next_end"] = np.bincount(after, minlength=self._count), np.cumsum(counts)
         table["next_at"] = table["next_end"] - counts
         arrivals = np.argsort(table["release_ps"], kind="stable")

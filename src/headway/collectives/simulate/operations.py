@@ -4,7 +4,6 @@ Operation `chunk * phases + i` is phase i of a chunk. A reduce-scatter on dimens
 ceil(s / P_k); an all-gather undoes it, so its phases carry the same data in the opposite order; an all-to-all keeps s.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -30,7 +29,8 @@ INTRA = ("fifo", "scf", "scf-public")
 class Chains(NamedTuple):
     """Which operation waits for which: each chunk is a chain."""
 
-    rows: NDArray[Any]  # predecessors and successors of every operation, the rest zero
+    # Operations with predecessors and successors, the rest zero; as bytes, because NumPy copies records field by field.
+    raw: NDArray[np.uint8]
     next_op: Ints
     to_come: Ints  # how many phases of its chunk follow each operation
     all: Ints  # their numbers: without release times, they arrive in this order
@@ -46,8 +46,6 @@ class Operations:
     group: Ints
     larger_bytes: Ints
     sent_bytes: Ints
-    occupy_ps: Ints
-    latency_ps: Ints
     chains: Chains
     rows: NDArray[Any]  # as the kernels take them; whoever runs them through queues sets rank and bid
 
@@ -90,14 +88,9 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:
         raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")
     chains = _chains(chunks, phases)
-    rows = joined([chains.rows])
+    rows = chains.raw.copy().view(OPERATION)
     rows["resource"], rows["occupy_ps"], rows["latency_ps"] = dim, occupy, latency
-    return Operations(collective, phases, dim, groups, larger, sent, occupy.astype(np.int64), latency, chains, rows)
-
-
-def joined(tables: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """A new table of all rows. As plain bytes: NumPy copies records field by field, which takes longer than running them."""
-    return np.concatenate([table.view(np.uint8) for table in tables]).view(OPERATION)
+    return Operations(collective, phases, dim, groups, larger, sent, chains, rows)
 
 
 @lru_cache(maxsize=256)
@@ -108,7 +101,7 @@ def _chains(chunks: int, phases: int) -> Chains:
     rows["needs"], rows["next_end"] = place > 0, np.cumsum(follows)
     rows["next_at"] = rows["next_end"] - follows
     numbers = np.arange(len(place))
-    return Chains(rows, numbers[follows] + 1, phases - 1 - place, numbers)
+    return Chains(rows.view(np.uint8), numbers[follows] + 1, phases - 1 - place, numbers)
 
 
 def _rounded_down(ops: Operations) -> Ints:

@@ -53,8 +53,8 @@ def timeline(ops: Operations, progress: NDArray[Any]) -> Timeline:
         ops.dim,
         progress["start_ps"],
         progress["finish_ps"],
-        ops.occupy_ps,
-        ops.latency_ps,
+        ops.rows["occupy_ps"],
+        ops.rows["latency_ps"],
         ops.sent_bytes,
     )
     return Timeline(*(column.reshape(-1, ops.phases) for column in columns))
