@@ -33,8 +33,6 @@ def demo(
 
     Example: headway demo --keep
     """
-    from dataclasses import asdict
-
     from rich.console import Console
 
     from headway.cli.replay import run_replay
@@ -54,7 +52,7 @@ def demo(
     finally:
         show.stop(kept)
     if as_json:
-        print_json({"jobs": [asdict(job) for job in jobs], "replay": asdict(replayed)})
+        print_json({"jobs": jobs, "replay": replayed})
     else:
         console.print()
         console.print(_summary(jobs, replayed))

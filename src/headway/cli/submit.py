@@ -10,19 +10,15 @@ from headway.cli.manager_options import (
     CANCELLED,
     FAILED,
     NOT_FINISHED,
-    DataOption,
-    JsonOption,
-    ServerOption,
-    connect,
+    Session,
+    add_command,
     exit_code,
     note,
-    print_json,
     print_notes,
 )
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
-    from headway.client.client import Client
     from headway.client.job import JobView
 
 COMMAND_WORDS = "headway.command"
@@ -43,10 +39,11 @@ class CommandAfterDashes(TyperCommand):
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(cls=CommandAfterDashes)(submit)
+    add_command(app, submit, cls=CommandAfterDashes)
 
 
 def submit(
+    session: Session,
     context: typer.Context,
     file: Annotated[
         Path | None,
@@ -95,9 +92,6 @@ def submit(
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="Stop waiting after this long, with exit code 101.")
     ] = None,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Submit a job: a command after --, a job file, or a batch script with #SBATCH lines. Options override the file.
 
@@ -120,17 +114,16 @@ def submit(
     if env:
         spec["envs"] = {**(spec.get("envs") or {}), **dict(map(_variable, env))}
     spec.setdefault("workdir", str(Path.cwd()))
-    client = connect(server, data)
     if dry_run:
-        _print_dry_run(client.dry_run(spec), as_json)
+        _dry_run(session, spec)
         return
-    answer = client.send_spec(spec, key)
+    answer = session.client.send_spec(spec, key)
     print_notes(answer.get("notes", ()))
     numbers = [int(number) for number in answer["job_ids"]]
-    if not wait:
-        _print_numbers(numbers, as_json)
-        return
-    raise typer.Exit(_wait(client, numbers, timeout, as_json))
+    if wait:
+        raise typer.Exit(_wait(session, numbers, timeout))
+    if not session.printed_as_json({"job_id": numbers[0], "job_ids": numbers}):
+        _print_numbers(numbers)
 
 
 def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
@@ -170,56 +163,45 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _print_numbers(numbers: list[int], as_json: bool) -> None:
-    if as_json:
-        print_json({"job_id": numbers[0], "job_ids": numbers})
-    elif len(numbers) == 1:
+def _print_numbers(numbers: list[int]) -> None:
+    if len(numbers) == 1:
         typer.echo(f"submitted job {numbers[0]}")
     else:
         typer.echo(f"submitted {len(numbers):,} jobs, {numbers[0]} to {numbers[-1]}")
 
 
-def _print_dry_run(answer: dict[str, Any], as_json: bool) -> None:
+def _dry_run(session: Session, spec: dict[str, Any]) -> None:
+    answer = session.client.dry_run(spec)
     print_notes(answer.get("notes", ()))
-    if as_json:
-        print_json(answer)
-        return
-    from headway.cli.tables.job_details import dry_run_lines
+    if not session.printed_as_json(answer):
+        from headway.cli.tables.job_details import dry_run_lines
 
-    for line in dry_run_lines(answer):
-        typer.echo(line)
+        for line in dry_run_lines(answer):
+            typer.echo(line)
 
 
-def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bool) -> int:
+def _wait(session: Session, numbers: list[int], timeout: str | None) -> int:
     """Wait for all jobs; return the exit code of the worst."""
     import time
 
     from headway.io.units import seconds
 
     until = None if timeout is None else time.monotonic() + seconds(timeout, "--timeout")
-    if not as_json:
-        _print_numbers(numbers, as_json)
+    if not session.as_json:
+        _print_numbers(numbers)
     ended: list[JobView] = []
     try:
         for number in numbers:
-            ended.append(client.wait(number, None if until is None else max(0.0, until - time.monotonic())))
+            ended.append(session.client.wait(number, None if until is None else max(0.0, until - time.monotonic())))
     except TimeoutError:
-        ended += [client.job(number) for number in numbers[len(ended) :]]
+        ended += [session.client.job(number) for number in numbers[len(ended) :]]
     except KeyboardInterrupt:
         note(f"\nheadway: no longer waiting; the job continues: headway show {numbers[0]}")
         raise
-    _print_ended(numbers, ended, as_json)
+    first = {"job_id": numbers[0], "job_ids": numbers, "state": ended[0].state, "exit_code": ended[0].exit_code}
+    if not session.printed_as_json({**first, "jobs": ended}):
+        for job in ended:
+            code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
     codes = [exit_code(job) for job in ended]
     return next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)
-
-
-def _print_ended(numbers: list[int], ended: list["JobView"], as_json: bool) -> None:
-    if as_json:
-        from dataclasses import asdict
-
-        first = {"job_id": numbers[0], "job_ids": numbers, "state": ended[0].state, "exit_code": ended[0].exit_code}
-        print_json({**first, "jobs": [asdict(job) for job in ended]})
-        return
-    for job in ended:
-        code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
-        typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
