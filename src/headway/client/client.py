@@ -67,13 +67,11 @@ class Client:
     def send_spec(self, spec: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
         """Submit the content of a job file; the manager's whole answer: `job_ids`, and `notes` on what is not enforced."""
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
-        answer: dict[str, Any] = self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
-        return answer
+        return self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
 
     def dry_run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Where and roughly when a job would start, without submitting it."""
-        answer: dict[str, Any] = self.transport.call("POST", "/v1/dry-run", body=dict(spec), repeat=True)
-        return answer
+        return self.transport.call("POST", "/v1/dry-run", body=dict(spec), repeat=True)
 
     def job(self, job_id: int) -> JobView:
         """One job; ApiError with status 404 when there is none that you may see."""
@@ -111,29 +109,21 @@ class Client:
 
     def explain(self, job_id: int) -> dict[str, Any]:
         """Why the job waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
-        answer: dict[str, Any] = self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
-        return answer
+        return self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
 
     def logs(
         self, job_id: int, *, follow: bool = False, rank: int | None = None, attempt: int | None = None
     ) -> Iterator[str]:
         """The lines that the job wrote; with `follow` as they come, until the job ends."""
         query = {"follow": str(follow).lower(), "rank": rank, "attempt": attempt}
-        rest = b""
-        with self.transport.stream(f"/v1/jobs/{int(job_id)}/logs", query) as parts:
-            for part in parts:
-                *lines, rest = (rest + part).split(b"\n")
-                yield from (line.decode("utf-8", "replace") for line in lines)
-        if rest:
-            yield rest.decode("utf-8", "replace")
+        for line in self.transport.lines(f"/v1/jobs/{int(job_id)}/logs", query):
+            yield line.decode("utf-8", "replace")
 
     def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """What happens to your jobs, as it happens, from the event after number `after`; it does not end by itself."""
-        rest = b""
-        with self.transport.stream("/v1/events", {"after": after}) as parts:
-            for part in parts:
-                *lines, rest = (rest + part).split(b"\n")
-                yield from (json.loads(line[len(b"data: ") :]) for line in lines if line.startswith(b"data: "))
+        for line in self.transport.lines("/v1/events", {"after": after}):
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
 
     def wait(self, job_id: int, timeout_s: float | None = None) -> JobView:
         """Wait until the job has ended, and return it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
@@ -156,8 +146,7 @@ class Client:
 
     def nodes(self) -> list[dict[str, Any]]:
         """The nodes, with what is free on each."""
-        answer: list[dict[str, Any]] = self.transport.call("GET", "/v1/nodes")["nodes"]
-        return answer
+        return list(self.transport.call("GET", "/v1/nodes")["nodes"])
 
     def set_node(self, node: str, verb: str) -> None:
         """drain a node (it takes no new job) or resume it."""
@@ -167,13 +156,11 @@ class Client:
 
     def status(self) -> dict[str, Any]:
         """The manager's policy, cluster, and how many jobs are in each state."""
-        answer: dict[str, Any] = self.transport.call("GET", "/v1/status")
-        return answer
+        return self.transport.call("GET", "/v1/status")
 
     def workload(self, last_s: float | None = None) -> dict[str, Any]:
         """What ran in the last seconds (or ever), for a replay."""
-        answer: dict[str, Any] = self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
-        return answer
+        return self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
 
 
 __all__ = ["ApiError", "Client", "Unreachable"]
