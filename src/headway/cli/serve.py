@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.errors import BadInput, HeadwayError
+from headway.client.folder import TOKEN_FILE, URL_FILE, data_folder
+from headway.errors import BadInput, HeadwayError, unknown
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
@@ -60,8 +61,6 @@ def serve(
 
     Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
     """
-    from headway.client.folder import data_folder
-
     folder = data_folder(data)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
@@ -144,7 +143,6 @@ def _serve(
 
     import uvicorn
 
-    from headway.client.folder import TOKEN_FILE, URL_FILE
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
     from headway.live.http.tokens import Tokens
@@ -207,8 +205,6 @@ def make(
 
     Example: headway token make ada-laptop --user ada --scope submit
     """
-    from headway.client.folder import data_folder
-    from headway.errors import unknown
     from headway.live.http.tokens import Scope, make_token
 
     if scope not in {"read", "submit", "operate"}:
@@ -226,10 +222,9 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     Example: headway token list
     """
-    from headway.client.folder import data_folder
     from headway.live.http.tokens import stored_tokens
 
-    kept = stored_tokens(data_folder(data))
+    kept = stored_tokens(data_folder(data)).values()
     if as_json:
         print_json([{"name": each.name, "user": each.user, "scope": each.scope} for each in kept])
         return
@@ -243,7 +238,6 @@ def revoke(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fa
 
     Example: headway token revoke ada-laptop
     """
-    from headway.client.folder import data_folder
     from headway.live.http.tokens import revoke_token
 
     revoke_token(data_folder(data), name)

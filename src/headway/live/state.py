@@ -6,6 +6,7 @@ after a restart equals the state that wrote the journal.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -217,9 +218,13 @@ class ClusterState:
 
     def service_gpu_s(self, job: Job, now: float) -> float:
         """GPU-seconds attained in all attempts."""
-        row = self.tables.jobs[job.row]
-        running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == JobState.RUNNING else 0.0
-        return float(row["total"]) + max(0.0, running)
+        return service_gpu_s(self.tables.jobs[job.row], now)
+
+
+def service_gpu_s(row: Any, now: float) -> float:
+    """GPU-seconds attained, by the job's row of the engine's table."""
+    running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == JobState.RUNNING else 0.0
+    return float(row["total"]) + max(0.0, running)
 
 
 def shown(state: JobState, job: Job) -> JobState:

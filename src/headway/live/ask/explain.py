@@ -12,6 +12,7 @@ import numpy as np
 from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
+from headway.live.ask.receipt import waiting_order
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -39,24 +40,14 @@ def explain(state: ClusterState, job: Job, now: float) -> Explanation:
     ahead = jobs_ahead(state, job) if state.job_state(job) in (JobState.FUTURE, JobState.PENDING) else []
     numbers = _numbers(state, job, now, len(ahead))
     message, change = _words(state, job, reason, numbers, now)
-    return Explanation(
-        job.id,
-        state.shown_state(job).name,
-        reason,
-        message,
-        numbers,
-        tuple(ahead[:MOST_AHEAD]),
-        tuple(change),
-        state.receipts.wait_us(job.row, job.submitted, now),
-        state.receipts.of(job.row, now),
-    )
+    shown, named = state.shown_state(job).name, tuple(ahead[:MOST_AHEAD])
+    wait_us, receipt_us = state.receipts.wait_us(job.row, job.submitted, now), state.receipts.of(job.row, now)
+    return Explanation(job.id, shown, reason, message, numbers, named, tuple(change), wait_us, receipt_us)
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
     """The waiting jobs that the policy sorts before this one, in order."""
-    table = state.tables.jobs[: len(state.jobs)]
-    rows = np.nonzero(table["state"] == JobState.PENDING)[0]
-    order = rows[np.lexsort((rows, table["k2"][rows], table["k1"][rows]))]
+    order = waiting_order(state.tables.jobs[: len(state.jobs)])
     here = np.nonzero(order == job.row)[0]
     before = order[: int(here[0])] if len(here) else order  # accepted this instant: behind all who wait
     return [int(row) + 1 for row in before]

@@ -18,7 +18,7 @@ bearer = HTTPBearer(
 JobId = Annotated[int, Path(ge=1, le=2**53, description="The job's number.")]
 
 
-def allowed(request: Request, scope: Scope, own_job: bool) -> Caller:
+def allowed(request: Request, scope: Scope, own_job: bool = False) -> Caller:
     """The caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
     caller: Caller = request.state.caller
     if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
@@ -33,11 +33,6 @@ def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request, Any], Aw
         return allowed(request, scope, own_job)
 
     return check
-
-
-def submitter(request: Request) -> Caller:
-    """The caller of a route that submits."""
-    return allowed(request, Scope.SUBMIT, False)
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]

@@ -228,7 +228,7 @@ def _settle(fields: dict[str, Any], path: Path) -> None:
     asked = {name: fields.pop(name) for name in ("gpus", "gpus-per-node", "gpus-per-task", "gres") if name in fields}
     if len(set(asked.values())) > 1:
         raise BadInput(f"{path}: GPUs are asked for in two ways that differ: {', '.join(asked)}")
-    resources = {name: fields.pop(name) for name in ("cpus", "memory") if name in fields}
+    resources: dict[str, Any] = {name: fields.pop(name) for name in ("cpus", "memory") if name in fields}
     if asked:
         resources["accelerators"] = next(iter(asked.values()))
     if resources:

@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS events (
     seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, job INTEGER NOT NULL, attempt INTEGER NOT NULL, data TEXT NOT NULL);
 """
 MOST_IN_ONE_COMMIT = 1024
+PAGE = 10_000  # rows read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,24 +178,19 @@ class Journal:
     # ---- reading
 
     def rows(self, after: int = 0, limit: int = -1) -> list[JournalRow]:
-        """Facts and actions that follow number `after`."""
-        return list(self.each(after, limit))
+        """Facts and actions that follow number `after`, at most `limit` of them (-1: all)."""
+        sql = "SELECT time, kind, job, attempt, data, seq FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+        found = self.query(sql, after, limit)
+        return [
+            JournalRow(time, kind, job, attempt, json.loads(data), seq) for time, kind, job, attempt, data, seq in found
+        ]
 
-    def each(self, after: int = 0, limit: int = -1) -> Iterator[JournalRow]:
-        """The same rows, read page by page, so that a long journal does not fill the memory."""
-        page = 10_000
-        while limit != 0:
-            n = page if limit < 0 else min(page, limit)
-            with self._reading:
-                found = self._reader.execute(
-                    "SELECT seq, time, kind, job, attempt, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
-                    (after, n),
-                ).fetchall()
-            for seq, time, kind, job, attempt, data in found:
-                yield JournalRow(time, kind, job, attempt, json.loads(data), seq)
-            if len(found) < n:
-                return
-            after, limit = found[-1][0], limit - len(found) if limit > 0 else limit
+    def each(self) -> Iterator[JournalRow]:
+        """All rows, read page by page, so that a long journal does not fill the memory."""
+        page = self.rows(limit=PAGE)
+        while page:
+            yield from page
+            page = self.rows(page[-1].seq, PAGE)
 
     def query(self, sql: str, *given: Any) -> list[Any]:
         """Read with SQL."""

@@ -38,27 +38,17 @@ def started_ticks(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def parents() -> dict[int, int]:
-    """The parent of every process."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-    return found
-
-
 def descendants(root: int) -> list[int]:
     """All processes below `root`."""
     children: dict[int, list[int]] = {}
-    for pid, parent in parents().items():
-        children.setdefault(parent, []).append(pid)
-    below, ahead = [], [root]
-    while ahead:
-        for pid in children.get(ahead.pop(), []):
-            below.append(pid)
-            ahead.append(pid)
-    return below
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            parent = int(file.read().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    below = [root]
+    for pid in below:  # it grows meanwhile
+        below += children.get(pid, ())
+    return below[1:]
 
 
 def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
@@ -225,10 +215,9 @@ class Shim:
 
     def finish(self, never_ran: bool = False) -> None:
         codes = [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))]
+        code = 0 if self.first_bad is None else self.codes[self.first_bad]
         if self.message:
-            code: int | None = COMMAND_NOT_FOUND
-        else:
-            code = self.codes.get(self.first_bad, 0) if self.first_bad is not None else 0
+            code = COMMAND_NOT_FOUND
         content = {
             "exit_code": None if never_ran else code,
             "codes": codes,
