@@ -21,15 +21,9 @@ def register(app: typer.Typer) -> None:
 
 def replay(
     session: Session,
-    policy: Annotated[
-        list[str], typer.Option("--policy", help="A policy to try; may be repeated, or several with commas.")
-    ],
-    last: Annotated[
-        str | None, typer.Option("--last", help="Only jobs submitted in the last 12h, 7d [default: all].")
-    ] = None,
-    placement: Annotated[
-        str | None, typer.Option("--placement", help="Another placement [default: the manager's].")
-    ] = None,
+    policy: Annotated[list[str], typer.Option(help="A policy to try; may be repeated, or several with commas.")],
+    last: Annotated[str | None, typer.Option(help="Only jobs submitted in the last 12h, 7d [default: all].")] = None,
+    placement: Annotated[str | None, typer.Option(help="Another placement [default: the manager's].")] = None,
 ) -> None:
     """What the completion times of each user would have been under another policy, from the jobs that ran.
 
@@ -58,12 +52,8 @@ def run_replay(client: "Client", policies: list[str], last_s: float | None, plac
     cluster = Cluster(where["name"], tuple(where["nodes"]), tuple(where["gpus"]))
     current = content["policy"]
     with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about a minute)"):
-        return replay(
-            ran_jobs(content["jobs"]),
-            cluster,
-            [current, *(policy for policy in policies if policy != current)],
-            placement or content["placement"],
-        )
+        tried = [current, *(policy for policy in policies if policy != current)]
+        return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"])
 
 
 def replay_table(found: "Replay") -> "Table":

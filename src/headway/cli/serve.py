@@ -36,25 +36,21 @@ def register(app: typer.Typer) -> None:
 def serve(
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster", help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file [default: its GPUs]."
-        ),
+        typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file [default: its GPUs]."),
     ] = None,
-    policy: Annotated[str, typer.Option("--policy", help="When jobs run; see `headway policies`.")] = "tiresias-l",
-    placement: Annotated[str, typer.Option("--placement", help="Where jobs run.")] = "consolidated",
+    policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "tiresias-l",
+    placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
     executor: Annotated[
-        str, typer.Option("--executor", help="How jobs are started: process (on this machine), or MODULE:CLASS.")
+        str, typer.Option(help="How jobs are started: process (on this machine), or MODULE:CLASS.")
     ] = "process",
     data: DataOption = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8642,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8642,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME[:PORT]", help="Another host name under which clients reach it."),
+        typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it."),
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", min=1, help="Requests per second that one token may send.")] = 2000.0,
+    rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
     as_json: JsonOption = False,
 ) -> None:
     """Run a manager on this machine until it is stopped; its jobs keep running, and the next manager adopts them.
@@ -145,10 +141,10 @@ def _serve(
 
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
+    from headway.live.http.guard import Guard
     from headway.live.http.tokens import Tokens
 
-    tokens = Tokens(folder, getpass.getuser())
-    api: Any = make_api(manager, tokens, hosts, rate_per_s=rate)
+    api: Any = Guard(make_api(manager), Tokens(folder, getpass.getuser()), hosts, rate_per_s=rate)
     write_atomically(folder / URL_FILE, url + "\n")
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
@@ -191,12 +187,10 @@ def make(
     name: NameArgument,
     user: Annotated[
         str,
-        typer.Option(
-            "--user", help="The user that jobs submitted with it belong to (and run as, if the manager runs as root)."
-        ),
+        typer.Option(help="The user that jobs submitted with it belong to (and run as, if the manager runs as root)."),
     ],
     scope: Annotated[
-        str, typer.Option("--scope", help="read, submit (the user's jobs) or operate (all jobs and nodes).")
+        str, typer.Option(help="read, submit (the user's jobs) or operate (all jobs and nodes).")
     ] = "submit",
     data: DataOption = None,
     as_json: JsonOption = False,

@@ -57,9 +57,7 @@ def submit(
         typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU [default: 1]."),
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
-    after: Annotated[
-        list[int] | None, typer.Option("--after", min=1, help="Start only after this job has completed.")
-    ] = None,
+    after: Annotated[list[int] | None, typer.Option(min=1, help="Start only after this job has completed.")] = None,
     array: Annotated[
         str | None, typer.Option("--array", "-a", help="One job per index: 0-9, or 0-99%8 for 8 at once.")
     ] = None,
@@ -69,19 +67,19 @@ def submit(
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable.")
     ] = None,
-    workdir: Annotated[str | None, typer.Option("--workdir", help="Where it runs [default: here].")] = None,
+    workdir: Annotated[str | None, typer.Option(help="Where it runs [default: here].")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", metavar="DIR", help="Where it saves its state; makes it preemptible.")
+        str | None, typer.Option(metavar="DIR", help="Where it saves its state; makes it preemptible.")
     ] = None,
     preemptible: Annotated[
         bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
     ] = None,
     grace: Annotated[
-        str | None, typer.Option("--grace", help="Time to save its state before it is killed [default: 30s].")
+        str | None, typer.Option(help="Time to save its state before it is killed [default: 30s].")
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="Submit at most once with this key, however often it is repeated."),
+        typer.Option(help="Submit at most once with this key, however often it is repeated."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say where and when it would start; submit nothing.")
@@ -89,9 +87,7 @@ def submit(
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Wait for its end; exit 0, 100 (failed) or 103 (cancelled).")
     ] = False,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", help="Stop waiting after this long, with exit code 101.")
-    ] = None,
+    timeout: Annotated[str | None, typer.Option(help="Stop waiting after this long, with exit code 101.")] = None,
 ) -> None:
     """Submit a job: a command after --, a job file, or a batch script with #SBATCH lines. Options override the file.
 
@@ -137,7 +133,11 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
     if file.suffix.lower() in {".yaml", ".yml"}:
         if words:
             raise BadInput(f"{file} says what runs: leave out `-- {words[0]}`")
-        return _from_yaml(file)
+        from headway.io.yaml_file import read_yaml
+        from headway.live.jobfile.spec import JobSpec
+
+        spec = read_yaml(file, JobSpec, "job file")
+        return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
     text = file.read_bytes()[:4096]
     if file.suffix.lower() not in SCRIPTS and not text.startswith(b"#!"):
         raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
@@ -146,14 +146,6 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
     script = read_script(file, tuple(words))
     print_notes(script.notes)
     return script.fields
-
-
-def _from_yaml(file: Path) -> dict[str, Any]:
-    from headway.io.yaml_file import read_yaml
-    from headway.live.jobfile.spec import JobSpec
-
-    spec = read_yaml(file, JobSpec, "job file")
-    return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
 
 
 def _variable(text: str) -> tuple[str, str]:

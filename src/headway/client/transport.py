@@ -46,9 +46,7 @@ class Transport:
         except ValueError:
             raise BadInput(f"{url!r}: the port must be a number up to 65535") from None
         if not token.isascii() or any(c.isspace() for c in token):
-            raise BadInput(
-                "the token is damaged: it must be ASCII without spaces, as `serve` or `token make` printed it"
-            )
+            raise BadInput("the token is damaged: it must be ASCII without spaces, as `serve` or `token make` print it")
         self.url, self._host, self._secure = url.rstrip("/"), parts.hostname, parts.scheme == "https"
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -75,7 +73,7 @@ class Transport:
                 response = connection.getresponse()
                 raw = response.read()
             except (OSError, http.client.HTTPException) as error:
-                self._drop()
+                self.close()
                 if not waits or isinstance(error, ConnectionRefusedError):
                     raise self._unreachable(error) from None
                 time.sleep(waits.pop(0))
@@ -102,10 +100,6 @@ class Transport:
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from None
 
-    def close(self) -> None:
-        """Close this thread's connection."""
-        self._drop()
-
     def _path(self, path: str, query: Mapping[str, Any] | None) -> str:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         return f"{self._prefix}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
@@ -123,14 +117,15 @@ class Transport:
     def _connection(self) -> http.client.HTTPConnection:
         now = time.monotonic()
         if now - getattr(self._local, "used_at", now) > IDLE_S:
-            self._drop()
+            self.close()
         self._local.used_at = now
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._open(TIMEOUT_S)
         return connection
 
-    def _drop(self) -> None:
+    def close(self) -> None:
+        """Close this thread's connection."""
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
@@ -138,9 +133,7 @@ class Transport:
 
     def _unreachable(self, error: Exception) -> Unreachable:
         if isinstance(error, ConnectionRefusedError):
-            return Unreachable(
-                f"no manager answers at {self.url}: start one with `headway serve`, or give --server URL"
-            )
+            return Unreachable(f"no manager answers at {self.url}: start one with `headway serve` or give --server URL")
         return Unreachable(f"the manager at {self.url} did not answer: {error or type(error).__name__}")
 
 

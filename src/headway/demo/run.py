@@ -42,11 +42,6 @@ class Demo:
         self.client = Client(ready["url"], data=self.folder)
         return self.client
 
-    @property
-    def pid(self) -> int:
-        """The manager's process."""
-        return self.server.pid if self.server else 0
-
     def run(self, look: Callable[[list[JobView], float], None]) -> list[JobView]:
         """Submit over half a minute, and wait until all jobs have ended; `look(jobs, elapsed_s)` is called now and then."""
         client = self.client or self.start()

@@ -74,9 +74,8 @@ def ran_jobs(rows: Sequence[Mapping[str, Any]]) -> list[PastJob]:
     """The jobs of a workload as the API gives it; those that never took a GPU are left out."""
     names = PastJob.__dataclass_fields__
     jobs = [PastJob(**{name: row[name] for name in names if name in row}) for row in rows]
-    return sorted(
-        (job for job in jobs if job.run_s > 0 or job.averaged), key=lambda job: (job.submitted_at, job.job_id)
-    )
+    ran = [job for job in jobs if job.run_s > 0 or job.averaged]
+    return sorted(ran, key=lambda job: (job.submitted_at, job.job_id))
 
 
 def replay(

@@ -22,8 +22,7 @@ from headway.live.ask.views import JobFilter
 from headway.live.errors import JournalFailed, NotFound, WrongState
 from headway.live.http import access, cluster_routes, streams
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
-from headway.live.http.guard import RATE_PER_S, STRANGERS_PER_S, App, Guard
-from headway.live.http.tokens import Caller, Scope, Tokens
+from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import MOST_KEY, Manager
@@ -87,15 +86,8 @@ SUBMISSION: dict[str, Any] = {
 }
 
 
-def make_api(
-    manager: Manager,
-    tokens: Tokens,
-    hosts: Iterable[str],
-    *,
-    rate_per_s: float = RATE_PER_S,
-    strangers_per_s: float = STRANGERS_PER_S,
-) -> App:
-    """The whole application, behind its guard."""
+def make_api(manager: Manager) -> FastAPI:
+    """The whole application; it is served behind a Guard."""
     api = FastAPI(
         title="Headway",
         version=__version__,
@@ -111,7 +103,7 @@ def make_api(
     _jobs(api, manager)
     cluster_routes.add_routes(api, manager)
     streams.add_routes(api, manager)
-    return Guard(api, tokens, hosts, rate_per_s=rate_per_s, strangers_per_s=strangers_per_s)
+    return api
 
 
 def _handle_errors(api: FastAPI) -> None:

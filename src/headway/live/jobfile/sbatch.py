@@ -125,9 +125,7 @@ def _export(script: Script, value: str, where: str) -> None:
         if equals:
             script.fields.setdefault("envs", {})[name] = content
         elif part in {"ALL", "NONE", "NIL"}:
-            script.notes.append(
-                f"{where}: --export={part} has no effect here: jobs get PATH and a few others, and envs"
-            )
+            script.notes.append(f"{where}: --export={part} has no effect here: jobs get PATH, a few others and envs")
         else:
             raise BadInput(f"{where}: --export={part}: write its value too, {part}=VALUE")
 

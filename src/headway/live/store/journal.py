@@ -77,9 +77,7 @@ class Journal:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock_file)
-            raise AlreadyServed(
-                f"another manager serves {data}: stop it first, or give another --data folder"
-            ) from None
+            raise AlreadyServed(f"another manager serves {data}: stop it, or give another --data folder") from None
         try:
             self._connection = self._open()
         except (sqlite3.Error, OSError) as error:

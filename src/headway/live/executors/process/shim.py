@@ -239,9 +239,8 @@ def begin(folder: str, fifo: str, lock: int) -> NoReturn:
     code = 1
     try:
         os.setsid()
-        os.dup2(
-            os.open("/dev/null", os.O_RDWR), 0
-        )  # in place of the manager's socket, so that no pipe becomes number 0
+        # In place of the manager's socket, so that no pipe becomes number 0.
+        os.dup2(os.open("/dev/null", os.O_RDWR), 0)
         os.set_inheritable(lock, False)  # the lock is the shim's alone: what a rank leaves behind must not hold it
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         prctl(SET_CHILD_SUBREAPER, 1)
