@@ -47,8 +47,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8642,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it."),
+        list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
     ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
     as_json: JsonOption = False,

@@ -78,8 +78,7 @@ def submit(
         str | None, typer.Option(help="Time to save its state before it is killed [default: 30s].")
     ] = None,
     key: Annotated[
-        str | None,
-        typer.Option(help="Submit at most once with this key, however often it is repeated."),
+        str | None, typer.Option(help="Submit at most once with this key, however often it is repeated.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say where and when it would start; submit nothing.")
