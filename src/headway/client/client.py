@@ -5,6 +5,7 @@ the data folder. A submission carries a key, so that one whose answer was lost i
 """
 
 import json
+import math
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -126,22 +127,21 @@ class Client:
 
     def wait(self, job_id: int, timeout_s: float | None = None) -> JobView:
         """Wait until the job has ended, and return it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        silent_since: float | None = None
+        heard = time.monotonic()
+        until = heard + (math.inf if timeout_s is None else timeout_s)
         while True:
             now = time.monotonic()
             try:
                 job = self.job(job_id)
-                silent_since = None
+                heard = now
                 if job.state in FINAL_STATES:
                     return job
             except Unreachable:
-                silent_since = silent_since or now
-                if now - silent_since > RESTART_S:
+                if now - heard > RESTART_S:
                     raise
-            if until is not None and now >= until:
+            if now >= until:
                 raise TimeoutError(f"job {job_id} has not ended after {timeout_s:g} s")
-            time.sleep(POLL_S if until is None else max(0.0, min(POLL_S, until - now)))
+            time.sleep(max(0.0, min(POLL_S, until - now)))
 
     def nodes(self) -> list[dict[str, Any]]:
         """The nodes, with what is free on each."""

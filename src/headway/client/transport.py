@@ -76,12 +76,10 @@ class Transport:
                 self.close()
                 if not waits or isinstance(error, ConnectionRefusedError):
                     raise self._unreachable(error) from None
-                time.sleep(waits.pop(0))
-                continue
-            if response.status == 429 and waits:
-                time.sleep(waits.pop(0))
-                continue
-            return _content(response.status, raw)
+            else:
+                if response.status != 429 or not waits:
+                    return _content(response.status, raw)
+            time.sleep(waits.pop(0))
 
     def lines(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
         """Read the lines of an answer as they come, on a connection of its own that has no time-out."""

@@ -117,8 +117,7 @@ class Manager:
         self._world.wait_until(lambda: not self._with_processes())
 
     def _with_processes(self) -> list[Job]:
-        jobs = (self._state.jobs[job_id] for job_id in sorted(self._state.active))
-        return [job for job in jobs if self._state.job_state(job).has_processes]
+        return [job for job in self._state.active_jobs() if self._state.job_state(job).has_processes]
 
     @property
     def trouble(self) -> str:

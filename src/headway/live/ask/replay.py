@@ -120,15 +120,10 @@ def _outcome(name: str, jobs: Sequence[PastJob], ended: NDArray[np.float64], pre
     submitted = np.array([job.submitted_at for job in jobs])[averaged]
     users = np.array([job.user for job in jobs])[averaged]
     jct_s = ended[averaged] - submitted
-    return Outcome(
-        name,
-        float(jct_s.mean()),
-        float(np.median(jct_s)),
-        float(np.percentile(jct_s, 95)),
-        float(ended[averaged].max() - submitted.min()),
-        preemptions,
-        {str(user): float(jct_s[users == user].mean()) for user in np.unique(users)},
-    )
+    median_s, p95_s = float(np.median(jct_s)), float(np.percentile(jct_s, 95))
+    makespan_s = float(ended[averaged].max() - submitted.min())
+    by_user = {str(user): float(jct_s[users == user].mean()) for user in np.unique(users)}
+    return Outcome(name, float(jct_s.mean()), median_s, p95_s, makespan_s, preemptions, by_user)
 
 
 def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:

@@ -106,9 +106,9 @@ def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:
 def node_views(state: ClusterState) -> list[NodeView]:
     """All nodes, in order."""
     on: dict[int, list[int]] = {}
-    for job_id in sorted(state.active):
-        for node, _ in state.jobs[job_id].places:
-            on.setdefault(node, []).append(job_id)
+    for job in state.active_jobs():
+        for node, _ in job.places:
+            on.setdefault(node, []).append(job.id)
     table = state.tables.nodes
     found = []
     for node, name in enumerate(state.cluster.nodes):
