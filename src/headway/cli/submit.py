@@ -95,10 +95,8 @@ def submit(
     words = context.meta.get(COMMAND_WORDS, [])
     spec = _spec(file, words)
     flat = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit, "after": after}
-    flat |= {"workdir": workdir, "preemptible": preemptible}
+    flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks}
     spec |= {field: value for field, value in flat.items() if value is not None}
-    if tasks is not None:
-        spec["tasks_per_node"] = int(tasks) if tasks.isascii() and tasks.isdigit() else tasks
     for field, part, value in (
         ("resources", "accelerators", gpus),
         ("checkpoint", "dir", None if checkpoint is None else str(Path(checkpoint).absolute())),

@@ -83,20 +83,17 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         return _blocked(state, job, reason, now)
     if reason == "node_down":
         closed = [name for name, shut in zip(state.cluster.nodes, state.tables.nodes["closed"], strict=True) if shut]
-        return (
-            f"it asks for {asked} GPUs and the nodes that take jobs have {int(numbers['gpus_open'])}: {', '.join(closed[:8])} are drained",
-            [f"headway nodes resume {closed[0]}"] if closed else [],
-        )
+        have, names = int(numbers["gpus_open"]), ", ".join(closed[:8])
+        line = f"it asks for {asked} GPUs and the nodes that take jobs have {have}: {names} are drained"
+        return line, [f"headway nodes resume {name}" for name in closed[:1]]
     if reason == "stopping":
         if state.job_state(job) == JobState.STOPPING:
             return "it is being stopped and waits again after that", ["it has saved its state"]
         return "the jobs that hold its GPUs are being stopped for it", ["they have saved their state"]
     if reason == "fragmentation":
-        need = counted(int(numbers["nodes_needed"]), "node")
-        return (
-            f"{free} GPUs are free, but not {asked} on {need}: at most {int(numbers['most_free_on_a_node'])} on one",
-            ["a job on a partly used node ends", "placement consolidated?strict=no takes more nodes"],
-        )
+        need, most = counted(int(numbers["nodes_needed"]), "node"), int(numbers["most_free_on_a_node"])
+        change = ["a job on a partly used node ends", "placement consolidated?strict=no takes more nodes"]
+        return f"{free} GPUs are free, but not {asked} on {need}: at most {most} on one", change
     if state.engine.options.blocks and ahead:
         line = f"nobody overtakes under this policy, and {counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
         return line, ["the jobs ahead start", "a policy that lets smaller jobs pass, such as best-effort or tiresias-l"]

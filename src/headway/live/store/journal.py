@@ -202,11 +202,7 @@ class Journal:
 
     def remember(self, name: str, value: str) -> None:
         """Keep a value by name."""
-        self.commit(
-            lambda c: c.execute(
-                "INSERT INTO meta VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value", (name, value)
-            )
-        )
+        self.commit(lambda connection: connection.execute("REPLACE INTO meta VALUES (?, ?)", (name, value)))
 
     def close(self) -> None:
         """Write what waits, then let the next manager in."""
@@ -218,8 +214,6 @@ class Journal:
 
 
 def _insert(connection: sqlite3.Connection, row: JournalRow) -> int:
-    cursor = connection.execute(
-        "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)",
-        (row.time, row.kind, row.job, row.attempt, json.dumps(row.data, separators=(",", ":"))),
-    )
-    return int(cursor.lastrowid or 0)
+    sql = "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)"
+    data = json.dumps(row.data, separators=(",", ":"))
+    return int(connection.execute(sql, (row.time, row.kind, row.job, row.attempt, data)).lastrowid or 0)

@@ -27,7 +27,7 @@ from headway.live.executors.process.account import account_of, own_account
 from headway.live.executors.process.gpus import this_machine
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, inherited, render
-from headway.live.executors.process.shim import read, started_ticks, write
+from headway.live.executors.process.shim import each_process, read, started_ticks, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
@@ -293,10 +293,4 @@ class ProcessExecutor:
 
 def _marked(mark: bytes) -> list[int]:
     """Processes with this line in their environment; a dead process that nobody has reaped has an empty one."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read().split(b"\0"):
-                    found.append(int(name))
-    return found
+    return [pid for pid, environment in each_process("environ") if mark in environment.split(b"\0")]

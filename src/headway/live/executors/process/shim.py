@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
@@ -38,13 +39,18 @@ def started_ticks(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
+def each_process(about: str) -> Iterator[tuple[int, bytes]]:
+    """Every process, with one of its files in /proc; those that are gone meanwhile, or are not ours to read, are left out."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/{about}", "rb") as file:
+            yield int(name), file.read()
+
+
 def descendants(root: int) -> list[int]:
     """All processes below `root`."""
     children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            parent = int(file.read().rpartition(b")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
+    for pid, stat in each_process("stat"):
+        children.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(pid)
     below = [root]
     for pid in below:  # it grows meanwhile
         below += children.get(pid, ())
