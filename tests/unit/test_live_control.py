@@ -91,7 +91,7 @@ def test_a_job_is_preempted_saves_and_resumes(serve: Callable[..., Manager], tmp
     assert (view.state, view.attempt, view.preemptions) == ("COMPLETED", 2, 1)
     assert view.progress["step"] == 120
     saved = int((tmp_path / "saved").read_text())
-    assert f"from {saved}" in manager.log_files(long)[0].read_text()
+    assert f"from {saved}" in manager.log_files(long, view.attempt)[0].read_text()
     assert "from 0" in manager.log_files(long, 1)[0].read_text()
     kinds: list[str] = []
     for _ in range(100):  # the journal has a row a moment after the state has changed

@@ -65,7 +65,9 @@ def one(manager: Manager, **spec: object) -> int:
 
 
 def log(manager: Manager, job: int, rank: int = 0) -> str:
-    return manager.log_files(job)[rank].read_text()
+    view = manager.job(job)
+    assert view is not None
+    return manager.log_files(job, view.attempt)[rank].read_text()
 
 
 def test_a_gang_has_the_environment_of_the_interface(serve: Callable[..., Manager], tmp_path: Path) -> None:

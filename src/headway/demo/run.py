@@ -1,5 +1,6 @@
 """A run of the demonstration: start a manager, submit the jobs, wait for them, and stop cleanly."""
 
+import contextlib
 import shutil
 import signal
 import subprocess
@@ -75,10 +76,8 @@ class Demo:
 
 
 def _cancel_rest(client: Client) -> None:
-    try:
+    with contextlib.suppress(HeadwayError, TimeoutError):
         for job in client.jobs():
             if job.state not in FINAL_STATES:
                 client.cancel(job.job_id)
                 client.wait(job.job_id, STOP_WITHIN_S)
-    except (HeadwayError, TimeoutError):
-        return

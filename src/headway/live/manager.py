@@ -207,12 +207,9 @@ class Manager:
         with self._world.lock:
             return views.past_jobs(self._state, since, self.clock())
 
-    def log_files(self, job_id: int, attempt: int | None = None) -> list[Path]:
-        """The logs of an attempt (by default the last), in the order of ranks."""
-        with self._world.lock:
-            job = self._job(job_id)
-            number = self._state.attempt(job) if attempt is None else attempt
-        return self._executor.logs(job.id, number)
+    def log_files(self, job_id: int, attempt: int) -> list[Path]:
+        """The logs of an attempt, in the order of ranks."""
+        return self._executor.logs(job_id, attempt)
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state."""

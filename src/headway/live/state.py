@@ -46,9 +46,9 @@ class Array:
 class ClusterState:
     """Jobs, nodes and the engine with its tables."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement, seed: int = 0) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
         self.cluster = cluster
-        self.engine = LiveEngine(cluster, policy, placement, seed)
+        self.engine = LiveEngine(cluster, policy, placement)
         self.jobs: dict[int, Job] = {}
         self.arrays: dict[int, Array] = {}
         self.dependants: dict[int, set[int]] = {}

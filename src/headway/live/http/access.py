@@ -50,13 +50,10 @@ def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:
     return job
 
 
-# What a route may answer beside its result, for the description of the API.
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": words,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
-    }
-    for status, words in {
+def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer beside its result, for the description of the API: what every route may, and more."""
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+    every = {
         400: "The request cannot be used.",
         401: "No token, or one that is not known.",
         403: "The token does not allow this, or the request comes from another web page.",
@@ -64,10 +61,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         421: "The Host header names another machine.",
         429: "Too many requests.",
         503: "The journal cannot be written; nothing was changed.",
-    }.items()
-}
-ABOUT_A_JOB: dict[int | str, dict[str, Any]] = {
-    **REFUSALS,
-    404: {**REFUSALS[400], "description": "There is no such job, or it is another user's."},
-    409: {**REFUSALS[400], "description": "The job's state does not allow this."},
-}
+    }
+    return {status: {"description": words, "content": content} for status, words in {**every, **more}.items()}
+
+
+REFUSALS = refusals({})
+ABOUT_A_JOB = refusals(
+    {404: "There is no such job, or it is another user's.", 409: "The job's state does not allow this."}
+)

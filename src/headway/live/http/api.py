@@ -64,10 +64,6 @@ class Refusal(BaseModel):
     detail: str
 
 
-SUBMISSION_REFUSALS: dict[int | str, dict[str, Any]] = {
-    **REFUSALS,
-    409: {**REFUSALS[400], "description": "The key was used for another job."},
-}
 SUBMISSION: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -138,7 +134,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         "/v1/jobs",
         status_code=201,
         tags=["jobs"],
-        responses=SUBMISSION_REFUSALS,
+        responses=access.refusals({409: "The key was used for another job."}),
         response_model=Submitted,
         openapi_extra=SUBMISSION,
     )
