@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 UserOption = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
-StateOption = Annotated[
-    list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
-]
+StateOption = Annotated[list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; repeatable.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Only jobs of this name.")]
 EveryOption = Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates.")]
 
@@ -130,9 +128,7 @@ def nodes(
     session: Session,
     verb: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs there again."
-        ),
+        typer.Argument(metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs again."),
     ] = None,
     node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The node's name.")] = None,
 ) -> None:

@@ -41,7 +41,7 @@ def serve(
     policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "tiresias-l",
     placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
     executor: Annotated[
-        str, typer.Option(help="How jobs are started: process (on this machine), or MODULE:CLASS.")
+        str, typer.Option(help="What starts jobs: process (this machine) or MODULE:CLASS.")
     ] = "process",
     data: DataOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -60,9 +60,7 @@ def serve(
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     if not listening.getsockname()[0].startswith(("127.", "::1")):
-        note(
-            f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: put a TLS proxy in front"
-        )
+        note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: use a TLS proxy")
     url = f"http://{_reached_as(host)}:{port}"
     manager = _manager(folder, cluster, policy, placement, executor, url)
     try:
@@ -82,9 +80,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(256)
         return listening
     except OSError as error:
-        raise BadInput(
-            f"cannot listen on {host}:{port}: {error.strerror}; give another --port (0 takes a free one)"
-        ) from None
+        raise BadInput(f"cannot listen on {host}:{port}: {error.strerror}; give another --port (0: any free)") from None
 
 
 def _reached_as(host: str) -> str:
@@ -150,9 +146,7 @@ def _serve(
     else:
         cluster = manager.cluster
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
-        typer.echo(
-            f"data and token: {folder} (Ctrl-C stops the manager; its jobs keep running and are adopted by the next)"
-        )
+        typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
     config = uvicorn.Config(
         api,
@@ -188,9 +182,7 @@ def make(
         str,
         typer.Option(help="The user that jobs submitted with it belong to (and run as, if the manager runs as root)."),
     ],
-    scope: Annotated[
-        str, typer.Option(help="read, submit (the user's jobs) or operate (all jobs and nodes).")
-    ] = "submit",
+    scope: Annotated[str, typer.Option(help="read, submit (own jobs) or operate (all jobs and nodes).")] = "submit",
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:

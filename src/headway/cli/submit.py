@@ -68,21 +68,13 @@ def submit(
         list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable.")
     ] = None,
     workdir: Annotated[str | None, typer.Option(help="Where it runs [default: here].")] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where it saves its state; makes it preemptible.")
-    ] = None,
+    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Where it saves; makes it preemptible.")] = None,
     preemptible: Annotated[
         bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
     ] = None,
-    grace: Annotated[
-        str | None, typer.Option(help="Time to save its state before it is killed [default: 30s].")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="Submit at most once with this key, however often it is repeated.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say where and when it would start; submit nothing.")
-    ] = False,
+    grace: Annotated[str | None, typer.Option(help="Time to save state before it is killed [default: 30s].")] = None,
+    key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where and when it would start.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Wait for its end; exit 0, 100 (failed) or 103 (cancelled).")
     ] = False,
@@ -135,8 +127,7 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
 
         spec = read_yaml(file, JobSpec, "job file")
         return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
-    text = file.read_bytes()[:4096]
-    if file.suffix.lower() not in SCRIPTS and not text.startswith(b"#!"):
+    if file.suffix.lower() not in SCRIPTS and not file.read_bytes().startswith(b"#!"):
         raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
     from headway.live.jobfile.sbatch import read_script
 

@@ -17,7 +17,6 @@ TIMEOUT_S = 30.0
 IDLE_S = 2.0
 # Waits between the tries of a request whose answer was lost: about 3 s in all.
 RETRY_AFTER_S = (0.1, 0.4, 1.0, 1.5)
-Headers = Mapping[str, str]
 
 
 class ApiError(HeadwayError):
@@ -59,7 +58,7 @@ class Transport:
         *,
         query: Mapping[str, Any] | None = None,
         body: Any = None,
-        headers: Headers | None = None,
+        headers: Mapping[str, str] | None = None,
         repeat: bool = False,
     ) -> dict[str, Any]:
         """Send a request and read its JSON. `repeat` says that sending it twice is harmless."""

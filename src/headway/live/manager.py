@@ -4,7 +4,6 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -139,10 +138,18 @@ class Manager:
         text, submitted = spec.model_dump_json(exclude_defaults=True), self.clock()
         tasks: list[int | None] = [None] if spec.array is None else list(array_tasks(spec.array)[0])
 
-        def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
-            return insert(connection, user, key, text, submitted, tasks)
+        def arrived(result: tuple[list[int], bool]) -> None:
+            """Hand jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
+            ids, new = result
+            if not new:
+                return
+            with self._world.lock:
+                for job_id, index in zip(ids, tasks, strict=True):
+                    self._state.add(Job(job_id, user, spec, submitted, None if index is None else ids[0], index))
+                    self._world.arrivals.append(job_id)
+            self._world.wake()
 
-        ids, _ = self._journal.commit(write, lambda result: self._arrived(result, spec, user, submitted, tasks))
+        ids, _ = self._journal.commit(lambda connection: insert(connection, user, key, text, submitted, tasks), arrived)
         return list(ids)
 
     def _check(self, spec: JobSpec, user: str) -> None:
@@ -158,19 +165,6 @@ class Manager:
         for other in spec.after:
             if other not in self._state.jobs:
                 raise BadInput(f"after: there is no job {other}")
-
-    def _arrived(
-        self, result: tuple[list[int], bool], spec: JobSpec, user: str, submitted: float, tasks: list[int | None]
-    ) -> None:
-        """Hand jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
-        ids, new = result
-        if not new:
-            return
-        with self._world.lock:
-            for job_id, index in zip(ids, tasks, strict=True):
-                self._state.add(Job(job_id, user, spec, submitted, None if index is None else ids[0], index))
-                self._world.arrivals.append(job_id)
-        self._world.wake()
 
     # ---- asking
 

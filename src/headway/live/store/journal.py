@@ -58,9 +58,7 @@ class _Work:
 
 def failed(error: BaseException) -> JournalFailed:
     """Say what happened to the journal and what that means."""
-    return JournalFailed(
-        f"the journal cannot be written ({error}): nothing was accepted; make room or repair it, then try again"
-    )
+    return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
 
 
 class Journal:

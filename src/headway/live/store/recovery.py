@@ -17,10 +17,8 @@ def restore(state: ClusterState, journal: Journal, world: LiveWorld) -> None:
     """Bring the state to where the journal ends."""
     _same_cluster(state, journal)
     spec_of = functools.cache(JobSpec.model_validate_json)  # the tasks of an array share one
-    columns = "jobs.id, user, text, submitted, array_id, array_index"
-    for job_id, user, text, *rest in journal.query(
-        f"SELECT {columns} FROM jobs JOIN specs ON specs.id = spec ORDER BY jobs.id"
-    ):
+    sql = "SELECT jobs.id, user, text, submitted, array_id, array_index FROM jobs JOIN specs ON specs.id = spec ORDER BY jobs.id"
+    for job_id, user, text, *rest in journal.query(sql):
         state.add(Job(job_id, user, spec_of(text), *rest))
     world.last_seq = state.replay(journal.each())
     # Acknowledged, but the manager died before the engine saw them.
@@ -35,9 +33,7 @@ def _same_cluster(state: ClusterState, journal: Journal) -> None:
     before = json.loads(opened[0][0])
     if tuple(before["cluster"]) != state.cluster.gpus:
         layout = "+".join(f"1x{gpus}" for gpus in before["cluster"])
-        raise BadInput(
-            f"this data folder belongs to a cluster of {layout} GPUs: give that cluster, or another --data folder"
-        )
+        raise BadInput(f"this folder belongs to a cluster of {layout} GPUs: give that cluster or another --data folder")
 
 
 def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:
