@@ -2,8 +2,8 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from headway.errors import BadInput, unknown
 from headway.live import executors
@@ -25,7 +25,7 @@ def find_executor(name: str, data: Path) -> Executor:
             raise unknown("executor", name, executor_names())
         module, attribute = f"{executors.__name__}.{name}", "EXECUTOR"
     try:
-        found: Callable[[Path], Executor] = getattr(importlib.import_module(module), attribute)
+        found: Any = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a module from outside may raise anything
         known = ", ".join(executor_names())
         raise BadInput(f"executor {name!r} cannot be loaded ({error}): write {known} or MODULE:CLASS") from None
@@ -33,4 +33,5 @@ def find_executor(name: str, data: Path) -> Executor:
     missing = [hook for hook in hooks if not callable(getattr(found, hook, None))]
     if not isinstance(found, type) or missing:
         raise BadInput(f"executor {name!r} is not a class with the methods {', '.join(missing or hooks)}")
-    return found(data)
+    made: Executor = found(data)
+    return made
