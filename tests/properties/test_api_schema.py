@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from headway.cluster.nodes import Cluster  # noqa: E402
 from headway.live.http.api import make_api  # noqa: E402
+from headway.live.http.guard import Guard  # noqa: E402
 from headway.live.http.tokens import Tokens  # noqa: E402
 from headway.live.manager import Manager  # noqa: E402
 
@@ -37,7 +38,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         for node in manager.cluster.nodes:
             manager.drain(node)
         tokens = Tokens(data, "root")
-        api = make_api(manager, tokens, ["testserver", "localhost", "127.0.0.1"], rate_per_s=1e9, strangers_per_s=1e9)
+        hosts = ["testserver", "localhost", "127.0.0.1"]
+        api = Guard(make_api(manager), tokens, hosts, rate_per_s=1e9, strangers_per_s=1e9)
         bearer = {"Authorization": f"Bearer {(data / 'token').read_text().strip()}"}
         from headway.live.jobfile.spec import JobSpec
 

@@ -51,7 +51,7 @@ def test_made_tokens_work_at_once_are_hashed_and_can_be_revoked(tmp_path: Path) 
     assert tokens.caller(secret) == Caller("laptop", "bob", Scope.SUBMIT)
     assert secret not in (tmp_path / "tokens.json").read_text()
     assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
-    assert [each.name for each in stored_tokens(tmp_path)] == ["laptop"]
+    assert [each.name for each in stored_tokens(tmp_path).values()] == ["laptop"]
     revoke_token(tmp_path, "laptop")
     assert tokens.caller(secret) is None
 

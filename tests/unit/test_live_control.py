@@ -11,6 +11,7 @@ import pytest
 from headway.client.job import JobView
 from headway.cluster.named import cluster
 from headway.errors import BadInput
+from headway.live.ask.views import JobFilter
 from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
@@ -90,7 +91,7 @@ def test_a_job_is_preempted_saves_and_resumes(serve: Callable[..., Manager], tmp
     assert (view.state, view.attempt, view.preemptions) == ("COMPLETED", 2, 1)
     assert view.progress["step"] == 120
     saved = int((tmp_path / "saved").read_text())
-    assert f"from {saved}" in manager.log_files(long)[0].read_text()
+    assert f"from {saved}" in manager.log_files(long, view.attempt)[0].read_text()
     assert "from 0" in manager.log_files(long, 1)[0].read_text()
     kinds: list[str] = []
     for _ in range(100):  # the journal has a row a moment after the state has changed
@@ -286,10 +287,13 @@ def test_lists_are_filtered_and_paged(serve: Callable[..., Manager]) -> None:
     ids = [one(manager, run="true", name=f"n{i % 2}") for i in range(6)]
     for job in ids:
         until(manager, job)
-    assert [view.job_id for view in manager.jobs(limit=2)] == ids[:2]
-    assert [view.job_id for view in manager.jobs(after_id=ids[3])] == ids[4:]
-    assert [view.job_id for view in manager.jobs(name="n1", state="COMPLETED,FAILED")] == ids[1::2]
-    assert manager.jobs(state=["PENDING", "RUNNING"]) == manager.jobs(user="nobody-else") == []
+    assert [view.job_id for view in manager.jobs(JobFilter(limit=2))] == ids[:2]
+    assert [view.job_id for view in manager.jobs(JobFilter(after_id=ids[3]))] == ids[4:]
+    assert [view.job_id for view in manager.jobs(JobFilter(None, frozenset({"COMPLETED", "FAILED"}), "n1"))] == ids[
+        1::2
+    ]
+    assert manager.jobs(JobFilter(states=frozenset({"PENDING", "RUNNING"}))) == []
+    assert manager.jobs(JobFilter("nobody-else")) == []
     assert manager.job(99) is None
     assert manager.counts()["COMPLETED"] == 6
     assert [job.job_id for job in manager.workload(0.0)] == ids

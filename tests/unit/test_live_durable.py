@@ -8,12 +8,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from headway.cluster.named import cluster
-from headway.live.clock import resume_clock
+from headway.live import clock
+from headway.live.clock import Clock
 from headway.live.errors import AlreadyServed, JournalFailed, WrongState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
@@ -304,15 +306,19 @@ def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None
         Manager(tmp_path, cluster("1x1"))
 
 
-def test_clocks_that_jump_are_harmless() -> None:
+def test_clocks_that_jump_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wall clock is read once; the offset outlives the manager; a reboot never goes back."""
-    first = resume_clock(None, 0.0, monotonic=lambda: 50.0, wall=lambda: 1000.0, boot="a")
+
+    def resumed(saved: str | None, last: float, monotonic: float, wall: float, boot: str) -> Clock:
+        monkeypatch.setattr(clock, "boot_id", lambda: boot)
+        monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: monotonic, time=lambda: wall))
+        return clock.resume_clock(saved, last)
+
+    first = resumed(None, 0.0, 50.0, 1000.0, "a")
     assert first() == 1000.0
     for wall in (0.0, 999_999.0):  # set back and forth while no manager ran
-        later = resume_clock(first.saved(), 1005.0, monotonic=lambda: 60.0, wall=lambda wall=wall: wall, boot="a")  # type: ignore[misc]
-        assert later() == 1010.0
-    rebooted = resume_clock(first.saved(), 1005.0, monotonic=lambda: 1.0, wall=lambda: 900.0, boot="b")
-    assert rebooted() == 1005.0
+        assert resumed(first.saved(), 1005.0, 60.0, wall, "a")() == 1010.0
+    assert resumed(first.saved(), 1005.0, 1.0, 900.0, "b")() == 1005.0
 
 
 def test_a_wall_clock_that_jumps_does_not_touch_service(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

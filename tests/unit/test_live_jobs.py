@@ -48,14 +48,13 @@ def reachable() -> Iterator[Path]:
 def until(manager: Manager, job: int, *states: str, within_s: float = 30.0) -> JobView:
     """Wait for a job to reach one of these states (by default, to end)."""
     wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-    end, seq = time.monotonic() + within_s, 0
+    end = time.monotonic() + within_s
     while time.monotonic() < end:
         view = manager.job(job)
         assert view is not None
         if view.state in wanted:
             return view
-        rows = manager.events(seq, 0.2)
-        seq = rows[-1].seq if rows else seq
+        time.sleep(0.02)
     raise AssertionError(
         f"job {job} is {view.state} ({view.reason}), not {wanted}: {[str(r) for r in manager.events(0)]}"
     )
@@ -66,7 +65,9 @@ def one(manager: Manager, **spec: object) -> int:
 
 
 def log(manager: Manager, job: int, rank: int = 0) -> str:
-    return manager.log_files(job)[rank].read_text()
+    view = manager.job(job)
+    assert view is not None
+    return manager.log_files(job, view.attempt)[rank].read_text()
 
 
 def test_a_gang_has_the_environment_of_the_interface(serve: Callable[..., Manager], tmp_path: Path) -> None:

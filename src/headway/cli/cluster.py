@@ -1,31 +1,27 @@
 """The commands that show what a manager does: `queue`, `show`, `explain`, `logs`, `nodes`, `top`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.manager_options import (
-    DataOption,
     JobArgument,
-    JsonOption,
-    ServerOption,
-    connect,
+    Session,
+    add_command,
     exit_code,
     print_json,
     print_notes,
+    print_view,
 )
-from headway.errors import BadInput
+from headway.errors import BadInput, unknown
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
 if TYPE_CHECKING:
-    from headway.client.client import Client
-    from headway.client.job import JobView
+    from rich.console import RenderableType
 
 UserOption = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
-StateOption = Annotated[
-    list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
-]
+StateOption = Annotated[list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; repeatable.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Only jobs of this name.")]
 EveryOption = Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates.")]
 
@@ -33,10 +29,11 @@ EveryOption = Annotated[float, typer.Option("--every", min=0.2, help="Seconds be
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for command in (queue, show, explain, logs, nodes, top):
-        app.command()(command)
+        add_command(app, command)
 
 
 def queue(
+    session: Session,
     user: UserOption = None,
     state: StateOption = None,
     name: NameOption = None,
@@ -44,115 +41,79 @@ def queue(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most jobs to show.")] = 50,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep it up to date until Ctrl-C.")] = False,
     every: EveryOption = 1.0,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """The jobs of the cluster: what each has received, where it runs or why it waits. With --json all jobs, also ended ones.
 
     Example: headway queue --state PENDING --watch
     """
-    states = _states(state)
-    client = connect(server, data)
-    if as_json:
-        from dataclasses import asdict
-
-        print_json([asdict(job) for job in client.jobs(user=user, state=states or None, name=name)])
+    states, client = [each.upper() for each in state or ()], session.client
+    for each in states:
+        if each not in SHOWN_STATES:
+            raise unknown("state", each, SHOWN_STATES)
+    if session.as_json:
+        print_json(client.jobs(user=user, state=states, name=name))
         return
     from headway.cli.tables.live import queue_view, watch_view
 
-    chosen = states or (list(SHOWN_STATES) if everything else None)
+    chosen = states or (SHOWN_STATES if everything else None)
 
-    def view() -> Any:
+    def view() -> "RenderableType":
         return queue_view(client, user=user, states=chosen, name=name, limit=limit)
 
     if watch:
         watch_view(view, every)
     else:
-        from rich.console import Console
-
-        Console(highlight=False).print(view())
-
-
-def _states(given: list[str] | None) -> list[str]:
-    from headway.errors import unknown
-
-    states = [each.upper() for each in given or ()]
-    for each in states:
-        if each not in SHOWN_STATES:
-            raise unknown("state", each, SHOWN_STATES)
-    return states
+        print_view(view())
 
 
 def show(
+    session: Session,
     job: JobArgument,
     use_exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 0 completed, 100 failed, 101 not finished, 103 cancelled.")
     ] = False,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Everything about one job. Exit code 102 if there is no such job.
 
     Example: headway show 12 --json
     """
-    from dataclasses import asdict
-
-    found = connect(server, data).job(job)
+    found = session.client.job(job)
     print_notes(found.notes)
-    if as_json:
-        print_json(asdict(found))
-    else:
-        from rich.console import Console
-
+    if not session.printed_as_json(found):
         from headway.cli.tables.job_details import job_table
 
-        Console(highlight=False).print(job_table(found))
+        print_view(job_table(found))
     if use_exit_code:
         raise typer.Exit(exit_code(found))
 
 
-def explain(
-    job: JobArgument, server: ServerOption = None, data: DataOption = None, as_json: JsonOption = False
-) -> None:
+def explain(session: Session, job: JobArgument) -> None:
     """Why a job waits: the reason with its numbers, the jobs ahead, what would change it, and where its wait went.
 
     Example: headway explain 12
     """
-    answer = connect(server, data).explain(job)
-    if as_json:
-        print_json(answer)
-        return
-    from rich.console import Console
+    answer = session.client.explain(job)
+    if not session.printed_as_json(answer):
+        from headway.cli.tables.job_details import explanation
 
-    from headway.cli.tables.job_details import explanation
-
-    Console(highlight=False).print(explanation(answer))
+        print_view(explanation(answer))
 
 
 def logs(
+    session: Session,
     job: JobArgument,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Continue until the job ends, then exit with its code.")
     ] = False,
-    rank: Annotated[
-        int | None, typer.Option("--rank", min=0, help="Only this rank [default: all, each line labelled].")
-    ] = None,
-    attempt: Annotated[
-        int | None, typer.Option("--attempt", min=0, help="Only this attempt [default: the latest].")
-    ] = None,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
+    rank: Annotated[int | None, typer.Option(min=0, help="Only this rank [default: all, each line labelled].")] = None,
+    attempt: Annotated[int | None, typer.Option(min=0, help="Only this attempt [default: the latest].")] = None,
 ) -> None:
     """What a job printed. With --follow it continues until the job ends, through preemptions; the exit code is then 0, 100 or 103.
 
     Example: headway logs 12 --follow
     """
-    client = connect(server, data)
-    lines = client.logs(job, follow=follow, rank=rank, attempt=attempt)
-    if as_json:
+    lines = session.client.logs(job, follow=follow, rank=rank, attempt=attempt)
+    if session.as_json:
         print_json({"job_id": job, "lines": list(lines)})
     else:
         for line in lines:
@@ -160,59 +121,48 @@ def logs(
             if follow:
                 sys.stdout.flush()
     if follow:
-        raise typer.Exit(exit_code(client.job(job)))
+        raise typer.Exit(exit_code(session.client.job(job)))
 
 
 def nodes(
+    session: Session,
     verb: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs there again."
-        ),
+        typer.Argument(metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs again."),
     ] = None,
     node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The node's name.")] = None,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """The nodes and what is free on them; drain one for maintenance, and resume it.
 
     Example: headway nodes drain n001
     """
-    client = connect(server, data)
+    client = session.client
     if verb is not None:
         if verb not in {"drain", "resume"}:
-            from headway.errors import unknown
-
             raise unknown("verb", verb, ("drain", "resume"))
         if node is None:
             raise BadInput(f"which node? headway nodes {verb} {client.nodes()[0]['name']}")
         client.set_node(node, verb)
     found = client.nodes()
-    if as_json:
-        print_json(found)
-        return
-    from rich.console import Console
+    if not session.printed_as_json(found):
+        from headway.cli.tables.jobs import nodes_table
 
-    from headway.cli.tables.jobs import nodes_table
-
-    Console(highlight=False).print(nodes_table(found))
+        print_view(nodes_table(found))
 
 
 def top(
+    session: Session,
     once: Annotated[bool, typer.Option("--once", help="Print it once and stop.")] = False,
     every: EveryOption = 1.0,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """The whole cluster on one screen, kept up to date: GPUs, queues by level, running and waiting jobs.
 
     Example: headway top --every 0.5
     """
-    client = connect(server, data)
-    if as_json:
-        print_json(_overview(client))
+    client = session.client
+    if session.as_json:
+        active = client.jobs(state=[name for name in SHOWN_STATES if name not in FINAL_STATES])
+        print_json({**client.status(), "nodes": client.nodes(), "jobs": active})
         return
     from rich.console import Console
 
@@ -223,10 +173,3 @@ def top(
         console.print(top_view(client, console.size.height))
     else:
         watch_view(lambda: top_view(client, console.size.height), every, whole_screen=True)
-
-
-def _overview(client: "Client") -> dict[str, Any]:
-    from dataclasses import asdict
-
-    active: list[JobView] = client.jobs(state=[name for name in SHOWN_STATES if name not in FINAL_STATES])
-    return {**client.status(), "nodes": client.nodes(), "jobs": [asdict(job) for job in active]}

@@ -33,8 +33,6 @@ def demo(
 
     Example: headway demo --keep
     """
-    from dataclasses import asdict
-
     from rich.console import Console
 
     from headway.cli.replay import run_replay
@@ -54,12 +52,12 @@ def demo(
     finally:
         show.stop(kept)
     if as_json:
-        print_json({"jobs": [asdict(job) for job in jobs], "replay": asdict(replayed)})
+        print_json({"jobs": jobs, "replay": replayed})
     else:
         console.print()
         console.print(_summary(jobs, replayed))
-    if keep:
-        console.print(f"\nstill serving: headway queue --data {show.folder}   (stop it with: kill {show.pid})")
+    if keep and show.server:
+        console.print(f"\nstill serving: headway queue --data {show.folder}   (stop it with: kill {show.server.pid})")
     if any(job.state != JobState.COMPLETED.name for job in jobs):
         raise typer.Exit(FAILED)
 
@@ -134,15 +132,12 @@ def _summary(jobs: list["JobView"], replayed: "Replay") -> "RenderableType":
         table.add_row(str(job.job_id), short(job.name, 20), str(job.gpus), span(first), span(done), count)
     fifo = next(outcome for outcome in replayed.simulated if outcome.name == "fifo")
     own = replayed.simulated[0]
-    gain = fifo.mean_s / replayed.measured.mean_s
+    gain, error = fifo.mean_s / replayed.measured.mean_s, own.mean_s / replayed.measured.mean_s - 1
     words = Text("\naverage completion time\n", style="bold")
     rows = (
         (replayed.measured.mean_s, f"measured, under {own.name}"),
         (fifo.mean_s, f"FIFO, by replay of the same jobs: {gain:.1f} times as long"),
-        (
-            own.mean_s,
-            f"{own.name}, by replay: {own.mean_s / replayed.measured.mean_s - 1:+.1%}, the error of the replay",
-        ),
+        (own.mean_s, f"{own.name}, by replay: {error:+.1%}, the error of the replay"),
     )
     for mean_s, label in rows:
         words.append(f"  {mean_s:6.1f} s  {label}\n", style="not bold")

@@ -1,7 +1,10 @@
 """What the commands that talk to a manager share: its address, JSON output, and exit codes for the states of a job."""
 
+import functools
+import inspect
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +13,8 @@ import typer
 from headway.job_state import JobState
 
 if TYPE_CHECKING:
-    from headway.client.client import Client
+    from rich.console import RenderableType
+
     from headway.client.job import JobView
 
 # Besides these, 1 is bad input and 2 wrong usage.
@@ -33,16 +37,49 @@ JobArgument = Annotated[int, typer.Argument(metavar="JOB", min=1, help="The job'
 JobsArgument = Annotated[list[int], typer.Argument(metavar="JOB...", min=1, help="Numbers of jobs.")]
 
 
-def connect(server: str | None, data: Path | None) -> "Client":
-    """A client of the manager."""
-    from headway.client.client import Client
+class Session:
+    """One command's manager, and how its answers are printed."""
 
-    return Client(server, data=data)
+    def __init__(self, server: str | None, data: Path | None, as_json: bool) -> None:
+        from headway.client.client import Client
+
+        self.client: Client = Client(server, data=data)
+        self.as_json = as_json
+
+    def printed_as_json(self, content: Any) -> bool:
+        """Print the content if JSON is asked for; whether it was."""
+        if self.as_json:
+            print_json(content)
+        return self.as_json
+
+
+def add_command(app: typer.Typer, command: Callable[..., None], **settings: Any) -> None:
+    """Add a command whose first parameter is a Session: the options --server, --data and --json take its place, at the end."""
+    own = list(inspect.signature(command).parameters.values())[1:]
+    of_session = [
+        inspect.Parameter("server", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ServerOption),
+        inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=DataOption),
+        inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+    ]
+
+    @functools.wraps(command)
+    def run(server: str | None, data: Path | None, as_json: bool, **options: Any) -> None:
+        command(Session(server, data, as_json), **options)
+
+    run.__signature__ = inspect.Signature([*own, *of_session])  # type: ignore[attr-defined]
+    app.command(**settings)(run)
 
 
 def print_json(content: Any) -> None:
-    """JSON, and nothing else, on stdout."""
-    typer.echo(json.dumps(content, indent=2, allow_nan=False))
+    """JSON, and nothing else, on stdout; a dataclass becomes an object."""
+    typer.echo(json.dumps(content, indent=2, allow_nan=False, default=asdict))
+
+
+def print_view(view: "RenderableType", style: str | None = None) -> None:
+    """Print a table or styled text on stdout."""
+    from rich.console import Console
+
+    Console(highlight=False).print(view, style=style)
 
 
 def exit_code(job: "JobView") -> int:

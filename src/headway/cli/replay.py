@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import DataOption, JsonOption, ServerOption, connect, print_json
+from headway.cli.manager_options import Session, add_command, print_view
 from headway.io.units import counted
 
 if TYPE_CHECKING:
@@ -16,42 +16,28 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command()(replay)
+    add_command(app, replay)
 
 
 def replay(
-    policy: Annotated[
-        list[str], typer.Option("--policy", help="A policy to try; may be repeated, or several with commas.")
-    ],
-    last: Annotated[
-        str | None, typer.Option("--last", help="Only jobs submitted in the last 12h, 7d [default: all].")
-    ] = None,
-    placement: Annotated[
-        str | None, typer.Option("--placement", help="Another placement [default: the manager's].")
-    ] = None,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
+    session: Session,
+    policy: Annotated[list[str], typer.Option(help="A policy to try; may be repeated, or several with commas.")],
+    last: Annotated[str | None, typer.Option(help="Only jobs submitted in the last 12h, 7d [default: all].")] = None,
+    placement: Annotated[str | None, typer.Option(help="Another placement [default: the manager's].")] = None,
 ) -> None:
     """What the completion times of each user would have been under another policy, from the jobs that ran.
 
     Example: headway replay --last 7d --policy fifo,srtf
     """
-    from dataclasses import asdict
-
     from headway.io.units import seconds
 
     names = [name for given in policy for name in given.split(",") if name]
-    found = run_replay(connect(server, data), names, None if last is None else seconds(last, "--last"), placement)
-    if as_json:
-        print_json(asdict(found))
+    found = run_replay(session.client, names, None if last is None else seconds(last, "--last"), placement)
+    if session.printed_as_json(found):
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(replay_table(found))
+    print_view(replay_table(found))
     for line in found.caveats:
-        console.print(f"- {line}", style="dim")
+        print_view(f"- {line}", style="dim")
 
 
 def run_replay(client: "Client", policies: list[str], last_s: float | None, placement: str | None = None) -> "Replay":
@@ -66,12 +52,8 @@ def run_replay(client: "Client", policies: list[str], last_s: float | None, plac
     cluster = Cluster(where["name"], tuple(where["nodes"]), tuple(where["gpus"]))
     current = content["policy"]
     with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about a minute)"):
-        return replay(
-            ran_jobs(content["jobs"]),
-            cluster,
-            [current, *(policy for policy in policies if policy != current)],
-            placement or content["placement"],
-        )
+        tried = [current, *(policy for policy in policies if policy != current)]
+        return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"])
 
 
 def replay_table(found: "Replay") -> "Table":

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.errors import BadInput, HeadwayError
+from headway.client.folder import TOKEN_FILE, URL_FILE, data_folder
+from headway.errors import BadInput, HeadwayError, unknown
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
@@ -35,40 +36,31 @@ def register(app: typer.Typer) -> None:
 def serve(
     cluster: Annotated[
         str | None,
-        typer.Option(
-            "--cluster", help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file [default: its GPUs]."
-        ),
+        typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file [default: its GPUs]."),
     ] = None,
-    policy: Annotated[str, typer.Option("--policy", help="When jobs run; see `headway policies`.")] = "tiresias-l",
-    placement: Annotated[str, typer.Option("--placement", help="Where jobs run.")] = "consolidated",
+    policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "tiresias-l",
+    placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
     executor: Annotated[
-        str, typer.Option("--executor", help="How jobs are started: process (on this machine), or MODULE:CLASS.")
+        str, typer.Option(help="What starts jobs: process (this machine) or MODULE:CLASS.")
     ] = "process",
     data: DataOption = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8642,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8642,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option("--allow-host", metavar="NAME[:PORT]", help="Another host name under which clients reach it."),
+        list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
     ] = None,
-    rate: Annotated[float, typer.Option("--rate", min=1, help="Requests per second that one token may send.")] = 2000.0,
+    rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
     as_json: JsonOption = False,
 ) -> None:
     """Run a manager on this machine until it is stopped; its jobs keep running, and the next manager adopts them.
 
     Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
     """
-    from headway.client.folder import data_folder
-
     folder = data_folder(data)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     if not listening.getsockname()[0].startswith(("127.", "::1")):
-        note(
-            f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: put a TLS proxy in front"
-        )
+        note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: use a TLS proxy")
     url = f"http://{_reached_as(host)}:{port}"
     manager = _manager(folder, cluster, policy, placement, executor, url)
     try:
@@ -88,9 +80,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(256)
         return listening
     except OSError as error:
-        raise BadInput(
-            f"cannot listen on {host}:{port}: {error.strerror}; give another --port (0 takes a free one)"
-        ) from None
+        raise BadInput(f"cannot listen on {host}:{port}: {error.strerror}; give another --port (0: any free)") from None
 
 
 def _reached_as(host: str) -> str:
@@ -144,22 +134,19 @@ def _serve(
 
     import uvicorn
 
-    from headway.client.folder import TOKEN_FILE, URL_FILE
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
+    from headway.live.http.guard import Guard
     from headway.live.http.tokens import Tokens
 
-    tokens = Tokens(folder, getpass.getuser())
-    api: Any = make_api(manager, tokens, hosts, rate_per_s=rate)
+    api: Any = Guard(make_api(manager), Tokens(folder, getpass.getuser()), hosts, rate_per_s=rate)
     write_atomically(folder / URL_FILE, url + "\n")
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
     else:
         cluster = manager.cluster
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
-        typer.echo(
-            f"data and token: {folder} (Ctrl-C stops the manager; its jobs keep running and are adopted by the next)"
-        )
+        typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
     config = uvicorn.Config(
         api,
@@ -193,13 +180,9 @@ def make(
     name: NameArgument,
     user: Annotated[
         str,
-        typer.Option(
-            "--user", help="The user that jobs submitted with it belong to (and run as, if the manager runs as root)."
-        ),
+        typer.Option(help="The user that jobs submitted with it belong to (and run as, if the manager runs as root)."),
     ],
-    scope: Annotated[
-        str, typer.Option("--scope", help="read, submit (the user's jobs) or operate (all jobs and nodes).")
-    ] = "submit",
+    scope: Annotated[str, typer.Option(help="read, submit (own jobs) or operate (all jobs and nodes).")] = "submit",
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -207,8 +190,6 @@ def make(
 
     Example: headway token make ada-laptop --user ada --scope submit
     """
-    from headway.client.folder import data_folder
-    from headway.errors import unknown
     from headway.live.http.tokens import Scope, make_token
 
     if scope not in {"read", "submit", "operate"}:
@@ -226,10 +207,9 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     Example: headway token list
     """
-    from headway.client.folder import data_folder
     from headway.live.http.tokens import stored_tokens
 
-    kept = stored_tokens(data_folder(data))
+    kept = stored_tokens(data_folder(data)).values()
     if as_json:
         print_json([{"name": each.name, "user": each.user, "scope": each.scope} for each in kept])
         return
@@ -243,7 +223,6 @@ def revoke(name: NameArgument, data: DataOption = None, as_json: JsonOption = Fa
 
     Example: headway token revoke ada-laptop
     """
-    from headway.client.folder import data_folder
     from headway.live.http.tokens import revoke_token
 
     revoke_token(data_folder(data), name)

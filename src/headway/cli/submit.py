@@ -10,19 +10,15 @@ from headway.cli.manager_options import (
     CANCELLED,
     FAILED,
     NOT_FINISHED,
-    DataOption,
-    JsonOption,
-    ServerOption,
-    connect,
+    Session,
+    add_command,
     exit_code,
     note,
-    print_json,
     print_notes,
 )
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
-    from headway.client.client import Client
     from headway.client.job import JobView
 
 COMMAND_WORDS = "headway.command"
@@ -43,10 +39,11 @@ class CommandAfterDashes(TyperCommand):
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(cls=CommandAfterDashes)(submit)
+    add_command(app, submit, cls=CommandAfterDashes)
 
 
 def submit(
+    session: Session,
     context: typer.Context,
     file: Annotated[
         Path | None,
@@ -60,9 +57,7 @@ def submit(
         typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU [default: 1]."),
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
-    after: Annotated[
-        list[int] | None, typer.Option("--after", min=1, help="Start only after this job has completed.")
-    ] = None,
+    after: Annotated[list[int] | None, typer.Option(min=1, help="Start only after this job has completed.")] = None,
     array: Annotated[
         str | None, typer.Option("--array", "-a", help="One job per index: 0-9, or 0-99%8 for 8 at once.")
     ] = None,
@@ -72,32 +67,18 @@ def submit(
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable.")
     ] = None,
-    workdir: Annotated[str | None, typer.Option("--workdir", help="Where it runs [default: here].")] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", metavar="DIR", help="Where it saves its state; makes it preemptible.")
-    ] = None,
+    workdir: Annotated[str | None, typer.Option(help="Where it runs [default: here].")] = None,
+    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Where it saves; makes it preemptible.")] = None,
     preemptible: Annotated[
         bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
     ] = None,
-    grace: Annotated[
-        str | None, typer.Option("--grace", help="Time to save its state before it is killed [default: 30s].")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", help="Submit at most once with this key, however often it is repeated."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say where and when it would start; submit nothing.")
-    ] = False,
+    grace: Annotated[str | None, typer.Option(help="Time to save state before it is killed [default: 30s].")] = None,
+    key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where and when it would start.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Wait for its end; exit 0, 100 (failed) or 103 (cancelled).")
     ] = False,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", help="Stop waiting after this long, with exit code 101.")
-    ] = None,
-    server: ServerOption = None,
-    data: DataOption = None,
-    as_json: JsonOption = False,
+    timeout: Annotated[str | None, typer.Option(help="Stop waiting after this long, with exit code 101.")] = None,
 ) -> None:
     """Submit a job: a command after --, a job file, or a batch script with #SBATCH lines. Options override the file.
 
@@ -106,10 +87,8 @@ def submit(
     words = context.meta.get(COMMAND_WORDS, [])
     spec = _spec(file, words)
     flat = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit, "after": after}
-    flat |= {"workdir": workdir, "preemptible": preemptible}
+    flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks}
     spec |= {field: value for field, value in flat.items() if value is not None}
-    if tasks is not None:
-        spec["tasks_per_node"] = int(tasks) if tasks.isascii() and tasks.isdigit() else tasks
     for field, part, value in (
         ("resources", "accelerators", gpus),
         ("checkpoint", "dir", None if checkpoint is None else str(Path(checkpoint).absolute())),
@@ -120,17 +99,16 @@ def submit(
     if env:
         spec["envs"] = {**(spec.get("envs") or {}), **dict(map(_variable, env))}
     spec.setdefault("workdir", str(Path.cwd()))
-    client = connect(server, data)
     if dry_run:
-        _print_dry_run(client.dry_run(spec), as_json)
+        _dry_run(session, spec)
         return
-    answer = client.send_spec(spec, key)
+    answer = session.client.send_spec(spec, key)
     print_notes(answer.get("notes", ()))
     numbers = [int(number) for number in answer["job_ids"]]
-    if not wait:
-        _print_numbers(numbers, as_json)
-        return
-    raise typer.Exit(_wait(client, numbers, timeout, as_json))
+    if wait:
+        raise typer.Exit(_wait(session, numbers, timeout))
+    if not session.printed_as_json({"job_id": numbers[0], "job_ids": numbers}):
+        _print_numbers(numbers)
 
 
 def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
@@ -144,23 +122,18 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
     if file.suffix.lower() in {".yaml", ".yml"}:
         if words:
             raise BadInput(f"{file} says what runs: leave out `-- {words[0]}`")
-        return _from_yaml(file)
-    text = file.read_bytes()[:4096]
-    if file.suffix.lower() not in SCRIPTS and not text.startswith(b"#!"):
+        from headway.io.yaml_file import read_yaml
+        from headway.live.jobfile.spec import JobSpec
+
+        spec = read_yaml(file, JobSpec, "job file")
+        return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
+    if file.suffix.lower() not in SCRIPTS and not file.read_bytes().startswith(b"#!"):
         raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
     from headway.live.jobfile.sbatch import read_script
 
     script = read_script(file, tuple(words))
     print_notes(script.notes)
     return script.fields
-
-
-def _from_yaml(file: Path) -> dict[str, Any]:
-    from headway.io.yaml_file import read_yaml
-    from headway.live.jobfile.spec import JobSpec
-
-    spec = read_yaml(file, JobSpec, "job file")
-    return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -170,56 +143,45 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _print_numbers(numbers: list[int], as_json: bool) -> None:
-    if as_json:
-        print_json({"job_id": numbers[0], "job_ids": numbers})
-    elif len(numbers) == 1:
+def _print_numbers(numbers: list[int]) -> None:
+    if len(numbers) == 1:
         typer.echo(f"submitted job {numbers[0]}")
     else:
         typer.echo(f"submitted {len(numbers):,} jobs, {numbers[0]} to {numbers[-1]}")
 
 
-def _print_dry_run(answer: dict[str, Any], as_json: bool) -> None:
+def _dry_run(session: Session, spec: dict[str, Any]) -> None:
+    answer = session.client.dry_run(spec)
     print_notes(answer.get("notes", ()))
-    if as_json:
-        print_json(answer)
-        return
-    from headway.cli.tables.job_details import dry_run_lines
+    if not session.printed_as_json(answer):
+        from headway.cli.tables.job_details import dry_run_lines
 
-    for line in dry_run_lines(answer):
-        typer.echo(line)
+        for line in dry_run_lines(answer):
+            typer.echo(line)
 
 
-def _wait(client: "Client", numbers: list[int], timeout: str | None, as_json: bool) -> int:
+def _wait(session: Session, numbers: list[int], timeout: str | None) -> int:
     """Wait for all jobs; return the exit code of the worst."""
     import time
 
     from headway.io.units import seconds
 
     until = None if timeout is None else time.monotonic() + seconds(timeout, "--timeout")
-    if not as_json:
-        _print_numbers(numbers, as_json)
+    if not session.as_json:
+        _print_numbers(numbers)
     ended: list[JobView] = []
     try:
         for number in numbers:
-            ended.append(client.wait(number, None if until is None else max(0.0, until - time.monotonic())))
+            ended.append(session.client.wait(number, None if until is None else max(0.0, until - time.monotonic())))
     except TimeoutError:
-        ended += [client.job(number) for number in numbers[len(ended) :]]
+        ended += [session.client.job(number) for number in numbers[len(ended) :]]
     except KeyboardInterrupt:
         note(f"\nheadway: no longer waiting; the job continues: headway show {numbers[0]}")
         raise
-    _print_ended(numbers, ended, as_json)
+    first = {"job_id": numbers[0], "job_ids": numbers, "state": ended[0].state, "exit_code": ended[0].exit_code}
+    if not session.printed_as_json({**first, "jobs": ended}):
+        for job in ended:
+            code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
     codes = [exit_code(job) for job in ended]
     return next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)
-
-
-def _print_ended(numbers: list[int], ended: list["JobView"], as_json: bool) -> None:
-    if as_json:
-        from dataclasses import asdict
-
-        first = {"job_id": numbers[0], "job_ids": numbers, "state": ended[0].state, "exit_code": ended[0].exit_code}
-        print_json({**first, "jobs": [asdict(job) for job in ended]})
-        return
-    for job in ended:
-        code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
-        typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")

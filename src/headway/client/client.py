@@ -5,11 +5,11 @@ the data folder. A submission carries a key, so that one whose answer was lost i
 """
 
 import json
+import math
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from headway.client.folder import find_manager
@@ -33,7 +33,7 @@ class Client:
     def __enter__(self) -> "Client":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.transport.close()
 
     def __repr__(self) -> str:
@@ -67,13 +67,11 @@ class Client:
     def send_spec(self, spec: Mapping[str, Any], key: str | None = None) -> dict[str, Any]:
         """Submit the content of a job file; the manager's whole answer: `job_ids`, and `notes` on what is not enforced."""
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
-        answer: dict[str, Any] = self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
-        return answer
+        return self.transport.call("POST", "/v1/jobs", body=dict(spec), headers=headers, repeat=True)
 
     def dry_run(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Where and roughly when a job would start, without submitting it."""
-        answer: dict[str, Any] = self.transport.call("POST", "/v1/dry-run", body=dict(spec), repeat=True)
-        return answer
+        return self.transport.call("POST", "/v1/dry-run", body=dict(spec), repeat=True)
 
     def job(self, job_id: int) -> JobView:
         """One job; ApiError with status 404 when there is none that you may see."""
@@ -111,53 +109,43 @@ class Client:
 
     def explain(self, job_id: int) -> dict[str, Any]:
         """Why the job waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
-        answer: dict[str, Any] = self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
-        return answer
+        return self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
 
     def logs(
         self, job_id: int, *, follow: bool = False, rank: int | None = None, attempt: int | None = None
     ) -> Iterator[str]:
         """The lines that the job wrote; with `follow` as they come, until the job ends."""
         query = {"follow": str(follow).lower(), "rank": rank, "attempt": attempt}
-        rest = b""
-        with self.transport.stream(f"/v1/jobs/{int(job_id)}/logs", query) as parts:
-            for part in parts:
-                *lines, rest = (rest + part).split(b"\n")
-                yield from (line.decode("utf-8", "replace") for line in lines)
-        if rest:
-            yield rest.decode("utf-8", "replace")
+        for line in self.transport.lines(f"/v1/jobs/{int(job_id)}/logs", query):
+            yield line.decode("utf-8", "replace")
 
     def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """What happens to your jobs, as it happens, from the event after number `after`; it does not end by itself."""
-        rest = b""
-        with self.transport.stream("/v1/events", {"after": after}) as parts:
-            for part in parts:
-                *lines, rest = (rest + part).split(b"\n")
-                yield from (json.loads(line[len(b"data: ") :]) for line in lines if line.startswith(b"data: "))
+        for line in self.transport.lines("/v1/events", {"after": after}):
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
 
     def wait(self, job_id: int, timeout_s: float | None = None) -> JobView:
         """Wait until the job has ended, and return it; TimeoutError after `timeout_s`. A restart of the manager is waited out."""
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        silent_since: float | None = None
+        heard = time.monotonic()
+        until = heard + (math.inf if timeout_s is None else timeout_s)
         while True:
             now = time.monotonic()
             try:
                 job = self.job(job_id)
-                silent_since = None
+                heard = now
                 if job.state in FINAL_STATES:
                     return job
             except Unreachable:
-                silent_since = silent_since or now
-                if now - silent_since > RESTART_S:
+                if now - heard > RESTART_S:
                     raise
-            if until is not None and now >= until:
+            if now >= until:
                 raise TimeoutError(f"job {job_id} has not ended after {timeout_s:g} s")
-            time.sleep(POLL_S if until is None else max(0.0, min(POLL_S, until - now)))
+            time.sleep(max(0.0, min(POLL_S, until - now)))
 
     def nodes(self) -> list[dict[str, Any]]:
         """The nodes, with what is free on each."""
-        answer: list[dict[str, Any]] = self.transport.call("GET", "/v1/nodes")["nodes"]
-        return answer
+        return list(self.transport.call("GET", "/v1/nodes")["nodes"])
 
     def set_node(self, node: str, verb: str) -> None:
         """drain a node (it takes no new job) or resume it."""
@@ -167,13 +155,11 @@ class Client:
 
     def status(self) -> dict[str, Any]:
         """The manager's policy, cluster, and how many jobs are in each state."""
-        answer: dict[str, Any] = self.transport.call("GET", "/v1/status")
-        return answer
+        return self.transport.call("GET", "/v1/status")
 
     def workload(self, last_s: float | None = None) -> dict[str, Any]:
         """What ran in the last seconds (or ever), for a replay."""
-        answer: dict[str, Any] = self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
-        return answer
+        return self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
 
 
 __all__ = ["ApiError", "Client", "Unreachable"]

@@ -1,12 +1,12 @@
 """One HTTP connection to a manager, kept open, with time-outs and bounded retries. Standard library only: commands start quickly."""
 
+import contextlib
 import http.client
 import json
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -17,7 +17,6 @@ TIMEOUT_S = 30.0
 IDLE_S = 2.0
 # Waits between the tries of a request whose answer was lost: about 3 s in all.
 RETRY_AFTER_S = (0.1, 0.4, 1.0, 1.5)
-Headers = Mapping[str, str]
 
 
 class ApiError(HeadwayError):
@@ -46,9 +45,7 @@ class Transport:
         except ValueError:
             raise BadInput(f"{url!r}: the port must be a number up to 65535") from None
         if not token.isascii() or any(c.isspace() for c in token):
-            raise BadInput(
-                "the token is damaged: it must be ASCII without spaces, as `serve` or `token make` printed it"
-            )
+            raise BadInput("the token is damaged: it must be ASCII without spaces, as `serve` or `token make` print it")
         self.url, self._host, self._secure = url.rstrip("/"), parts.hostname, parts.scheme == "https"
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -61,9 +58,9 @@ class Transport:
         *,
         query: Mapping[str, Any] | None = None,
         body: Any = None,
-        headers: Headers | None = None,
+        headers: Mapping[str, str] | None = None,
         repeat: bool = False,
-    ) -> Any:
+    ) -> dict[str, Any]:
         """Send a request and read its JSON. `repeat` says that sending it twice is harmless."""
         content = None if body is None else json.dumps(body).encode()
         sent = {**self._headers, **({"Content-Type": "application/json"} if content else {}), **(headers or {})}
@@ -75,36 +72,30 @@ class Transport:
                 response = connection.getresponse()
                 raw = response.read()
             except (OSError, http.client.HTTPException) as error:
-                self._drop()
+                self.close()
                 if not waits or isinstance(error, ConnectionRefusedError):
                     raise self._unreachable(error) from None
-                time.sleep(waits.pop(0))
-                continue
-            if response.status == 429 and waits:
-                time.sleep(waits.pop(0))
-                continue
-            return _content(response.status, raw)
+            else:
+                if response.status != 429 or not waits:
+                    return _content(response.status, raw)
+            time.sleep(waits.pop(0))
 
-    @contextmanager
-    def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[Iterator[bytes]]:
-        """Read an answer as it comes, on a connection of its own that has no time-out."""
-        connection: http.client.HTTPConnection | None = None
+    def lines(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+        """Read the lines of an answer as they come, on a connection of its own that has no time-out."""
         try:
-            connection = self._open(timeout_s=None)
-            connection.request("GET", self._path(path, query), headers=dict(self._headers))
-            response = connection.getresponse()
-            if response.status != 200:
-                _content(response.status, response.read())
-            yield iter(lambda: response.read1(65_536), b"")
+            with contextlib.closing(self._open(timeout_s=None)) as connection:
+                connection.request("GET", self._path(path, query), headers=dict(self._headers))
+                response = connection.getresponse()
+                if response.status != 200:
+                    _content(response.status, response.read())
+                rest = b""
+                while part := response.read1(65_536):
+                    *lines, rest = (rest + part).split(b"\n")
+                    yield from lines
+                if rest:
+                    yield rest
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from None
-        finally:
-            if connection is not None:
-                connection.close()
-
-    def close(self) -> None:
-        """Close this thread's connection."""
-        self._drop()
 
     def _path(self, path: str, query: Mapping[str, Any] | None) -> str:
         given = {name: value for name, value in (query or {}).items() if value is not None}
@@ -123,14 +114,15 @@ class Transport:
     def _connection(self) -> http.client.HTTPConnection:
         now = time.monotonic()
         if now - getattr(self._local, "used_at", now) > IDLE_S:
-            self._drop()
+            self.close()
         self._local.used_at = now
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = self._open(TIMEOUT_S)
         return connection
 
-    def _drop(self) -> None:
+    def close(self) -> None:
+        """Close this thread's connection."""
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
@@ -138,30 +130,17 @@ class Transport:
 
     def _unreachable(self, error: Exception) -> Unreachable:
         if isinstance(error, ConnectionRefusedError):
-            return Unreachable(
-                f"no manager answers at {self.url}: start one with `headway serve`, or give --server URL"
-            )
+            return Unreachable(f"no manager answers at {self.url}: start one with `headway serve` or give --server URL")
         return Unreachable(f"the manager at {self.url} did not answer: {error or type(error).__name__}")
 
 
-def _content(status: int, raw: bytes) -> Any:
-    """The JSON of an answer, or the manager's error."""
+def _content(status: int, raw: bytes) -> dict[str, Any]:
+    """The JSON of an answer (nothing: an empty one), or the manager's error."""
     try:
-        content = json.loads(raw) if raw else None
+        content = json.loads(raw or b"{}")
     except ValueError:
-        content = raw.decode("utf-8", "replace") if status < 400 else None
-    if status < 400:
+        content = None
+    if status < 400 and isinstance(content, dict):
         return content
     message = content.get("detail") if isinstance(content, dict) else None
-    raise ApiError(status, _one_line(message) or f"the server answered with status {status}: is it a Headway manager?")
-
-
-def _one_line(detail: Any) -> str:
-    """The manager's words; a list of wrong fields becomes one line."""
-    if isinstance(detail, list):
-        parts = []
-        for each in detail:
-            where = ".".join(str(part) for part in each.get("loc", ()) if part != "body")
-            parts.append(f"{where}: {each.get('msg', '')}" if where else str(each.get("msg", "")))
-        return "; ".join(parts)
-    return str(detail or "")
+    raise ApiError(status, str(message or f"the server answered with status {status}: is it a Headway manager?"))

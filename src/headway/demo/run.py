@@ -1,6 +1,6 @@
 """A run of the demonstration: start a manager, submit the jobs, wait for them, and stop cleanly."""
 
-import json
+import contextlib
 import shutil
 import signal
 import subprocess
@@ -9,15 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from headway.client.client import Client
+from headway.client.folder import URL_FILE
 from headway.client.job import JobView
 from headway.demo.jobs import CLUSTER, JOBS, POLICY
 from headway.errors import HeadwayError
 from headway.job_state import FINAL_STATES
 
-START_WITHIN_S = 300.0
 STOP_WITHIN_S = 15.0
 MOST_S = 150.0
 LOOK_EVERY_S = 0.5
@@ -29,23 +28,20 @@ class Demo:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="headway-demo-"))
-        self.server: subprocess.Popen[str] | None = None
+        self.server: subprocess.Popen[bytes] | None = None
         self.client: Client | None = None
 
     def start(self) -> Client:
         """Start `headway serve` on a free port, as a person would."""
-        serve = ["serve", "--cluster", CLUSTER, "--policy", POLICY, "--port", "0", "--json", "--data", str(self.folder)]
-        self.server = subprocess.Popen(
-            [sys.executable, "-c", SERVE, *serve], stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        ready = _read_json(self.server)
-        self.client = Client(ready["url"], data=self.folder)
+        serve = ["serve", "--cluster", CLUSTER, "--policy", POLICY, "--port", "0", "--data", str(self.folder)]
+        command = [sys.executable, "-c", SERVE, *serve]
+        self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        while not (self.folder / URL_FILE).exists():
+            if self.server.poll() is not None:
+                raise HeadwayError(f"the manager did not start: exit code {self.server.returncode}")
+            time.sleep(LOOK_EVERY_S)
+        self.client = Client(data=self.folder)
         return self.client
-
-    @property
-    def pid(self) -> int:
-        """The manager's process."""
-        return self.server.pid if self.server else 0
 
     def run(self, look: Callable[[list[JobView], float], None]) -> list[JobView]:
         """Submit over half a minute, and wait until all jobs have ended; `look(jobs, elapsed_s)` is called now and then."""
@@ -66,39 +62,22 @@ class Demo:
 
     def stop(self, keep: bool) -> None:
         """Stop the manager and leave nothing behind, unless it is to be kept."""
-        if self.server is None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            return
-        if keep and self.server.poll() is None:
-            return
-        if self.client is not None:
-            _cancel_rest(self.client)
-        self.server.send_signal(signal.SIGTERM)
-        try:
-            self.server.wait(STOP_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self.server.kill()
+        if self.server is not None:
+            if keep and self.server.poll() is None:
+                return
+            if self.client is not None:
+                _cancel_rest(self.client)
+            self.server.send_signal(signal.SIGTERM)
+            try:
+                self.server.wait(STOP_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                self.server.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _read_json(server: subprocess.Popen[str]) -> dict[str, Any]:
-    """What `serve --json` says when it is ready."""
-    text = ""
-    for line in server.stdout or ():
-        text += line
-        try:
-            ready: dict[str, Any] = json.loads(text)
-            return ready
-        except ValueError:
-            continue
-    raise HeadwayError(f"the manager did not start: exit code {server.wait(START_WITHIN_S)}")
-
-
 def _cancel_rest(client: Client) -> None:
-    try:
+    with contextlib.suppress(HeadwayError, TimeoutError):
         for job in client.jobs():
             if job.state not in FINAL_STATES:
                 client.cancel(job.job_id)
                 client.wait(job.job_id, STOP_WITHIN_S)
-    except (HeadwayError, TimeoutError):
-        return

@@ -8,9 +8,9 @@ ranks were asked to stop. So all ranks stop after the same step, rank 0 saves, a
 import argparse
 import os
 import socket
-import struct
 import sys
 import time
+from io import BufferedRWPair
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +30,29 @@ class Group:
 
     def __init__(self, rank: int, size: int, address: str, port: int) -> None:
         self.rank, self.size = rank, size
-        self.peers: list[socket.socket] = []
-        if size == 1:
-            return
-        if rank == 0:
+        self.peers: list[BufferedRWPair] = []
+        if size > 1 and rank == 0:
             with socket.create_server((address, port)) as server:
                 server.settimeout(CONNECT_S)
-                self.peers = [server.accept()[0] for _ in range(size - 1)]
-        else:
-            self.peers = [_connect(address, port)]
+                self.peers = [server.accept()[0].makefile("rwb") for _ in range(size - 1)]
+        elif size > 1:
+            self.peers = [_connect(address, port).makefile("rwb")]
 
     def sum(self, vector: Vector) -> Vector:
         """The sum of all ranks' vectors, the same on every rank."""
-        if self.rank == 0:
-            total = vector.copy()
-            for peer in self.peers:
-                total += _receive(peer)
-            for peer in self.peers:
-                _send(peer, total)
-            return total
-        _send(self.peers[0], vector)
-        return _receive(self.peers[0])
+        if self.rank > 0:
+            self._send(vector)
+            return _receive(self.peers[0], vector.nbytes)
+        total = vector.copy()
+        for peer in self.peers:
+            total += _receive(peer, vector.nbytes)
+        self._send(total)
+        return total
+
+    def _send(self, vector: Vector) -> None:
+        for peer in self.peers:
+            peer.write(vector.tobytes())
+            peer.flush()
 
 
 def _connect(address: str, port: int) -> socket.socket:
@@ -64,24 +66,11 @@ def _connect(address: str, port: int) -> socket.socket:
             time.sleep(0.05)
 
 
-def _send(peer: socket.socket, vector: Vector) -> None:
-    content = vector.tobytes()
-    peer.sendall(struct.pack("<I", len(content)) + content)
-
-
-def _receive(peer: socket.socket) -> Vector:
-    size = struct.unpack("<I", _exactly(peer, 4))[0]
-    return np.frombuffer(_exactly(peer, size), np.float64)
-
-
-def _exactly(peer: socket.socket, count: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < count:
-        part = peer.recv(count - len(parts))
-        if not part:
-            raise ConnectionError("a rank went away")
-        parts += part
-    return bytes(parts)
+def _receive(peer: BufferedRWPair, size: int) -> Vector:
+    content = peer.read(size)
+    if len(content) < size:
+        raise ConnectionError("a rank went away")
+    return np.frombuffer(content, np.float64)
 
 
 def loss_and_gradient(weights: Vector, inputs: Vector, wanted: Vector) -> tuple[float, Vector]:
@@ -118,7 +107,8 @@ def train(group: Group, steps: int, step_s: float, path: Path) -> int:
     step, weights = load(path, rng.normal(size=INPUTS * HIDDEN + HIDDEN) * 0.2)
     if group.rank == 0:
         print(f"{'resumed' if step else 'began'} at step {step} of {steps} with {group.size} ranks", flush=True)
-    while step < steps:
+    stopping = False
+    while step < steps and not stopping:
         began = time.monotonic()
         mine = np.random.default_rng((1, step, group.rank))
         inputs = mine.normal(size=(BATCH, INPUTS))
@@ -131,16 +121,14 @@ def train(group: Group, steps: int, step_s: float, path: Path) -> int:
             runtime.report(step, total=steps, loss=loss)
             if step % 20 == 0 or step == steps:
                 print(f"step {step} loss {loss:.4f}", flush=True)
-        if totals[-1] > 0 and step < steps:
-            if group.rank == 0:
-                save(path, step, weights)
-                runtime.checkpointed(step)
-                print(f"stopped at step {step}, saved", flush=True)
-            return step
-        time.sleep(max(0.0, step_s - (time.monotonic() - began)))
+        stopping = bool(totals[-1] > 0)
+        if not stopping:
+            time.sleep(max(0.0, step_s - (time.monotonic() - began)))
     if group.rank == 0:
         save(path, step, weights)
         runtime.checkpointed(step)
+        if step < steps:
+            print(f"stopped at step {step}, saved", flush=True)
     return step
 
 

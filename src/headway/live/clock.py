@@ -7,8 +7,7 @@ seam, and jobs that ran while it was down are credited with exactly the seconds 
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -22,32 +21,24 @@ def boot_id() -> str:
         return ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Clock:
     """A clock to call for the time. `offset` turns the monotonic clock into seconds since 1970."""
 
     offset: float
     boot: str
-    monotonic: Callable[[], float] = time.monotonic
 
     def __call__(self) -> float:
-        return self.offset + self.monotonic()
+        return self.offset + time.monotonic()
 
     def saved(self) -> str:
         """What the next manager needs to go on."""
-        return json.dumps({"offset": self.offset, "boot": self.boot})
+        return json.dumps(asdict(self))
 
 
-def resume_clock(
-    saved: str | None,
-    last: float,
-    monotonic: Callable[[], float] = time.monotonic,
-    wall: Callable[[], float] = time.time,
-    boot: str | None = None,
-) -> Clock:
+def resume_clock(saved: str | None, last: float) -> Clock:
     """Go on with the clock of the manager before this one; after a reboot, start at the wall clock, but never before `last`."""
-    boot = boot_id() if boot is None else boot
-    before = json.loads(saved) if saved else {}
+    boot, before = boot_id(), json.loads(saved) if saved else {}
     same_boot = boot and before.get("boot") == boot
-    offset = float(before["offset"]) if same_boot else wall() - monotonic()
-    return Clock(max(offset, last - monotonic()), boot, monotonic)
+    offset = float(before["offset"]) if same_boot else time.time() - time.monotonic()
+    return Clock(max(offset, last - time.monotonic()), boot)

@@ -22,7 +22,7 @@ class LiveEngine(Engine):
 
     decisions, decide_s, longest_decide_s = 0, 0.0, 0.0
 
-    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement, seed: int = 0) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
         if policy.oracle or policy.allot is not None:
             knows = "reads the work left, which only a simulator knows"
             why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
@@ -31,7 +31,7 @@ class LiveEngine(Engine):
         if placement.needs_fabric:
             raise BadInput(f"placement {placement.name!r} needs a fabric, which the nodes of this machine do not have")
         state = new_state(FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1)
-        options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=seed)
+        options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         super().__init__(state, options, policy, placement)
 
     def record(self, event: Event | Action, now: float) -> None:

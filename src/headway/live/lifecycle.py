@@ -33,29 +33,28 @@ class Lifecycle:
         self._rows: list[JournalRow] = []  # recorded, but not in the journal yet
         self._to_do: list[Callable[[], None]] = []  # to be done once they are
         self._alarms: list[tuple[float, str, int, int]] = []
-        self._data: dict[str, Any] = {}  # goes with the next row
+        self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
         self._progress_at: dict[int, float] = {}
 
     def note(self, event: Event | Action, now: float) -> None:
         """Write down what the engine recorded, an action with the places it was given."""
+        data, self._data = self._data, {}
         if isinstance(event, Action) and event.places:
-            self._data = {**self._data, "places": event.places, **({"links": event.links} if event.links else {})}
-        self._write(NAMES[event.kind], event.job, now)
+            data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}
+        self._write(NAMES[event.kind], event.job, now, data)
         if event.kind == STARTED:
             self.set_alarms(self.state.jobs[event.job + 1], now)
 
-    def _write(self, kind: str, job: int, now: float) -> None:
+    def _write(self, kind: str, job: int, now: float, data: dict[str, Any]) -> None:
         """Write a row of the journal, and learn from it. `job` is the engine's row, or -1 for a fact about no job."""
         attempt = self.state.attempt(self.state.jobs[job + 1]) if job >= 0 else 0
-        row = JournalRow(now, kind, job + 1, attempt, self._data)
-        self._data = {}
+        row = JournalRow(now, kind, job + 1, attempt, data)
         self._rows.append(row)
         self.state.learn(row)
 
     def note_about_nodes(self, kind: str, now: float, data: dict[str, Any]) -> Iterator[Event]:
         """Write down a fact about nodes, which the engine does not record."""
-        self._data = data
-        self._write(kind, -1, now)
+        self._write(kind, -1, now, data)
         yield from ()
 
     # ---- facts from the executor
@@ -108,8 +107,7 @@ class Lifecycle:
         job.progress = progress
         if saved or always or now - self._progress_at.get(job.id, -1e18) >= PROGRESS_ROW_S:
             self._progress_at[job.id] = now
-            self._data = progress.as_dict()
-            self._write(PROGRESSED, job.row, now)
+            self._write(PROGRESSED, job.row, now, progress.as_dict())
         yield from ()
 
     # ---- arrivals, blockers and alarms
@@ -130,14 +128,15 @@ class Lifecycle:
 
     def block(self, job: Job, blockers: Blocker, not_before: float = 0.0) -> Iterator[Event]:
         """Keep the job from the engine until all of its blockers are gone."""
-        self._data = {"blockers": int(job.blockers | blockers)}
+        data: dict[str, Any] = {"blockers": int(job.blockers | blockers)}
         if not_before:
-            self._data["not_before"] = not_before
+            data["not_before"] = not_before
             heapq.heappush(self._alarms, (not_before, RETRY, job.id, 0))
         if self.state.job_state(job) == JobState.PENDING:
+            self._data = data
             yield Event(HELD, job.row)
         else:
-            self._write(BLOCKED, job.row, self._now)
+            self._write(BLOCKED, job.row, self._now, data)
 
     def unblock(self, job: Job, blockers: Blocker) -> Iterator[Event]:
         """Take some blockers away; without any, the job is the engine's again."""
@@ -145,8 +144,7 @@ class Lifecycle:
             return
         left = job.blockers & ~blockers
         if left or self.state.job_state(job) != JobState.HELD:
-            self._data = {"blockers": int(left)}
-            self._write(BLOCKED, job.row, self._now)
+            self._write(BLOCKED, job.row, self._now, {"blockers": int(left)})
         else:
             yield Event(RELEASED, job.row)
 
@@ -185,8 +183,7 @@ class Lifecycle:
             self._data = {"why": why}
             yield Event(STOP, job.row)
         elif job.stop_reason != CANCEL:
-            self._data = {"why": why}
-            self._write(ASKED, job.row, self._now)
+            self._write(ASKED, job.row, self._now, {"why": why})
         self.stop_processes(job)
 
     def stop_processes(self, job: Job) -> None:

@@ -4,9 +4,8 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,12 @@ from headway.policies.registry import find_policy
 
 MOST_KEY = 200  # characters of a client's key
 MOST_EVENTS = 10_000  # rows in one answer
+EVERY_JOB, DEFAULT_BACKOFF = JobFilter(), Backoff()
+
+
+def no_environment(job: Job, attempt: int) -> dict[str, str]:
+    """Variables that a job gets beside those of every job: none."""
+    return {}
 
 
 class Manager:
@@ -51,8 +56,8 @@ class Manager:
         placement: str = "consolidated",
         *,
         executor: Executor | None = None,
-        backoff: Backoff | None = None,
-        environment: Callable[[Job, int], dict[str, str]] | None = None,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        environment: Callable[[Job, int], dict[str, str]] = no_environment,
     ) -> None:
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         self._journal = Journal(self.data)
@@ -61,14 +66,7 @@ class Manager:
             self.clock = resume_clock(self._journal.meta("clock"), last)
             self._state = ClusterState(cluster, find_policy(policy), find_placement(placement))
             self._executor: Executor = executor or find_executor(DEFAULT, self.data)
-            self._world = LiveWorld(
-                self._state,
-                self._journal,
-                self._executor,
-                self.clock,
-                backoff or Backoff(),
-                environment or (lambda job, attempt: {}),
-            )
+            self._world = LiveWorld(self._state, self._journal, self._executor, self.clock, backoff, environment)
             recovery.restore(self._state, self._journal, self._world)
         except BaseException:
             self._journal.close()
@@ -83,13 +81,8 @@ class Manager:
         """Adopt what runs, then schedule until stopped."""
         self._journal.remember("clock", self.clock.saved())
         now = self.clock()
-        opened = {
-            "cluster": list(self.cluster.gpus),
-            "nodes": list(self.cluster.nodes),
-            "policy": self.policy,
-            "placement": self.placement,
-        }
-        row = JournalRow(now, OPENED, 0, 0, opened)
+        opened = {"cluster": list(self.cluster.gpus), "nodes": list(self.cluster.nodes)}
+        row = JournalRow(now, OPENED, 0, 0, {**opened, "policy": self.policy, "placement": self.placement})
         self._journal.append([row])
         self._state.learn(row)
         self._state.receipts.settle(self._state, now)
@@ -123,8 +116,7 @@ class Manager:
         self._world.wait_until(lambda: not self._with_processes())
 
     def _with_processes(self) -> list[Job]:
-        jobs = (self._state.jobs[job_id] for job_id in sorted(self._state.active))
-        return [job for job in jobs if self._state.job_state(job).has_processes]
+        return [job for job in self._state.active_jobs() if self._state.job_state(job).has_processes]
 
     @property
     def trouble(self) -> str:
@@ -142,14 +134,22 @@ class Manager:
         """Accept a job (or the tasks of an array); on disk before this returns. The same user and key again give the same jobs."""
         self._check(spec, user)
         if key is not None and not 0 < len(key) <= MOST_KEY:
-            raise BadInput(f"a client's key has 1 to {MOST_KEY} characters")
+            raise BadInput(f"Idempotency-Key: 1 to {MOST_KEY} characters")
         text, submitted = spec.model_dump_json(exclude_defaults=True), self.clock()
         tasks: list[int | None] = [None] if spec.array is None else list(array_tasks(spec.array)[0])
 
-        def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
-            return insert(connection, user, key, text, submitted, tasks)
+        def arrived(result: tuple[list[int], bool]) -> None:
+            """Hand jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
+            ids, new = result
+            if not new:
+                return
+            with self._world.lock:
+                for job_id, index in zip(ids, tasks, strict=True):
+                    self._state.add(Job(job_id, user, spec, submitted, None if index is None else ids[0], index))
+                    self._world.arrivals.append(job_id)
+            self._world.wake()
 
-        ids, _ = self._journal.commit(write, lambda result: self._arrived(result, spec, user, submitted, tasks))
+        ids, _ = self._journal.commit(lambda connection: insert(connection, user, key, text, submitted, tasks), arrived)
         return list(ids)
 
     def _check(self, spec: JobSpec, user: str) -> None:
@@ -166,19 +166,6 @@ class Manager:
             if other not in self._state.jobs:
                 raise BadInput(f"after: there is no job {other}")
 
-    def _arrived(
-        self, result: tuple[list[int], bool], spec: JobSpec, user: str, submitted: float, tasks: list[int | None]
-    ) -> None:
-        """Hand jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
-        ids, new = result
-        if not new:
-            return
-        with self._world.lock:
-            for job_id, index in zip(ids, tasks, strict=True):
-                self._state.add(Job(job_id, user, spec, submitted, None if index is None else ids[0], index))
-                self._world.arrivals.append(job_id)
-        self._world.wake()
-
     # ---- asking
 
     def job(self, job_id: int) -> JobView | None:
@@ -187,20 +174,10 @@ class Manager:
             found = views.job_views(self._state, [job_id] if job_id in self._state.jobs else [], self.clock())
         return found[0] if found else None
 
-    def jobs(
-        self,
-        *,
-        user: str | None = None,
-        state: str | Sequence[str] | None = None,
-        name: str | None = None,
-        after_id: int = 0,
-        limit: int = 100,
-    ) -> list[JobView]:
+    def jobs(self, wanted: JobFilter = EVERY_JOB) -> list[JobView]:
         """Jobs by ascending number, with filters; page with `after_id`."""
-        names = state.split(",") if isinstance(state, str) else state
-        states = frozenset(each.upper() for each in names) if names else None
         with self._world.lock:
-            return views.find(self._state, self.clock(), JobFilter(user, states, name, after_id), limit)
+            return views.find(self._state, self.clock(), wanted)
 
     def explain(self, job_id: int) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went."""
@@ -224,12 +201,9 @@ class Manager:
         with self._world.lock:
             return views.past_jobs(self._state, since, self.clock())
 
-    def log_files(self, job_id: int, attempt: int | None = None) -> list[Path]:
-        """The logs of an attempt (by default the last), in the order of ranks."""
-        with self._world.lock:
-            job = self._job(job_id)
-            number = self._state.attempt(job) if attempt is None else attempt
-        return self._executor.logs(job.id, number)
+    def log_files(self, job_id: int, attempt: int) -> list[Path]:
+        """The logs of an attempt, in the order of ranks."""
+        return self._executor.logs(job_id, attempt)
 
     def counts(self) -> dict[str, int]:
         """How many jobs are in each state."""
@@ -241,12 +215,9 @@ class Manager:
         with self._world.lock:
             return views.metrics(self._state, self._world, self._journal)
 
-    def events(self, after: int, wait_s: float = 0.0, limit: int = MOST_EVENTS) -> list[JournalRow]:
-        """Rows of the journal after number `after`; waits up to `wait_s` seconds for the first."""
-        if self._world.last_seq <= after and wait_s > 0:
-            with self._world.committed:
-                self._world.committed.wait_for(lambda: self._world.last_seq > after, wait_s)
-        return self._journal.rows(after, limit)
+    def events(self, after: int) -> list[JournalRow]:
+        """Rows of the journal after number `after`, up to a bound."""
+        return self._journal.rows(after, MOST_EVENTS)
 
     # ---- doing
 

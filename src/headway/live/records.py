@@ -3,7 +3,7 @@
 Changed by `ClusterState.learn`, and by the job's own reports between two rows of the journal.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntFlag
 from typing import Any
 
@@ -44,8 +44,7 @@ class Progress:
 
     def as_dict(self) -> dict[str, Any]:
         """What was reported, without what was not."""
-        every = {"step": self.step, "total": self.total, "loss": self.loss, "checkpointed": self.checkpointed}
-        return {name: value for name, value in every.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(slots=True)

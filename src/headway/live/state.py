@@ -6,6 +6,8 @@ after a restart equals the state that wrote the journal.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +46,9 @@ class Array:
 class ClusterState:
     """Jobs, nodes and the engine with its tables."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement, seed: int = 0) -> None:
+    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
         self.cluster = cluster
-        self.engine = LiveEngine(cluster, policy, placement, seed)
+        self.engine = LiveEngine(cluster, policy, placement)
         self.jobs: dict[int, Job] = {}
         self.arrays: dict[int, Array] = {}
         self.dependants: dict[int, set[int]] = {}
@@ -74,6 +76,10 @@ class ClusterState:
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, min_runtime=min_runtime(job.spec))
         self.receipts.begin(job.row, job.submitted)
 
+    def active_jobs(self) -> list[Job]:
+        """The jobs that have not ended, by number."""
+        return [self.jobs[job_id] for job_id in sorted(self.active)]
+
     def needs(self, job: Job) -> set[int]:
         """The jobs that it waits for; an array's number stands for all its tasks."""
         every = (task for named in job.spec.after for task in self.tasks_of(named))
@@ -99,15 +105,13 @@ class ClusterState:
 
     def replay(self, rows: Iterable[JournalRow]) -> int:
         """Record and learn every row of the journal again; returns the number of the last."""
-        seq, now = 0, -np.inf
-        for row in rows:
-            if row.time != now and now > -np.inf:
-                self.receipts.settle(self, now)
-            seq, now = row.seq, row.time
-            if row.kind in KINDS:
-                self.engine.record(self._fact(row), row.time)
-            self.learn(row)
-        if now > -np.inf:
+        seq = 0
+        for now, at_once in groupby(rows, key=lambda row: row.time):
+            for row in at_once:
+                if row.kind in KINDS:
+                    self.engine.record(self._fact(row), now)
+                self.learn(row)
+                seq = row.seq
             self.receipts.settle(self, now)
         return seq
 
@@ -217,9 +221,13 @@ class ClusterState:
 
     def service_gpu_s(self, job: Job, now: float) -> float:
         """GPU-seconds attained in all attempts."""
-        row = self.tables.jobs[job.row]
-        running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == JobState.RUNNING else 0.0
-        return float(row["total"]) + max(0.0, running)
+        return service_gpu_s(self.tables.jobs[job.row], now)
+
+
+def service_gpu_s(row: Any, now: float) -> float:
+    """GPU-seconds attained, by the job's row of the engine's table."""
+    running = (now - float(row["since"])) * int(row["gpus"]) if row["state"] == JobState.RUNNING else 0.0
+    return float(row["total"]) + max(0.0, running)
 
 
 def shown(state: JobState, job: Job) -> JobState:

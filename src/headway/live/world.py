@@ -219,14 +219,5 @@ class LiveWorld(Lifecycle):
         names = self.state.cluster.nodes
         nodes = tuple(names[node] for node, gpus in job.places for _ in range(gpus))
         attempt = self.state.attempt(job)
-        return Launch(
-            job.id,
-            attempt,
-            job.user,
-            job.spec,
-            job.seats,
-            nodes,
-            job.array_id,
-            job.array_index,
-            self.environment(job, attempt),
-        )
+        task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
+        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment)

@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 
 from headway.cluster.named import cluster
 from headway.live.http.api import make_api
+from headway.live.http.guard import Guard
 from headway.live.http.tokens import Scope, Tokens, job_secret, job_token, make_token
 from headway.live.manager import Manager
 
@@ -79,7 +80,7 @@ def serve(data: Path, *, drained: bool) -> Iterator[Served]:
             tokens[name] = make_token(data, name, user, scope)
         tokens["wrong"] = tokens["owner"][:-1] + ("A" if tokens["owner"][-1] != "A" else "B")
         with TestClient(
-            make_api(manager, owned, [HOST]), base_url=f"http://{HOST}", raise_server_exceptions=True
+            Guard(make_api(manager), owned, [HOST]), base_url=f"http://{HOST}", raise_server_exceptions=True
         ) as client:
             yield Served(data, manager, client, tokens)
     finally:

@@ -13,6 +13,7 @@ from headway.client.transport import ApiError, Transport, Unreachable
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.http.api import make_api
+from headway.live.http.guard import Guard
 from headway.live.http.streams import MOST_STREAMS
 from headway.live.http.tokens import Tokens
 from headway.live.manager import Manager
@@ -28,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     manager.start()
     listening = socket.create_server(("127.0.0.1", 0))
     host = f"127.0.0.1:{listening.getsockname()[1]}"
-    api = make_api(manager, Tokens(data, "root"), [host])
+    api = Guard(make_api(manager), Tokens(data, "root"), [host])
     (data / "url").write_text(f"http://{host}\n")
     server = uvicorn.Server(uvicorn.Config(api, lifespan="off", log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

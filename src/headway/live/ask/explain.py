@@ -12,6 +12,7 @@ import numpy as np
 from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
+from headway.live.ask.receipt import waiting_order
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -39,24 +40,14 @@ def explain(state: ClusterState, job: Job, now: float) -> Explanation:
     ahead = jobs_ahead(state, job) if state.job_state(job) in (JobState.FUTURE, JobState.PENDING) else []
     numbers = _numbers(state, job, now, len(ahead))
     message, change = _words(state, job, reason, numbers, now)
-    return Explanation(
-        job.id,
-        state.shown_state(job).name,
-        reason,
-        message,
-        numbers,
-        tuple(ahead[:MOST_AHEAD]),
-        tuple(change),
-        state.receipts.wait_us(job.row, job.submitted, now),
-        state.receipts.of(job.row, now),
-    )
+    shown, named = state.shown_state(job).name, tuple(ahead[:MOST_AHEAD])
+    wait_us, receipt_us = state.receipts.wait_us(job.row, job.submitted, now), state.receipts.of(job.row, now)
+    return Explanation(job.id, shown, reason, message, numbers, named, tuple(change), wait_us, receipt_us)
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
     """The waiting jobs that the policy sorts before this one, in order."""
-    table = state.tables.jobs[: len(state.jobs)]
-    rows = np.nonzero(table["state"] == JobState.PENDING)[0]
-    order = rows[np.lexsort((rows, table["k2"][rows], table["k1"][rows]))]
+    order = waiting_order(state.tables.jobs[: len(state.jobs)])
     here = np.nonzero(order == job.row)[0]
     before = order[: int(here[0])] if len(here) else order  # accepted this instant: behind all who wait
     return [int(row) + 1 for row in before]
@@ -92,20 +83,17 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         return _blocked(state, job, reason, now)
     if reason == "node_down":
         closed = [name for name, shut in zip(state.cluster.nodes, state.tables.nodes["closed"], strict=True) if shut]
-        return (
-            f"it asks for {asked} GPUs and the nodes that take jobs have {int(numbers['gpus_open'])}: {', '.join(closed[:8])} are drained",
-            [f"headway nodes resume {closed[0]}"] if closed else [],
-        )
+        have, names = int(numbers["gpus_open"]), ", ".join(closed[:8])
+        line = f"it asks for {asked} GPUs and the nodes that take jobs have {have}: {names} are drained"
+        return line, [f"headway nodes resume {name}" for name in closed[:1]]
     if reason == "stopping":
         if state.job_state(job) == JobState.STOPPING:
             return "it is being stopped and waits again after that", ["it has saved its state"]
         return "the jobs that hold its GPUs are being stopped for it", ["they have saved their state"]
     if reason == "fragmentation":
-        need = counted(int(numbers["nodes_needed"]), "node")
-        return (
-            f"{free} GPUs are free, but not {asked} on {need}: at most {int(numbers['most_free_on_a_node'])} on one",
-            ["a job on a partly used node ends", "placement consolidated?strict=no takes more nodes"],
-        )
+        need, most = counted(int(numbers["nodes_needed"]), "node"), int(numbers["most_free_on_a_node"])
+        change = ["a job on a partly used node ends", "placement consolidated?strict=no takes more nodes"]
+        return f"{free} GPUs are free, but not {asked} on {need}: at most {most} on one", change
     if state.engine.options.blocks and ahead:
         line = f"nobody overtakes under this policy, and {counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
         return line, ["the jobs ahead start", "a policy that lets smaller jobs pass, such as best-effort or tiresias-l"]

@@ -98,14 +98,11 @@ class Forecast:
         done = [job for job in state.jobs.values() if job.final == JobState.COMPLETED][-MOST_SAMPLES:]
         self.samples = np.sort([state.run_s(job, now) for job in done])
         self.ran_s = np.zeros(len(state.jobs) + 1)
-        active = [state.jobs[job_id] for job_id in sorted(state.active)]
-        for job in active:
+        self.leaving: list[int] = []  # rows of jobs that will not come back
+        for job in state.active_jobs():
             self.ran_s[job.row] = state.run_s(job, now)
-        self.leaving = [
-            job.row
-            for job in active
-            if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD)
-        ]
+            if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
+                self.leaving.append(job.row)
 
     def run(self) -> DryRun:
         """Submit the job to the copy, and see when it starts."""
@@ -123,18 +120,14 @@ class Forecast:
         longer = np.searchsorted(self.samples, self.ran_s, side="right")
         count = len(self.samples) - longer
         sums = np.concatenate([np.cumsum(self.samples[::-1])[::-1], [0.0]])
-        guess: Seconds = np.where(
-            count > 0, sums[longer] / np.maximum(count, 1) - self.ran_s, np.maximum(SHORTEST_S, self.ran_s)
-        )
-        return guess
+        mean = sums[longer] / np.maximum(count, 1)
+        return np.where(count > 0, mean - self.ran_s, np.maximum(SHORTEST_S, self.ran_s))
 
     def _answer(self, world: Ahead, ahead: int) -> DryRun:
         left_s = None if world.starts_at is None else world.starts_at - self.now
-        nodes: tuple[str, ...] = ()
-        stops: tuple[int, ...] = ()
         starts_now = world.at_once is not None and world.at_once.kind in (START, PACK)
-        if world.at_once:
-            nodes = tuple(dict.fromkeys(self.names[node] for node in world.nodes()))
+        nodes = tuple(dict.fromkeys(self.names[node] for node in world.nodes())) if world.at_once else ()
+        stops: tuple[int, ...] = ()
         if starts_now:
             message = f"would start now on {', '.join(nodes)}"
         elif world.at_once:

@@ -89,7 +89,8 @@ def why_now(state: "ClusterState") -> NDArray[np.int8]:
     open_gpus = int(nodes["gpus"][nodes["closed"] == 0].sum())
     why[(why == WAIT_PREEMPTED) & ~state.receipts.preempted[:n]] = WAIT_GPUS  # it failed, was held or requeued
     if state.engine.options.blocks:
-        why[(why == WAIT_FRAGMENTATION) & ~_first(jobs)] = WAIT_GPUS  # room would do, but nobody overtakes
+        behind = waiting_order(jobs)[1:]
+        why[behind[why[behind] == WAIT_FRAGMENTATION]] = WAIT_GPUS  # room would do, but nobody overtakes
     for_room = (why == WAIT_GPUS) | (why == WAIT_FRAGMENTATION) | (why == WAIT_PREEMPTED)
     why[for_room & (jobs["gpus"] > open_gpus) & (jobs["state"] == JobState.PENDING)] = NODE_DOWN
     why[jobs["state"] == JobState.FUTURE] = WAIT_GPUS
@@ -97,10 +98,8 @@ def why_now(state: "ClusterState") -> NDArray[np.int8]:
     return np.where(blocked != NOT_WAITING, blocked, why).astype(np.int8)
 
 
-def _first(jobs: Any) -> NDArray[np.bool_]:
-    """Which job is first among those that wait."""
+def waiting_order(jobs: Any) -> NDArray[np.int64]:
+    """The rows of the jobs that wait, in the order of the policy."""
     waiting = np.nonzero(jobs["state"] == JobState.PENDING)[0]
-    first = np.zeros(len(jobs), np.bool_)
-    if len(waiting):
-        first[waiting[np.lexsort((waiting, jobs["k2"][waiting], jobs["k1"][waiting]))[0]]] = True
-    return first
+    order: NDArray[np.int64] = waiting[np.lexsort((waiting, jobs["k2"][waiting], jobs["k1"][waiting]))]
+    return order

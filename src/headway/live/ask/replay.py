@@ -74,9 +74,8 @@ def ran_jobs(rows: Sequence[Mapping[str, Any]]) -> list[PastJob]:
     """The jobs of a workload as the API gives it; those that never took a GPU are left out."""
     names = PastJob.__dataclass_fields__
     jobs = [PastJob(**{name: row[name] for name in names if name in row}) for row in rows]
-    return sorted(
-        (job for job in jobs if job.run_s > 0 or job.averaged), key=lambda job: (job.submitted_at, job.job_id)
-    )
+    ran = [job for job in jobs if job.run_s > 0 or job.averaged]
+    return sorted(ran, key=lambda job: (job.submitted_at, job.job_id))
 
 
 def replay(
@@ -121,39 +120,30 @@ def _outcome(name: str, jobs: Sequence[PastJob], ended: NDArray[np.float64], pre
     submitted = np.array([job.submitted_at for job in jobs])[averaged]
     users = np.array([job.user for job in jobs])[averaged]
     jct_s = ended[averaged] - submitted
-    return Outcome(
-        name,
-        float(jct_s.mean()),
-        float(np.median(jct_s)),
-        float(np.percentile(jct_s, 95)),
-        float(ended[averaged].max() - submitted.min()),
-        preemptions,
-        {str(user): float(jct_s[users == user].mean()) for user in np.unique(users)},
-    )
+    median_s, p95_s = float(np.median(jct_s)), float(np.percentile(jct_s, 95))
+    makespan_s = float(ended[averaged].max() - submitted.min())
+    by_user = {str(user): float(jct_s[users == user].mean()) for user in np.unique(users)}
+    return Outcome(name, float(jct_s.mean()), median_s, p95_s, makespan_s, preemptions, by_user)
 
 
 def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
     """What biases the comparison, one sentence each."""
-    lines = []
     counts = Counter(job.state for job in jobs)
-    cancelled = counts[JobState.CANCELLED.name]
-    running = sum(count for state, count in counts.items() if state not in FINAL_STATES)
-    if cancelled:
-        lines.append(
-            f"{cancelled} jobs were cancelled: they take the GPU time they took, but are not averaged; under another policy they might"
-            " have ended before, or never have been cancelled"
-        )
-    if running:
-        lines.append(f"{running} jobs have not ended: they count with the time they ran so far, and are not averaged")
-    larger = sum(job.gpus > cluster.total for job in jobs)
-    if larger:
-        lines.append(f"{larger} jobs are larger than this cluster and are left out")
-    blocked = sum(job.blocked_s > BLOCKED_S for job in jobs)
-    if blocked:
-        lines.append(
-            f"{blocked} jobs waited for a hold, a dependency, an array's limit or a retry: that time is kept as it was"
-        )
-    lines.append(
-        "run times hold what preemptions cost live (restarts, work done twice); the simulator adds none of its own"
+    biases = (
+        (
+            counts[JobState.CANCELLED.name],
+            "were cancelled: they take the GPU time they took, but are not averaged; under another policy they might have ended before,"
+            " or never have been cancelled",
+        ),
+        (
+            sum(count for state, count in counts.items() if state not in FINAL_STATES),
+            "have not ended: they count with the time they ran so far, and are not averaged",
+        ),
+        (sum(job.gpus > cluster.total for job in jobs), "are larger than this cluster and are left out"),
+        (
+            sum(job.blocked_s > BLOCKED_S for job in jobs),
+            "waited for a hold, a dependency, an array's limit or a retry: that time is kept as it was",
+        ),
     )
-    return tuple(lines)
+    costs = "run times hold what preemptions cost live (restarts, work done twice); the simulator adds none of its own"
+    return (*(f"{count} jobs {words}" for count, words in biases if count), costs)

@@ -19,26 +19,19 @@ def executor_names() -> list[str]:
 
 def find_executor(name: str, data: Path) -> Executor:
     """The executor of this name, made for a data folder. A folder's package holds its class under the name `EXECUTOR`."""
-    made: Executor = _class(name)(data)
-    return made
-
-
-def _class(name: str) -> Any:
     module, colon, attribute = name.partition(":")
     if not colon:
         if name not in executor_names():
             raise unknown("executor", name, executor_names())
         module, attribute = f"{executors.__name__}.{name}", "EXECUTOR"
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found: Any = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # a module from outside may raise anything
         known = ", ".join(executor_names())
         raise BadInput(f"executor {name!r} cannot be loaded ({error}): write {known} or MODULE:CLASS") from None
-    missing = [hook for hook in _hooks() if not callable(getattr(found, hook, None))]
+    hooks = [hook for hook in vars(Executor) if not hook.startswith("_")]
+    missing = [hook for hook in hooks if not callable(getattr(found, hook, None))]
     if not isinstance(found, type) or missing:
-        raise BadInput(f"executor {name!r} is not a class with the methods {', '.join(missing or _hooks())}")
-    return found
-
-
-def _hooks() -> list[str]:
-    return [hook for hook in vars(Executor) if not hook.startswith("_")]
+        raise BadInput(f"executor {name!r} is not a class with the methods {', '.join(missing or hooks)}")
+    made: Executor = found(data)
+    return made

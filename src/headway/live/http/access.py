@@ -18,7 +18,7 @@ bearer = HTTPBearer(
 JobId = Annotated[int, Path(ge=1, le=2**53, description="The job's number.")]
 
 
-def allowed(request: Request, scope: Scope, own_job: bool) -> Caller:
+def allowed(request: Request, scope: Scope, own_job: bool = False) -> Caller:
     """The caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
     caller: Caller = request.state.caller
     if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
@@ -33,11 +33,6 @@ def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request, Any], Aw
         return allowed(request, scope, own_job)
 
     return check
-
-
-def submitter(request: Request) -> Caller:
-    """The caller of a route that submits."""
-    return allowed(request, Scope.SUBMIT, False)
 
 
 Reader = Annotated[Caller, Depends(needs(Scope.READ))]
@@ -55,13 +50,10 @@ def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:
     return job
 
 
-# What a route may answer beside its result, for the description of the API.
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": words,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}},
-    }
-    for status, words in {
+def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer beside its result, for the description of the API: what every route may, and more."""
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+    every = {
         400: "The request cannot be used.",
         401: "No token, or one that is not known.",
         403: "The token does not allow this, or the request comes from another web page.",
@@ -69,10 +61,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         421: "The Host header names another machine.",
         429: "Too many requests.",
         503: "The journal cannot be written; nothing was changed.",
-    }.items()
-}
-ABOUT_A_JOB: dict[int | str, dict[str, Any]] = {
-    **REFUSALS,
-    404: {**REFUSALS[400], "description": "There is no such job, or it is another user's."},
-    409: {**REFUSALS[400], "description": "The job's state does not allow this."},
-}
+    }
+    return {status: {"description": words, "content": content} for status, words in {**every, **more}.items()}
+
+
+REFUSALS = refusals({})
+ABOUT_A_JOB = refusals(
+    {404: "There is no such job, or it is another user's.", 409: "The job's state does not allow this."}
+)

@@ -18,25 +18,14 @@ from headway import __version__
 from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
 from headway.job_state import SHOWN_STATES
+from headway.live.ask.views import JobFilter
 from headway.live.errors import JournalFailed, NotFound, WrongState
-from headway.live.http import cluster_routes as api_cluster
-from headway.live.http import streams
-from headway.live.http.access import (
-    ABOUT_A_JOB,
-    REFUSALS,
-    JobId,
-    JobReader,
-    Reader,
-    Reporter,
-    Submitter,
-    seen,
-    submitter,
-)
-from headway.live.http.guard import RATE_PER_S, STRANGERS_PER_S, App, Guard
-from headway.live.http.tokens import Caller, Tokens
+from headway.live.http import access, cluster_routes, streams
+from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
+from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
+from headway.live.manager import MOST_KEY, Manager
 
 PAGE = 100
 LARGEST_PAGE = 1000
@@ -75,11 +64,6 @@ class Refusal(BaseModel):
     detail: str
 
 
-LONGEST_KEY = 200
-SUBMISSION_REFUSALS: dict[int | str, dict[str, Any]] = {
-    **REFUSALS,
-    409: {**REFUSALS[400], "description": "The key was used for another job."},
-}
 SUBMISSION: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -90,7 +74,7 @@ SUBMISSION: dict[str, Any] = {
             "name": "Idempotency-Key",
             "in": "header",
             "required": False,
-            "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+            "schema": {"type": "string", "minLength": 1, "maxLength": MOST_KEY},
             "description": "The same key never submits twice.",
         }
     ],
@@ -98,15 +82,8 @@ SUBMISSION: dict[str, Any] = {
 }
 
 
-def make_api(
-    manager: Manager,
-    tokens: Tokens,
-    hosts: Iterable[str],
-    *,
-    rate_per_s: float = RATE_PER_S,
-    strangers_per_s: float = STRANGERS_PER_S,
-) -> App:
-    """The whole application, behind its guard."""
+def make_api(manager: Manager) -> FastAPI:
+    """The whole application; it is served behind a Guard."""
     api = FastAPI(
         title="Headway",
         version=__version__,
@@ -120,9 +97,9 @@ def make_api(
     _handle_errors(api)
     _submission(api, manager)
     _jobs(api, manager)
-    api_cluster.add_routes(api, manager)
+    cluster_routes.add_routes(api, manager)
     streams.add_routes(api, manager)
-    return Guard(api, tokens, hosts, rate_per_s=rate_per_s, strangers_per_s=strangers_per_s)
+    return api
 
 
 def _handle_errors(api: FastAPI) -> None:
@@ -157,16 +134,13 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         "/v1/jobs",
         status_code=201,
         tags=["jobs"],
-        responses=SUBMISSION_REFUSALS,
+        responses=access.refusals({409: "The key was used for another job."}),
         response_model=Submitted,
         openapi_extra=SUBMISSION,
     )
     async def submit(request: Request) -> JSONResponse:
         """Submit a job. It is on disk when this answers; the same key again gives the same jobs, not new ones."""
-        caller = submitter(request)
-        key = request.headers.get("idempotency-key")
-        if key is not None and not 0 < len(key) <= LONGEST_KEY:
-            raise BadInput(f"Idempotency-Key: 1 to {LONGEST_KEY} characters")
+        caller = access.allowed(request, Scope.SUBMIT)
         if not request.headers.get("content-type", "").startswith("application/json"):
             raise BadInput("Content-Type: a job is sent as application/json")
         try:
@@ -176,11 +150,11 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         hidden = next((other for other in spec.after if not _own(manager, caller, [other])), None)
         if hidden is not None:
             raise BadInput(f"after: there is no job {hidden}")
-        numbers = await run_in_threadpool(manager.submit, spec, caller.user, key)
+        numbers = await run_in_threadpool(manager.submit, spec, caller.user, request.headers.get("idempotency-key"))
         return JSONResponse({"job_id": numbers[0], "job_ids": numbers, "notes": notes_on(spec)}, 201)
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
-    def dry_run(spec: JobSpec, caller: Submitter) -> dict[str, Any]:
+    def dry_run(spec: JobSpec, caller: access.Submitter) -> dict[str, Any]:
         """Where and roughly when a job would start. Nothing is submitted."""
         answer = asdict(manager.dry_run(spec, caller.user))
         return {**answer, "preempts": _own(manager, caller, answer["preempts"])}
@@ -189,7 +163,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
 def _jobs(api: FastAPI, manager: Manager) -> None:
     @api.get("/v1/jobs", tags=["jobs"], responses=REFUSALS)
     def list_jobs(
-        caller: Reader,
+        caller: access.Reader,
         user: Annotated[str | None, Query(max_length=64)] = None,
         state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
         name: Annotated[str | None, Query(max_length=200)] = None,
@@ -201,16 +175,17 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
             if user not in {None, caller.user}:
                 return JobPage(jobs=[], next_after_id=None)
             user = caller.user
-        found = manager.jobs(user=user, state=state, name=name, after_id=after_id, limit=limit)
+        wanted = JobFilter(user, frozenset(state) if state else None, name, after_id, limit)
+        found = manager.jobs(wanted)
         return JobPage(jobs=found, next_after_id=found[-1].job_id if len(found) == limit else None)
 
     @api.get("/v1/jobs/{job_id}", tags=["jobs"], responses=ABOUT_A_JOB)
-    def show(job_id: JobId, caller: JobReader) -> JobView:
+    def show(job_id: JobId, caller: access.JobReader) -> JobView:
         """One job."""
         return seen(manager, caller, job_id)
 
     @api.get("/v1/jobs/{job_id}/explain", tags=["jobs"], responses=ABOUT_A_JOB)
-    def explain(job_id: JobId, caller: JobReader) -> dict[str, Any]:
+    def explain(job_id: JobId, caller: access.JobReader) -> dict[str, Any]:
         """Why it waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
         seen(manager, caller, job_id)
         answer = asdict(manager.explain(job_id))
@@ -225,7 +200,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
         _verb(api, manager, verb, words)
 
     @api.post("/v1/jobs/{job_id}/progress", status_code=204, tags=["jobs"], responses=ABOUT_A_JOB)
-    def report(job_id: JobId, progress: Progress, caller: Reporter) -> None:
+    def report(job_id: JobId, progress: Progress, caller: access.Reporter) -> None:
         """What the job says about itself; for its own token and its owner."""
         seen(manager, caller, job_id)
         manager.report(job_id, **progress.model_dump())
@@ -240,7 +215,7 @@ def _own(manager: Manager, caller: Caller, numbers: Iterable[int]) -> list[int]:
 def _verb(api: FastAPI, manager: Manager, verb: str, words: str) -> None:
     """One of the verbs that change a job."""
 
-    def change(job_id: JobId, caller: Submitter) -> JobView:
+    def change(job_id: JobId, caller: access.Submitter) -> JobView:
         seen(manager, caller, job_id)
         getattr(manager, verb)(job_id)
         return seen(manager, caller, job_id)

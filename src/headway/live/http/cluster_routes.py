@@ -9,7 +9,7 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
 from headway.job_state import JobState
-from headway.live.ask.views import NodeView
+from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.manager import Manager
@@ -44,8 +44,8 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """The nodes, with what is free on each. Those who do not operate see only their own jobs on them."""
         found = manager.nodes()
         if not caller.operates:
-            active = [state.name for state in JobState if state.has_processes]
-            own = {job.job_id for job in manager.jobs(user=caller.user, state=active, limit=MOST_RUNNING)}
+            active = frozenset(state.name for state in JobState if state.has_processes)
+            own = {job.job_id for job in manager.jobs(JobFilter(caller.user, active, limit=MOST_RUNNING))}
             found = [replace(node, jobs=tuple(number for number in node.jobs if number in own)) for node in found]
         return Nodes(nodes=found)
 

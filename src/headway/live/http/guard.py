@@ -6,13 +6,16 @@ health check and the description of the API are open.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.live.http.tokens import Caller, Tokens
+from fastapi import HTTPException
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
+
+from headway.live.http.tokens import Tokens
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -28,6 +31,15 @@ BODY_TIMEOUT_S = 30.0
 RATE_PER_S = 2000.0
 STRANGERS_PER_S = 50.0
 BURST_S = 2.0
+# Headers that would mean two things if they were given twice.
+ONCE = ("host", "origin", "authorization", "content-length")
+# What a refusal says beside its words.
+MORE_HEADERS = {
+    401: {"www-authenticate": "Bearer"},
+    408: {"connection": "close"},
+    413: {"connection": "close"},
+    429: {"retry-after": "1"},
+}
 
 
 @dataclass(slots=True)
@@ -64,6 +76,7 @@ class Guard:
     ) -> None:
         self.app, self.tokens, self.clock = app, tokens, clock
         self.hosts = frozenset(host.lower() for host in hosts)
+        self.origins = frozenset(f"{kind}://{host}" for host in self.hosts for kind in ("http", "https"))
         self.rate_per_s, self.strangers_per_s, self.most_body_bytes = rate_per_s, strangers_per_s, most_body_bytes
         self._buckets: dict[str, Bucket] = {}
 
@@ -73,98 +86,65 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        headers: dict[str, str] = {}
-        for name, value in scope["headers"]:
-            text = name.decode("latin-1")
-            if text in headers and text in {"host", "origin", "authorization", "content-length"}:
-                await _refuse(send, 400, f"the header {text} is given twice")
-                return
-            headers[text] = value.decode("latin-1")
-        refusal = self._check(scope, headers)
-        if refusal is not None:
-            await _refuse(send, *refusal)
-            return
+        headers = Headers(scope=scope)
         try:
+            self._check(scope, headers)
             body = await asyncio.wait_for(self._body(headers, receive), BODY_TIMEOUT_S)
         except TimeoutError:
-            await _refuse(send, 408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s")
-            return
-        if body is None:
-            await _refuse(send, 413, f"the body is larger than {self.most_body_bytes:,} bytes")
-            return
-        await self.app(scope, _replay(body, receive), send)
+            await _refuse(scope, receive, send, 408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s")
+        except HTTPException as refused:
+            await _refuse(scope, receive, send, refused.status_code, refused.detail)
+        else:
+            await self.app(scope, _replay(body, receive), send)
 
-    def _check(self, scope: Message, headers: dict[str, str]) -> tuple[int, str] | None:
-        """Why the request is refused: (status, words); None: it is not."""
+    def _check(self, scope: Message, headers: Headers) -> None:
+        """Refuse the request by its headers, or note who sent it."""
+        for name in ONCE:
+            if len(headers.getlist(name)) > 1:
+                raise HTTPException(400, f"the header {name} is given twice")
         if headers.get("host", "").lower() not in self.hosts:
-            return 421, "this manager does not answer to that Host; start it with --allow-host NAME:PORT to add one"
+            words = "this manager does not answer to that Host; start it with --allow-host NAME:PORT to add one"
+            raise HTTPException(421, words)
         origin = headers.get("origin")
-        if origin is not None and origin.lower() not in {
-            f"{kind}://{host}" for host in self.hosts for kind in ("http", "https")
-        }:
-            return 403, "requests from other web pages are refused"
-        caller = self._caller(headers.get("authorization", ""))
-        bucket = "" if caller is None else caller.name
-        if not self._take(bucket, self.strangers_per_s if caller is None else self.rate_per_s):
-            return 429, "too many requests: wait a second"
+        if origin is not None and origin.lower() not in self.origins:
+            raise HTTPException(403, "requests from other web pages are refused")
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        caller = self.tokens.caller(token.strip()) if kind.lower() == "bearer" and token else None
+        name, rate_per_s = (caller.name, self.rate_per_s) if caller else ("", self.strangers_per_s)
+        now = self.clock()
+        if not self._buckets.setdefault(name, Bucket(rate_per_s, rate_per_s * BURST_S, now)).take(now):
+            raise HTTPException(429, "too many requests: wait a second")
         if caller is None and scope["path"] not in OPEN_PATHS:
             given = "the token is not known here" if headers.get("authorization") else "a token is needed"
-            return 401, f"{given}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
+            words = f"{given}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
+            raise HTTPException(401, words)
         scope.setdefault("state", {})["caller"] = caller
-        return None
 
-    def _caller(self, authorization: str) -> Caller | None:
-        kind, _, token = authorization.partition(" ")
-        if kind.lower() != "bearer" or not token:
-            return None
-        return self.tokens.caller(token.strip())
-
-    def _take(self, name: str, rate_per_s: float) -> bool:
-        now = self.clock()
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = self._buckets[name] = Bucket(rate_per_s, rate_per_s * BURST_S, now)
-        return bucket.take(now)
-
-    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes | None:
-        """The whole body; None when it is too large, without reading the rest."""
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        """The whole body; one that is too large is refused without reading the rest."""
+        too_large = HTTPException(413, f"the body is larger than {self.most_body_bytes:,} bytes")
         said = headers.get("content-length", "0")
         if not said.isdigit() or int(said) > self.most_body_bytes:
-            return None
+            raise too_large
         body = bytearray()
         while True:
             message = await receive()
-            if message["type"] == "http.disconnect":
-                return bytes(body)
             body += message.get("body", b"")
             if len(body) > self.most_body_bytes:
-                return None
-            if not message.get("more_body", False):
+                raise too_large
+            if message["type"] == "http.disconnect" or not message.get("more_body", False):
                 return bytes(body)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body once, and then what the connection says (its end)."""
-    given = False
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def next_message() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return messages.pop() if messages else await receive()
 
     return next_message
 
 
-async def _refuse(send: Send, status: int, words: str) -> None:
-    content = json.dumps({"detail": words}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if status == 429:
-        headers.append((b"retry-after", b"1"))
-    if status in {408, 413}:
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+async def _refuse(scope: Message, receive: Receive, send: Send, status: int, words: str) -> None:
+    await JSONResponse({"detail": words}, status, MORE_HEADERS.get(status))(scope, receive, send)

@@ -6,7 +6,7 @@ A stream polls in a worker thread and sleeps on the event loop in between, so th
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,49 +29,49 @@ WAITING = frozenset({JobState.PENDING.name, JobState.HELD.name})
 
 
 @dataclass(slots=True)
-class Tail:
-    """The logs of one attempt, read as they grow; with several ranks each line names its own."""
+class Log:
+    """The log of one rank, read as it grows; with several ranks each line begins with its label."""
 
-    files: list[Path]
-    rank: int | None
-    at: dict[Path, int] = field(default_factory=dict)
-    rest: dict[Path, bytes] = field(default_factory=dict)
+    path: Path
+    label: bytes
+    at: int = 0
+    rest: bytes = b""
 
     def read(self, last: bool) -> tuple[bytes, bool]:
-        """What was written since the last call, in whole lines, and whether there may be more (`last`: the unfinished lines too)."""
-        labelled = len(self.files) > 1 and self.rank is None
-        parts, more = [], False
-        for rank, path in enumerate(self.files):
-            if self.rank not in {None, rank}:
-                continue
-            before = self.at.get(path, 0)
-            text = self._grown(path, last)
-            more |= self.at[path] > before
-            if labelled and text:
-                label = f"[{rank}] ".encode()
-                text = b"".join(label + line for line in text.splitlines(keepends=True))
-                text += b"" if text.endswith(b"\n") else b"\n"
-            parts.append(text)
-        return b"".join(parts), more
-
-    def _grown(self, path: Path, last: bool) -> bytes:
+        """What was written since the last call, in whole lines, and whether there may be more (`last`: the unfinished line too)."""
         try:
-            with path.open("rb") as file:
-                file.seek(self.at.get(path, 0))
+            with self.path.open("rb") as file:
+                file.seek(self.at)
                 new = file.read(PART_BYTES)
         except OSError:
             new = b""
-        self.at[path] = self.at.get(path, 0) + len(new)
-        text = self.rest.get(path, b"") + new
-        if last and not new:
-            self.rest[path] = b""
-            return text
-        whole, newline, rest = text.rpartition(b"\n")
-        if not newline and len(rest) > PART_BYTES:
-            # A line that never ends is passed on in parts.
-            whole, rest = rest, b""
-        self.rest[path] = rest
-        return whole + newline
+        self.at += len(new)
+        text, self.rest = self.rest + new, b""
+        if new or not last:
+            whole, newline, rest = text.rpartition(b"\n")
+            if newline or len(rest) <= PART_BYTES:  # a line that never ends is passed on in parts
+                text, self.rest = whole + newline, rest
+        if self.label and text:
+            text = b"".join(self.label + line for line in text.splitlines(keepends=True))
+            text += b"" if text.endswith(b"\n") else b"\n"
+        return text, bool(new)
+
+
+def open_logs(manager: Manager, job_id: int, attempt: int, rank: int | None) -> list[Log]:
+    """The logs of an attempt: of one rank, or of all, labelled if there are several."""
+    files = manager.log_files(job_id, attempt)
+    labelled = len(files) > 1 and rank is None
+    return [
+        Log(path, f"[{number}] ".encode() if labelled else b"")
+        for number, path in enumerate(files)
+        if rank in {None, number}
+    ]
+
+
+def read_on(logs: list[Log], last: bool) -> tuple[bytes, bool]:
+    """What all logs have grown by, and whether there may be more."""
+    found = [log.read(last) for log in logs]
+    return b"".join(text for text, _ in found), any(grew for _, grew in found)
 
 
 async def follow_logs(
@@ -79,7 +79,7 @@ async def follow_logs(
 ) -> AsyncIterator[bytes]:
     """Everything that the job wrote in an attempt (by default the latest, and with `follow` the ones after it)."""
     current = attempt or 0
-    tail = Tail([], rank)
+    logs: list[Log] = []
     while True:
         job = await run_in_threadpool(manager.job, job_id)
         if job is None:
@@ -88,17 +88,17 @@ async def follow_logs(
         over = not follow or job.state in FINAL_STATES or (current > 0 and latest > current)
         if current == 0 and latest > 0:
             current = latest
-        if current > 0 and not tail.files:
-            tail.files = await run_in_threadpool(manager.log_files, job_id, current)
+        if current > 0 and not logs:
+            logs = await run_in_threadpool(open_logs, manager, job_id, current, rank)
         more = True
         while more:
-            part, more = await run_in_threadpool(tail.read, over)
+            part, more = await run_in_threadpool(read_on, logs, over)
             if part:
                 yield part
         if over and (attempt is not None or latest <= current or not follow):
             return
         if over:
-            current, tail = current + 1, Tail([], rank)
+            current, logs = current + 1, []
             yield f"\n--- attempt {current} ---\n".encode()
         else:
             await asyncio.sleep(POLL_S)
@@ -110,7 +110,7 @@ async def server_sent(manager: Manager, caller: Caller, after: int) -> AsyncIter
     owners: dict[int, str] = {}
     yield b"retry: 1000\n\n"
     while True:
-        rows = await run_in_threadpool(manager.events, after, 0.0)
+        rows = await run_in_threadpool(manager.events, after)
         for row in rows:
             after = row.seq
             if await _may_see(manager, caller, owners, row.job):
@@ -152,9 +152,10 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         finally:
             open_streams -= 1
 
-    def not_too_many() -> None:
+    def stream(parts: AsyncIterator[bytes], kind: str, headers: dict[str, str] | None = None) -> StreamingResponse:
         if open_streams >= MOST_STREAMS:
             raise HTTPException(429, f"{MOST_STREAMS} streams are open already: close one")
+        return StreamingResponse(counted(parts), media_type=kind, headers=headers)
 
     @api.get("/v1/jobs/{job_id}/logs", tags=["jobs"], response_class=StreamingResponse, responses=ABOUT_A_JOB)
     async def logs(
@@ -166,9 +167,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     ) -> StreamingResponse:
         """What the job's ranks wrote. With several ranks, each line begins with its rank."""
         await run_in_threadpool(seen, manager, caller, job_id)
-        not_too_many()
-        parts = follow_logs(manager, job_id, rank, attempt, follow)
-        return StreamingResponse(counted(parts), media_type="text/plain; charset=utf-8")
+        return stream(follow_logs(manager, job_id, rank, attempt, follow), "text/plain; charset=utf-8")
 
     @api.get("/v1/events", tags=["cluster"], response_class=StreamingResponse, responses=REFUSALS)
     async def events(
@@ -177,11 +176,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> StreamingResponse:
         """What happens, as it happens: server-sent events. A browser goes on where it was (Last-Event-ID)."""
-        not_too_many()
         if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
             after = max(after, min(int(last_event_id[:16]), 2**53))
-        return StreamingResponse(
-            counted(server_sent(manager, caller, after)),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return stream(server_sent(manager, caller, after), "text/event-stream", headers)

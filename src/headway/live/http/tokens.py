@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -37,8 +37,8 @@ class Scope(StrEnum):
 
     def covers(self, needed: "Scope") -> bool:
         """Whether a token of this scope may do what needs `needed`."""
-        ranks = {Scope.READ: 0, Scope.SUBMIT: 1, Scope.OPERATE: 2}
-        return self in ranks and needed in ranks and ranks[self] >= ranks[needed]
+        order = list(Scope)
+        return self is not Scope.JOB and order.index(self) >= order.index(needed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,6 @@ class Caller:
         return self.operates or user == self.user
 
 
-@dataclass(frozen=True, slots=True)
-class StoredToken:
-    """A token as it is kept: never the secret itself."""
-
-    name: str
-    user: str
-    scope: Scope
-    sha256: str
-
-
 class Tokens:
     """The tokens of one data folder. Made and revoked tokens take effect at once, without a restart."""
 
@@ -79,9 +69,9 @@ class Tokens:
         self.data, self.owner = data, owner
         # Not 0700: under root, the jobs of other users reach their own folders below; the files here are private one by one.
         data.mkdir(parents=True, exist_ok=True, mode=0o711)
-        self._owner_hash = _hash(_owner_token(data))
+        self._owner_hash = _hash(_private(data / TOKEN_FILE, _new_token))
         self._secret = job_secret(data)
-        self._stored: dict[str, StoredToken] = {}
+        self._stored: dict[str, Caller] = {}
         self._stamp: tuple[int, int] | None = None
 
     def caller(self, token: str) -> Caller | None:
@@ -94,8 +84,7 @@ class Tokens:
         if hmac.compare_digest(digest, self._owner_hash):
             return Caller("owner", self.owner, Scope.OPERATE)
         self._reload()
-        stored = self._stored.get(digest)
-        return Caller(stored.name, stored.user, stored.scope) if stored else None
+        return self._stored.get(digest)
 
     def _reload(self) -> None:
         try:
@@ -105,18 +94,17 @@ class Tokens:
             return
         stamp = (status.st_mtime_ns, status.st_ino)
         if stamp != self._stamp:
-            self._stored = {each.sha256: each for each in stored_tokens(self.data)}
-            self._stamp = stamp
+            self._stored, self._stamp = stored_tokens(self.data), stamp
 
 
-def stored_tokens(data: Path) -> list[StoredToken]:
-    """The tokens made for others, without their secrets."""
+def stored_tokens(data: Path) -> dict[str, Caller]:
+    """The tokens made for others, by the hashes of their secrets."""
     path = data / TOKENS_FILE
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return [StoredToken(row["name"], row["user"], Scope(row["scope"]), row["sha256"]) for row in rows]
+        return {row["sha256"]: Caller(row["name"], row["user"], Scope(row["scope"])) for row in rows}
     except FileNotFoundError:
-        return []
+        return {}
     except PermissionError:
         raise BadInput(f"{path} belongs to another user: only the manager's owner makes tokens") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -131,19 +119,20 @@ def make_token(data: Path, name: str, user: str, scope: Scope) -> str:
     if scope is Scope.JOB:
         raise BadInput("tokens of scope job are made by the manager for its jobs: make one of read, submit or operate")
     kept = stored_tokens(data)
-    if any(each.name == name for each in kept):
+    if any(each.name == name for each in kept.values()):
         raise BadInput(f"there is a token named {name!r} already: revoke it first, or choose another name")
-    token = f"hw-{secrets.token_urlsafe(32)}"
-    _store(data, [*kept, StoredToken(name, user, scope, _hash(token))])
+    token = _new_token()
+    _store(data, {**kept, _hash(token): Caller(name, user, scope)})
     return token
 
 
 def revoke_token(data: Path, name: str) -> None:
     """Make a token worthless."""
     kept = stored_tokens(data)
-    left = [each for each in kept if each.name != name]
+    left = {digest: each for digest, each in kept.items() if each.name != name}
     if len(left) == len(kept):
-        raise BadInput(f"there is no token named {name!r}: {', '.join(each.name for each in kept) or 'none was made'}")
+        names = ", ".join(each.name for each in kept.values())
+        raise BadInput(f"there is no token named {name!r}: {names or 'none was made'}")
     _store(data, left)
 
 
@@ -157,8 +146,8 @@ def job_token(secret: bytes, job_id: int) -> str:
     return f"job-{job_id}-{hmac.new(secret, f'headway job {job_id}'.encode(), hashlib.sha256).hexdigest()}"
 
 
-def _owner_token(data: Path) -> str:
-    return _private(data / TOKEN_FILE, lambda: f"hw-{secrets.token_urlsafe(32)}")
+def _new_token() -> str:
+    return f"hw-{secrets.token_urlsafe(32)}"
 
 
 def _private(path: Path, make: Callable[[], str]) -> str:
@@ -176,8 +165,9 @@ def _private(path: Path, make: Callable[[], str]) -> str:
     return made
 
 
-def _store(data: Path, tokens: list[StoredToken]) -> None:
-    _write_private(data / TOKENS_FILE, json.dumps([asdict(each) for each in tokens], indent=2) + "\n")
+def _store(data: Path, tokens: dict[str, Caller]) -> None:
+    rows = [{"name": o.name, "user": o.user, "scope": o.scope, "sha256": digest} for digest, o in tokens.items()]
+    _write_private(data / TOKENS_FILE, json.dumps(rows, indent=2) + "\n")
 
 
 def _write_private(path: Path, text: str) -> None:

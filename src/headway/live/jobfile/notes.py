@@ -6,31 +6,20 @@ from headway.live.jobfile.spec import JobSpec
 
 def refuse_unsupported(spec: JobSpec) -> None:
     """Refuse what would change how the job runs, but cannot be done yet."""
-    refusals = {
-        "network.isolation": (
-            spec.network.isolation != "none",
-            "needs a fabric that Headway controls, and the nodes of this machine have none: write isolation: none",
-        ),
-        "collective.schedule": (
-            spec.collective.schedule != "none",
-            "is not carried out for real jobs yet: write schedule: none",
-        ),
-        "checkpoint.interval": (
-            spec.checkpoint is not None and spec.checkpoint.interval is not None,
-            "is not carried out yet: leave it out, and let the job itself save at that interval",
-        ),
-    }
-    for field, (asked, why) in refusals.items():
-        if asked:
-            raise BadInput(f"{field}: {why}")
+    if spec.network.isolation != "none":
+        why = "needs a fabric that Headway controls, and the nodes of this machine have none: write isolation: none"
+        raise BadInput(f"network.isolation: {why}")
+    if spec.collective.schedule != "none":
+        raise BadInput("collective.schedule: is not carried out for real jobs yet: write schedule: none")
+    if spec.checkpoint is not None and spec.checkpoint.interval is not None:
+        why = "is not carried out yet: leave it out, and let the job itself save at that interval"
+        raise BadInput(f"checkpoint.interval: {why}")
 
 
 def notes_on(spec: JobSpec) -> tuple[str, ...]:
     """What is accepted but changes nothing yet, one sentence each."""
-    notes = []
-    for name in ("cpus", "memory"):
-        if getattr(spec.resources, name) is not None:
-            notes.append(f"resources.{name} is not enforced yet: the job may use more")
+    bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) is not None]
+    notes = [f"resources.{name} is not enforced yet: the job may use more" for name in bounds]
     if spec.queue:
         notes.append("queue is a label only: it changes neither the order of jobs nor how many may run")
     return tuple(notes)

@@ -14,24 +14,10 @@ from typing import Any
 from headway.errors import BadInput, unknown
 
 SHORT = {
-    "-J": "job-name",
-    "-N": "nodes",
-    "-n": "ntasks",
-    "-c": "cpus-per-task",
-    "-t": "time",
-    "-p": "partition",
-    "-a": "array",
-    "-d": "dependency",
-    "-D": "chdir",
-    "-G": "gpus",
-    "-o": "output",
-    "-e": "error",
-    "-A": "account",
-    "-q": "qos",
-    "-x": "exclude",
-    "-w": "nodelist",
-    "-C": "constraint",
-}
+    "-J": "job-name", "-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task", "-t": "time", "-p": "partition", "-a": "array",
+    "-d": "dependency", "-D": "chdir", "-G": "gpus", "-o": "output", "-e": "error", "-A": "account", "-q": "qos",
+    "-x": "exclude", "-w": "nodelist", "-C": "constraint",
+}  # fmt: skip
 # Options that change nothing here: Headway keeps logs itself, has no accounts, and requeues by its own rules.
 WITHOUT_EFFECT = {
     "output", "error", "account", "qos", "mail-type", "mail-user", "comment", "open-mode", "wckey",
@@ -66,24 +52,17 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
         raise BadInput(f"{path}: holds a NUL byte: a script is text")
     shell = _interpreter(path, text)
     script = Script({"name": _plain(path.stem), "command": [*shell, "-c", text, path.name, *arguments]})
-    resources: dict[str, Any] = {}
-    asked: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#SBATCH"):
             for option, value in _options(line[len("#SBATCH") :], f"{path}, line {number}"):
-                _apply(script, resources, asked, option, value, f"{path}, line {number}")
+                _apply(script, option, value, f"{path}, line {number}")
         elif line.strip() and not line.startswith("#"):
             break
-    _settle_tasks(script.fields, path)
-    _settle_gpus(script.fields, resources, asked, path)
-    if "cpus" in resources:  # of a task; a job's resources are those of a node
-        resources["cpus"] *= int(script.fields.get("tasks_per_node", 1))
+    _settle(script.fields, path)
     if re.search(r"^\s*(?:exec\s+)?srun\b", text, re.MULTILINE):
         script.notes.append(
             f"{path}: there is no srun here: every rank runs the whole script (--ntasks-per-node ranks on each node)"
         )
-    if resources:
-        script.fields["resources"] = resources
     return script
 
 
@@ -124,30 +103,19 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
     return found
 
 
-def _apply(
-    script: Script, resources: dict[str, Any], asked: dict[str, str], option: str, value: str, where: str
-) -> None:
+def _apply(script: Script, option: str, value: str, where: str) -> None:
     """Write one option into the fields of the job."""
     if option in WITHOUT_EFFECT:
         script.notes.append(f"{where}: --{option} has no effect here")
-        return
-    if option in {"gpus", "gpus-per-node", "gres", "gpus-per-task"}:
-        asked[option] = value
-        return
-    if option in REFUSED:
+    elif option in REFUSED:
         raise BadInput(f"{where}: --{option}: {REFUSED[option]}")
-    if option == "export":
+    elif option == "export":
         _export(script, value, where)
-        return
-    reader = READERS.get(option)
-    if reader is None:
-        known = {*READERS, *WITHOUT_EFFECT, *REFUSED, "export", "gpus", "gpus-per-node", "gres"}
-        raise BadInput(f"{where}: {unknown('option', option, known)}")
-    name, content = reader(value, where)
-    if name in {"cpus", "memory"}:
-        resources[name] = content
+    elif option in FIELDS:
+        name, read = FIELDS[option]
+        script.fields[name] = read(value, where)
     else:
-        script.fields[name] = content
+        raise BadInput(f"{where}: {unknown('option', option, {*FIELDS, *WITHOUT_EFFECT, *REFUSED, 'export'})}")
 
 
 def _export(script: Script, value: str, where: str) -> None:
@@ -157,9 +125,7 @@ def _export(script: Script, value: str, where: str) -> None:
         if equals:
             script.fields.setdefault("envs", {})[name] = content
         elif part in {"ALL", "NONE", "NIL"}:
-            script.notes.append(
-                f"{where}: --export={part} has no effect here: jobs get PATH and a few others, and envs"
-            )
+            script.notes.append(f"{where}: --export={part} has no effect here: jobs get PATH, a few others and envs")
         else:
             raise BadInput(f"{where}: --export={part}: write its value too, {part}=VALUE")
 
@@ -172,19 +138,14 @@ def _whole(value: str, where: str) -> int:
 
 def time_limit_s(value: str, where: str) -> float:
     """Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
-    days, dash, rest = value.partition("-")
-    parts = (rest if dash else value).split(":")
-    if len(parts) > 3 or not all(part.isascii() and part.isdigit() for part in [*parts, *([days] if dash else [])]):
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", value, re.ASCII):
         raise BadInput(f"{where}: {value!r} is not a time: write minutes, h:m:s, or days-hours")
-    numbers = [int(part) for part in parts]
-    if dash:
-        hours, minutes, seconds = numbers + [0] * (3 - len(numbers))
-        return int(days) * 86_400.0 + hours * 3600 + minutes * 60 + seconds
-    if len(numbers) == 1:
-        return numbers[0] * 60.0
-    if len(numbers) == 2:
-        return numbers[0] * 60.0 + numbers[1]
-    return numbers[0] * 3600.0 + numbers[1] * 60 + numbers[2]
+    days, dash, rest = value.rpartition("-")
+    numbers = [int(part) for part in rest.split(":")]
+    if not dash and len(numbers) < 3:
+        numbers.insert(0, 0)  # it begins with minutes
+    hours, minutes, seconds = numbers + [0] * (3 - len(numbers))
+    return int(days or 0) * 86_400.0 + hours * 3600 + minutes * 60 + seconds
 
 
 def memory_gb(value: str, where: str) -> float:
@@ -210,58 +171,63 @@ def _signal(value: str, where: str) -> dict[str, Any]:
     return {**fields, **({"grace": f"{_whole(lead, where)}s"} if lead else {})}
 
 
-READERS: dict[str, Callable[[str, str], tuple[str, Any]]] = {
-    "job-name": lambda value, where: ("name", value),
-    "nodes": lambda value, where: ("num_nodes", _whole(value, where)),
-    "ntasks": lambda value, where: ("ntasks", _whole(value, where)),
-    "ntasks-per-node": lambda value, where: ("tasks_per_node", _whole(value, where)),
-    "cpus-per-task": lambda value, where: ("cpus", _whole(value, where)),
-    "mem": lambda value, where: ("memory", memory_gb(value, where)),
-    "time": lambda value, where: ("time_limit", f"{time_limit_s(value, where):g}s"),
-    "partition": lambda value, where: ("queue", value),
-    "array": lambda value, where: ("array", value),
-    "dependency": lambda value, where: ("after", _after(value, where)),
-    "chdir": lambda value, where: ("workdir", value),
-    "signal": lambda value, where: ("preemption", _signal(value, where)),
-    "no-requeue": lambda value, where: ("retry", {"on": [], "max": 0}),
+def _gpus(value: str, where: str) -> int:
+    """`4` or `a100:4`."""
+    return _whole(value.rpartition(":")[2], where)
+
+
+def _gres(value: str, where: str) -> int:
+    """`gpu`, `gpu:4`, `gpu:a100` or `gpu:a100:4`."""
+    kind, *rest = value.split(":")
+    if kind != "gpu":
+        raise BadInput(f"{where}: --gres={value}: only gpu is known here, such as --gres=gpu:4")
+    return _whole(rest[-1], where) if rest and rest[-1].isdigit() else 1
+
+
+def _text(value: str, where: str) -> str:
+    return value
+
+
+# What an option sets, and how its value is read. Most are fields of a job file; `_settle` makes such of the rest.
+FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "job-name": ("name", _text),
+    "nodes": ("num_nodes", _whole),
+    "ntasks": ("ntasks", _whole),
+    "ntasks-per-node": ("tasks_per_node", _whole),
+    "cpus-per-task": ("cpus", _whole),
+    "mem": ("memory", memory_gb),
+    "time": ("time_limit", lambda value, where: f"{time_limit_s(value, where):g}s"),
+    "partition": ("queue", _text),
+    "array": ("array", _text),
+    "dependency": ("after", _after),
+    "chdir": ("workdir", _text),
+    "signal": ("preemption", _signal),
+    "no-requeue": ("retry", lambda value, where: {"on": [], "max": 0}),
+    "gpus": ("gpus", _gpus),
+    "gpus-per-node": ("gpus-per-node", _gpus),
+    "gpus-per-task": ("gpus-per-task", _gpus),
+    "gres": ("gres", _gres),
 }
 
 
-def _settle_tasks(fields: dict[str, Any], path: Path) -> None:
-    """Turn a total number of ranks into ranks per node."""
-    tasks, nodes = fields.pop("ntasks", None), int(fields.get("num_nodes", 1))
-    if tasks is None or "tasks_per_node" in fields:
-        return
-    if tasks % max(1, nodes):
-        raise BadInput(f"{path}: --ntasks={tasks} does not divide over {nodes} nodes: give --ntasks-per-node")
-    fields["tasks_per_node"] = tasks // max(1, nodes)
-
-
-def _gpu_count(value: str, option: str, path: Path) -> int:
-    """`4`, `a100:4`, `gpu:4` or `gpu:a100:4`."""
-    parts = value.split(":")
-    if option == "gres":
-        if parts[0] != "gpu":
-            raise BadInput(f"{path}: --gres={value}: only gpu is known here, such as --gres=gpu:4")
-        parts = parts[1:]
-    last = parts[-1] if parts else "1"
-    if parts and not last.isdigit() and option == "gres":
-        return 1
-    return _whole(last, f"{path}: --{option}={value}")
-
-
-def _settle_gpus(fields: dict[str, Any], resources: dict[str, Any], asked: dict[str, str], path: Path) -> None:
-    """Work out the GPUs per node, whichever way they were asked for."""
-    nodes, tasks = int(fields.get("num_nodes", 1)), int(fields.get("tasks_per_node", 1))
-    per_node: set[int] = set()
-    for option, value in asked.items():
-        count = _gpu_count(value, option, path)
-        if option == "gpus":
-            if count % max(1, nodes):
-                raise BadInput(f"{path}: --gpus={count} does not divide over {nodes} nodes: give --gpus-per-node")
-            count //= max(1, nodes)
-        per_node.add(count * tasks if option == "gpus-per-task" else count)
-    if len(per_node) > 1:
+def _settle(fields: dict[str, Any], path: Path) -> None:
+    """Turn totals into numbers per node, and work out the resources of a node, whichever way they were asked for."""
+    nodes = max(1, fields.get("num_nodes", 1))
+    for total, per_node in (("ntasks", "tasks_per_node"), ("gpus", "gpus")):
+        count = fields.pop(total, None)
+        if count is not None and per_node not in fields:
+            if count % nodes:
+                raise BadInput(f"{path}: --{total}={count} does not divide over {nodes} nodes: give --{total}-per-node")
+            fields[per_node] = count // nodes
+    tasks = fields.get("tasks_per_node", 1)
+    for name in ("cpus", "gpus-per-task"):  # of a task; a job's resources are those of a node
+        if name in fields:
+            fields[name] *= tasks
+    asked = {name: fields.pop(name) for name in ("gpus", "gpus-per-node", "gpus-per-task", "gres") if name in fields}
+    if len(set(asked.values())) > 1:
         raise BadInput(f"{path}: GPUs are asked for in two ways that differ: {', '.join(asked)}")
-    if per_node:
-        resources["accelerators"] = per_node.pop()
+    resources: dict[str, Any] = {name: fields.pop(name) for name in ("cpus", "memory") if name in fields}
+    if asked:
+        resources["accelerators"] = next(iter(asked.values()))
+    if resources:
+        fields["resources"] = resources

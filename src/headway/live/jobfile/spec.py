@@ -161,9 +161,7 @@ class JobSpec(_Part):
 def array_tasks(text: str) -> tuple[list[int], int | None]:
     """The indices of `0-9,20%4` in order, and how many may be active at once (None: all)."""
     if not _ARRAY.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is not an array: write indices such as 0-99, 1,3,5-7, or 0-99%8 to run at most 8 at once"
-        )
+        raise ValueError(f"{text!r} is not an array: write indices such as 0-99, 1,3,5-7, or 0-99%8 for 8 at once")
     indices_text, _, limit = text.partition("%")
     ranges = []
     for part in indices_text.split(","):

@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS events (
     seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, job INTEGER NOT NULL, attempt INTEGER NOT NULL, data TEXT NOT NULL);
 """
 MOST_IN_ONE_COMMIT = 1024
+PAGE = 10_000  # rows read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,7 @@ class _Work:
 
 def failed(error: BaseException) -> JournalFailed:
     """Say what happened to the journal and what that means."""
-    return JournalFailed(
-        f"the journal cannot be written ({error}): nothing was accepted; make room or repair it, then try again"
-    )
+    return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
 
 
 class Journal:
@@ -76,9 +75,7 @@ class Journal:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock_file)
-            raise AlreadyServed(
-                f"another manager serves {data}: stop it first, or give another --data folder"
-            ) from None
+            raise AlreadyServed(f"another manager serves {data}: stop it, or give another --data folder") from None
         try:
             self._connection = self._open()
         except (sqlite3.Error, OSError) as error:
@@ -177,24 +174,19 @@ class Journal:
     # ---- reading
 
     def rows(self, after: int = 0, limit: int = -1) -> list[JournalRow]:
-        """Facts and actions that follow number `after`."""
-        return list(self.each(after, limit))
+        """Facts and actions that follow number `after`, at most `limit` of them (-1: all)."""
+        sql = "SELECT time, kind, job, attempt, data, seq FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+        found = self.query(sql, after, limit)
+        return [
+            JournalRow(time, kind, job, attempt, json.loads(data), seq) for time, kind, job, attempt, data, seq in found
+        ]
 
-    def each(self, after: int = 0, limit: int = -1) -> Iterator[JournalRow]:
-        """The same rows, read page by page, so that a long journal does not fill the memory."""
-        page = 10_000
-        while limit != 0:
-            n = page if limit < 0 else min(page, limit)
-            with self._reading:
-                found = self._reader.execute(
-                    "SELECT seq, time, kind, job, attempt, data FROM events WHERE seq > ? ORDER BY seq LIMIT ?",
-                    (after, n),
-                ).fetchall()
-            for seq, time, kind, job, attempt, data in found:
-                yield JournalRow(time, kind, job, attempt, json.loads(data), seq)
-            if len(found) < n:
-                return
-            after, limit = found[-1][0], limit - len(found) if limit > 0 else limit
+    def each(self) -> Iterator[JournalRow]:
+        """All rows, read page by page, so that a long journal does not fill the memory."""
+        page = self.rows(limit=PAGE)
+        while page:
+            yield from page
+            page = self.rows(page[-1].seq, PAGE)
 
     def query(self, sql: str, *given: Any) -> list[Any]:
         """Read with SQL."""
@@ -208,11 +200,7 @@ class Journal:
 
     def remember(self, name: str, value: str) -> None:
         """Keep a value by name."""
-        self.commit(
-            lambda c: c.execute(
-                "INSERT INTO meta VALUES (?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value", (name, value)
-            )
-        )
+        self.commit(lambda connection: connection.execute("REPLACE INTO meta VALUES (?, ?)", (name, value)))
 
     def close(self) -> None:
         """Write what waits, then let the next manager in."""
@@ -224,8 +212,6 @@ class Journal:
 
 
 def _insert(connection: sqlite3.Connection, row: JournalRow) -> int:
-    cursor = connection.execute(
-        "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)",
-        (row.time, row.kind, row.job, row.attempt, json.dumps(row.data, separators=(",", ":"))),
-    )
-    return int(cursor.lastrowid or 0)
+    sql = "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)"
+    data = json.dumps(row.data, separators=(",", ":"))
+    return int(connection.execute(sql, (row.time, row.kind, row.job, row.attempt, data)).lastrowid or 0)

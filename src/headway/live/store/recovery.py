@@ -1,5 +1,6 @@
 """After a restart: replay the journal, take in what was accepted but not recorded, then ask the executor about jobs in the middle."""
 
+import functools
 import json
 
 from headway.errors import BadInput
@@ -15,13 +16,10 @@ from headway.live.world import LiveWorld
 def restore(state: ClusterState, journal: Journal, world: LiveWorld) -> None:
     """Bring the state to where the journal ends."""
     _same_cluster(state, journal)
-    specs: dict[int, JobSpec] = {}
-    for job_id, user, submitted, spec_id, text, array_id, index in journal.query(
-        "SELECT jobs.id, user, submitted, spec, text, array_id, array_index FROM jobs JOIN specs ON specs.id = spec ORDER BY jobs.id"
-    ):
-        if spec_id not in specs:
-            specs[spec_id] = JobSpec.model_validate_json(text)
-        state.add(Job(job_id, user, specs[spec_id], submitted, array_id, index))
+    spec_of = functools.cache(JobSpec.model_validate_json)  # the tasks of an array share one
+    sql = "SELECT jobs.id, user, text, submitted, array_id, array_index FROM jobs JOIN specs ON specs.id = spec ORDER BY jobs.id"
+    for job_id, user, text, *rest in journal.query(sql):
+        state.add(Job(job_id, user, spec_of(text), *rest))
     world.last_seq = state.replay(journal.each())
     # Acknowledged, but the manager died before the engine saw them.
     world.arrivals.extend(job.id for job in state.jobs.values() if state.job_state(job) == JobState.FUTURE)
@@ -35,15 +33,12 @@ def _same_cluster(state: ClusterState, journal: Journal) -> None:
     before = json.loads(opened[0][0])
     if tuple(before["cluster"]) != state.cluster.gpus:
         layout = "+".join(f"1x{gpus}" for gpus in before["cluster"])
-        raise BadInput(
-            f"this data folder belongs to a cluster of {layout} GPUs: give that cluster, or another --data folder"
-        )
+        raise BadInput(f"this folder belongs to a cluster of {layout} GPUs: give that cluster or another --data folder")
 
 
 def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:
     """Watch again what runs; repeat what may not have been done; set the alarms."""
-    for job_id in sorted(state.active):
-        job = state.jobs[job_id]
+    for job in state.active_jobs():
         if state.job_state(job).has_processes:
             executor.adopt(job.id, state.attempt(job))
         if state.job_state(job) == JobState.STOPPING:

@@ -12,9 +12,8 @@ def insert(
     """Write the jobs, or find those that this key has given already."""
     if key is not None:
         digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-        found = connection.execute(
-            "SELECT first, count, spec FROM keys WHERE user = ? AND key = ?", (user, key)
-        ).fetchone()
+        sql = "SELECT first, count, spec FROM keys WHERE user = ? AND key = ?"
+        found = connection.execute(sql, (user, key)).fetchone()
         if found:
             if found[2] != digest:
                 raise WrongState(f"the key {key!r} was used for another job: take a new key for a new job")
@@ -22,10 +21,8 @@ def insert(
     first = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM jobs").fetchone()[0])
     spec_id = connection.execute("INSERT INTO specs (text) VALUES (?)", (text,)).lastrowid
     ids = list(range(first, first + len(tasks)))
-    rows = [
-        (i, user, submitted, spec_id, None if index is None else first, index)
-        for i, index in zip(ids, tasks, strict=True)
-    ]
+    array_id = None if tasks == [None] else first
+    rows = [(i, user, submitted, spec_id, array_id, index) for i, index in zip(ids, tasks, strict=True)]
     connection.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)", rows)
     if key is not None:
         connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (user, key, first, len(tasks), digest))

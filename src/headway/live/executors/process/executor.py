@@ -27,12 +27,12 @@ from headway.live.executors.process.account import account_of, own_account
 from headway.live.executors.process.gpus import this_machine
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, inherited, render
-from headway.live.executors.process.shim import read, started_ticks, write
-from headway.live.records import Progress
+from headway.live.executors.process.shim import each_process, read, started_ticks, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
+HOW = ("exit_code", "signalled", "lost", "never_ran", "message")  # what a report says of the end
 LOST = "its supervising process was killed, or the machine went down"
 
 
@@ -114,10 +114,7 @@ class ProcessExecutor:
 
     def reports(self) -> list[Report]:
         """Everything heard since the last call."""
-        found = []
-        while self._reports:
-            found.append(self._reports.popleft())
-        return found
+        return [self._reports.popleft() for _ in range(len(self._reports))]
 
     def logs(self, job: int, attempt: int) -> list[Path]:
         """Logs in the order of ranks; they appear as ranks start."""
@@ -217,9 +214,7 @@ class ProcessExecutor:
             return  # no room on the disk: at the next look
         shim = read(str(watched.folder), "shim.json") or {}
         pid = shim.get("pid")
-        if pid is not None and started_ticks(pid) != shim.get("start"):
-            pid = None  # that number belongs to someone else by now
-        if pid is not None:
+        if pid is not None and started_ticks(pid) == shim.get("start"):  # otherwise the number is someone else's by now
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGTERM)
                 watched.stop = None
@@ -256,27 +251,17 @@ class ProcessExecutor:
         if ran and not watched.started:
             watched.started = True
             self._tell(Report(STARTED, *key))
-        progress = self._progress(watched)
+        progress, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
         if alive:
             if progress:
                 self._tell(Report(PROGRESSED, *key, progress=progress))
             return
-        self._forget(key)
+        del self._watched[key]
+        self._ports.pop(key, None)
         if ended is None:
             self._sweep(folder)
-            self._tell(Report(ENDED, *key, lost=True, never_ran=not ran, message=LOST, progress=progress))
-            return
-        self._tell(
-            Report(
-                ENDED,
-                *key,
-                exit_code=ended.get("exit_code"),
-                signalled=bool(ended.get("signalled")),
-                never_ran=bool(ended.get("never_ran")),
-                message=str(ended.get("message", "")),
-                progress=progress,
-            )
-        )
+            ended = {"lost": True, "never_ran": not ran, "message": LOST}
+        self._tell(Report(ENDED, *key, progress=progress, **{name: ended[name] for name in HOW if name in ended}))
 
     def _alive(self, watched: _Watched) -> bool:
         """Whether the shim (or the manager, about to start it) holds the attempt's lock."""
@@ -291,15 +276,6 @@ class ProcessExecutor:
         finally:
             os.close(handle)
         return False
-
-    def _progress(self, watched: _Watched) -> Progress | None:
-        """What the job wrote about itself since the last look."""
-        found, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
-        return found
-
-    def _forget(self, key: tuple[int, int]) -> None:
-        del self._watched[key]
-        self._ports.pop(key, None)
 
     def _tell(self, report: Report) -> None:
         self._reports.append(report)
@@ -317,10 +293,4 @@ class ProcessExecutor:
 
 def _marked(mark: bytes) -> list[int]:
     """Processes with this line in their environment; a dead process that nobody has reaped has an empty one."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read().split(b"\0"):
-                    found.append(int(name))
-    return found
+    return [pid for pid, environment in each_process("environ") if mark in environment.split(b"\0")]

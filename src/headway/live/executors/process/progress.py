@@ -32,12 +32,8 @@ def parse_progress(content: Any) -> Progress:
     """What a job says about itself, with everything dropped that is not what it should be."""
     if not isinstance(content, dict):
         raise ValueError("a report is a mapping")
-    return Progress(
-        _whole(content.get("step")),
-        _whole(content.get("total")),
-        _number(content.get("loss")),
-        _whole(content.get("checkpointed")),
-    )
+    whole = {name: _whole(content.get(name)) for name in ("step", "total", "checkpointed")}
+    return Progress(**whole, loss=_number(content.get("loss")))
 
 
 def _whole(value: Any) -> int | None:

@@ -34,19 +34,9 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str]) -> d
                 "GROUP_RANK": str(group),
                 "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
             }
-            ranks.append(
-                {
-                    "argv": list(spec.argv),
-                    "env": {**base, **spec.envs, **_job(launch, folder), **own},
-                    "log": log_name(rank),
-                }
-            )
+            env = {**base, **spec.envs, **_job(launch, folder), **own}
+            ranks.append({"argv": list(spec.argv), "env": env, "log": f"rank-{rank}.log"})
     return {"job": launch.job, "attempt": launch.attempt, "ranks": ranks}
-
-
-def log_name(rank: int) -> str:
-    """The file that a rank's output goes to."""
-    return f"rank-{rank}.log"
 
 
 def _job(launch: Launch, folder: str) -> dict[str, str]:

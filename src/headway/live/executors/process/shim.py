@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
@@ -38,27 +39,22 @@ def started_ticks(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def parents() -> dict[int, int]:
-    """The parent of every process."""
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-    return found
+def each_process(about: str) -> Iterator[tuple[int, bytes]]:
+    """Every process, with one of its files in /proc; those that are gone meanwhile, or are not ours to read, are left out."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/{about}", "rb") as file:
+            yield int(name), file.read()
 
 
 def descendants(root: int) -> list[int]:
     """All processes below `root`."""
     children: dict[int, list[int]] = {}
-    for pid, parent in parents().items():
-        children.setdefault(parent, []).append(pid)
-    below, ahead = [], [root]
-    while ahead:
-        for pid in children.get(ahead.pop(), []):
-            below.append(pid)
-            ahead.append(pid)
-    return below
+    for pid, stat in each_process("stat"):
+        children.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(pid)
+    below = [root]
+    for pid in below:  # it grows meanwhile
+        below += children.get(pid, ())
+    return below[1:]
 
 
 def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
@@ -225,10 +221,9 @@ class Shim:
 
     def finish(self, never_ran: bool = False) -> None:
         codes = [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))]
+        code = 0 if self.first_bad is None else self.codes[self.first_bad]
         if self.message:
-            code: int | None = COMMAND_NOT_FOUND
-        else:
-            code = self.codes.get(self.first_bad, 0) if self.first_bad is not None else 0
+            code = COMMAND_NOT_FOUND
         content = {
             "exit_code": None if never_ran else code,
             "codes": codes,
@@ -250,9 +245,8 @@ def begin(folder: str, fifo: str, lock: int) -> NoReturn:
     code = 1
     try:
         os.setsid()
-        os.dup2(
-            os.open("/dev/null", os.O_RDWR), 0
-        )  # in place of the manager's socket, so that no pipe becomes number 0
+        # In place of the manager's socket, so that no pipe becomes number 0.
+        os.dup2(os.open("/dev/null", os.O_RDWR), 0)
         os.set_inheritable(lock, False)  # the lock is the shim's alone: what a rank leaves behind must not hold it
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         prctl(SET_CHILD_SUBREAPER, 1)
