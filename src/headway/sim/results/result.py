@@ -120,10 +120,7 @@ class Comparison(Sequence[Result]):
         """What the report draws."""
         from headway.sim.results.views import study
 
-        same = self.seeds > 1 and all(_alike(results) for results in self.by_policy)
-        notes = ("all seeds gave the same result: nothing in this study is drawn at random",) if same else ()
-        groups = [(results[0].with_journal(), *results[1:]) for results in self.by_policy]
-        return study(groups, self.command, notes)
+        return study(self)
 
     def _repr_html_(self) -> str:
         from headway.report.comparison import rows_of
@@ -139,37 +136,21 @@ def _common(trace: Any) -> Any:
     return without_seed(trace) if isinstance(trace, str) else trace
 
 
-def _alike(results: Sequence[Result]) -> bool:
-    return len({result.summary["jct_s"]["mean"] for result in results}) == 1
-
-
-# The figures of a summary that seeds change.
-FIGURES = (
-    *(("jct_s", part) for part in ("mean", "median", "p95", "p99", "max")),
-    *(("queue_s", part) for part in ("mean", "median", "p95", "p99", "max")),
-    *((name,) for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s")),
-)
-
-
 def _over_seeds(found: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
-    """One policy over seeds, in the shape of its summary."""
-    over: dict[str, Any] = {}
-    for path in FIGURES:
+    """One policy over seeds: the figures of a summary that seeds change, in its shape."""
+
+    def over(*path: str) -> dict[str, Any]:
         ratio = figure_ratio(found, first, *path)
-        told = {
-            "values": [value_at(summary, path) for summary in found],
-            **figure(found, *path).as_json,
-            "ratio": ratio.as_json if ratio is not None else None,
-        }
-        if len(path) == 1:
-            over[path[0]] = told
-        else:
-            over.setdefault(path[0], {})[path[1]] = told
-    mean = over["jct_s"]["mean"]
-    short = {
+        values = [value_at(summary, path) for summary in found]
+        return {"values": values, **figure(found, *path).as_json, "ratio": ratio and ratio.as_json}
+
+    spreads = {name: {part: over(name, part) for part in found[0][name]} for name in ("jct_s", "queue_s")}
+    mean = spreads["jct_s"]["mean"]
+    return {
         "seeds": len(found),
         "jct_mean_s": mean["values"],
         "mean_jct_s": {part: mean[part] for part in ("mean", "low", "high")},
         "ratio": mean["ratio"],
+        **spreads,
+        **{name: over(name) for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s")},
     }
-    return short | over
