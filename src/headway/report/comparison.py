@@ -48,9 +48,8 @@ def report(study: Study) -> str:
     if study.notes:
         intro += f"<ul>{''.join(f'<li>{escaped(note)}</li>' for note in study.notes)}</ul>"
     every = [summary for view in study.views for summary in view.summaries]
-    settings, hashes, versions = ([one[key] for one in every] for key in ("settings", "trace_sha256", "version"))
-    made = footer(settings, hashes, versions, study.command)
-    return page(title, intro, [view.policy for view in study.views], figures(study), made)
+    made = [one["settings"] | {name: one[name] for name in ("trace_sha256", "version")} for one in every]
+    return page(title, intro, [view.policy for view in study.views], figures(study), footer(made, study.command))
 
 
 def figures(study: Study) -> list[Figure]:

@@ -108,9 +108,8 @@ def sweep_report(title: str, found: Grid, command: str | None = None) -> str:
     intro = (
         f"<p>{len(rows):,} cells, {seeds} seeds. Varied: {escaped(varied)}. Bands are 95 % confidence over seeds.</p>"
     )
-    settings = [{name: row.get(name) for name in found.settings} for row in rows]
-    hashes, versions = ([row.get(name) for row in rows] for name in ("trace_sha256", "version"))
-    made = footer(settings, hashes, versions, command)
+    names = (*found.settings, "trace_sha256", "version")
+    made = footer([{name: row.get(name) for name in names} for row in rows], command)
     return page(f"Sweep {title}", intro + _table(found), found.lines, figures(found), made)
 
 

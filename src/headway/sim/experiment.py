@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from headway.workloads.workload import Workload
 
 MOST_SEED = 2**63 - 1  # the largest that compiled code can hold
+Named = str | os.PathLike[str]
+NETWORKS = ("ideal", "ecmp", "balanced", "source", "isolated")
 PLAIN = (str, int, float, type(None))  # values that can be written down
 
 # Takes the field's name in words and a value; returns what the experiment keeps, or raises BadInput.
 Check = Callable[[str, Any], Any]
+
+
+def _name(words: str, value: Any) -> Any:
+    """A path as text. Objects stay as they are: whoever looks the name up knows which ones it takes."""
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,12 @@ class Option:
     """How one field is written by people: on the command line, in Python and in sweep files."""
 
     help: str
-    check: Check
-    kind: type = str  # on the command line and in tables
+    check: Check = _name
     flag: str = ""  # on the command line, where it is not the field's name
     key: str = ""  # in a sweep file, where it is not the flag's name
     beside: str = ""  # the field whose entry in a sweep file may set this one too, such as a network for one placement
     name: str = ""  # of the field
+    kind: type = str  # on the command line and in tables
     default: Any = ...  # of the field; `...`: it is required
 
     @property
@@ -50,11 +57,6 @@ class Option:
     def words(self) -> str:
         """The name as people say it."""
         return self.name.replace("_", " ")
-
-
-def _name(words: str, value: Any) -> Any:
-    """A path as text. Objects stay as they are: whoever looks the name up knows which ones it takes."""
-    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
 
 
 def _one_of(*choices: str) -> Check:
@@ -126,31 +128,23 @@ def _yes_or_no(words: str, value: Any) -> bool:
 class Experiment:
     """One simulation to run, in the words of the command line. In Python, names may be objects instead."""
 
-    trace: Annotated[
-        "str | os.PathLike[str] | Workload",
-        Option("A trace file, or synthetic:NAME?jobs=480&seed=1.", _name, key="traces"),
-    ]
+    trace: Annotated["Named | Workload", Option("A trace file, or synthetic:NAME?jobs=480&seed=1.", key="traces")]
     cluster: Annotated[
-        "str | os.PathLike[str] | Cluster",
-        Option("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", _name, key="clusters"),
+        "Named | Cluster",
+        Option("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", key="clusters"),
     ]
-    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", _name, key="policies")] = "tiresias-l"
-    placement: Annotated[Any, Option("Where jobs run; see `headway policies`.", _name, key="placements")] = (
-        "consolidated"
-    )
+    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", key="policies")] = "tiresias-l"
+    placement: Annotated[Any, Option("Where jobs run; see `headway policies`.", key="placements")] = "consolidated"
     network: Annotated[
         str,
         Option(
-            "ideal, ecmp, balanced, source, or isolated (with a vclos placement).",
-            _one_of("ideal", "ecmp", "balanced", "source", "isolated"),
-            beside="placement",
+            f"{', '.join(NETWORKS[:-1])}, or isolated (with a vclos placement).", _one_of(*NETWORKS), beside="placement"
         ),
     ] = "ideal"
     fabric: Annotated[
-        "str | os.PathLike[str] | Fabric | None",
+        "Named | Fabric | None",
         Option(
             "The cluster's network: a preset such as vclos-512 or YAML; default: by the cluster's name.",
-            _name,
             beside="placement",
         ),
     ] = None
@@ -167,26 +161,24 @@ class Experiment:
         Option(
             "Seed of samples, placements, networks and loss curves; a synthetic trace has its own, ?seed=.",
             _seed,
-            int,
             key="seeds",
         ),
     ] = 0
     skip_impossible: Annotated[
-        bool, Option("Leave out jobs larger than the cluster, and say how many.", _yes_or_no, bool)
+        bool, Option("Leave out jobs larger than the cluster, and say how many.", _yes_or_no)
     ] = False
-    strict: Annotated[
-        bool, Option("Refuse a trace with rows that are otherwise left out and counted.", _yes_or_no, bool)
-    ] = False
+    strict: Annotated[bool, Option("Refuse a trace with rows that are otherwise left out and counted.", _yes_or_no)] = (
+        False
+    )
     start: Annotated[
         str | float,
-        Option("Start of the window, from the trace's time 0: 12h, 7d.", _time("--from"), flag="from", beside="trace"),
+        Option("Start of the window, from the trace's time 0: 12h, 7d.", _time("--from"), "from", beside="trace"),
     ] = "0"
-    end: Annotated[str | float | None, Option("End of the window.", _time("--to"), flag="to", beside="trace")] = None
+    end: Annotated[str | float | None, Option("End of the window.", _time("--to"), "to", beside="trace")] = None
     sample: Annotated[str | int | None, Option("Jobs to take at random: 1000, or 10%.", _text, beside="trace")] = None
-    time_scale: Annotated[float, Option("Multiply all times by this.", _above_zero, float, beside="trace")] = 1.0
+    time_scale: Annotated[float, Option("Multiply all times by this.", _above_zero, beside="trace")] = 1.0
     load: Annotated[
-        float | None,
-        Option("Scale the gaps to this load on --cluster.", _above_zero, float, key="loads", beside="trace"),
+        float | None, Option("Scale the gaps to this load on --cluster.", _above_zero, key="loads", beside="trace")
     ] = None
 
     def __post_init__(self) -> None:
@@ -221,7 +213,8 @@ def options() -> Mapping[str, Option]:
     for one in fields(Experiment):
         annotated: Any = one.type
         default = ... if one.default is MISSING else one.default
-        found[one.name] = replace(annotated.__metadata__[0], name=one.name, default=default)
+        kind = next((kind for kind in (bool, int, float) if annotated.__origin__ in (kind, kind | None)), str)
+        found[one.name] = replace(annotated.__metadata__[0], name=one.name, kind=kind, default=default)
     return found
 
 

@@ -1,9 +1,9 @@
 """What a simulation gives back: one result, or several to compare. Both show themselves in notebooks and write reports."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from headway.report.seeds import figure, figure_ratio, value_at
 from headway.sim.experiment import Experiment, compare_command
@@ -52,28 +52,12 @@ class Result:
         return f"Result({self.summary['policy']} on {self.summary['trace']}: mean JCT {mean:,.0f} s)"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Sequence[Result]):
+class Comparison(list[Result]):
     """Results of several policies in order: a list of the first seed's, with all seeds in `by_policy`."""
 
-    by_policy: tuple[tuple[Result, ...], ...]
-
-    @overload
-    def __getitem__(self, place: int) -> Result: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Result]: ...
-
-    def __getitem__(self, place: int | slice) -> Result | list[Result]:
-        if isinstance(place, slice):
-            return [results[0] for results in self.by_policy[place]]
-        return self.by_policy[place][0]
-
-    def __iter__(self) -> Iterator[Result]:
-        return (results[0] for results in self.by_policy)
-
-    def __len__(self) -> int:
-        return len(self.by_policy)
+    def __init__(self, by_policy: Sequence[tuple[Result, ...]]) -> None:
+        super().__init__(results[0] for results in by_policy)
+        self.by_policy = tuple(by_policy)
 
     @property
     def seeds(self) -> int:
