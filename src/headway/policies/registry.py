@@ -11,7 +11,7 @@ import numpy as np
 
 from headway.core.protocols import Policy
 from headway.errors import BadInput, unknown
-from headway.io import specs as specs
+from headway.io import specs
 from headway.io.outside import is_outside, made
 from headway.policies import TABLE
 from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_object

@@ -37,10 +37,10 @@ def report(study: Study) -> str:
     """The whole page as HTML."""
     seeds = len(study.views[0].summaries)
     first = study.views[0].summaries[0]
-    title = f"{study.trace}: {first['jobs']:,} jobs on {study.cluster} ({study.gpus:,} GPUs)"
+    title = f"{study.trace}: {first['jobs']:,} jobs on {first['cluster']} ({study.gpus:,} GPUs)"
     over = f"{seeds} seeds; intervals are 95 % confidence; plots over time show the first seed. " if seeds > 1 else ""
     intro = (
-        f"<p>{escaped(f'{study.placement} placement. {over}Times: JCT is from submission to end.')}</p>"
+        f"<p>{escaped(first['placement'])} placement. {over}Times: JCT is from submission to end.</p>"
         f"{summary_table(study)}{against_table(study) if seeds > 1 else ''}"
         "<p>Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
         "Unfair: jobs worse off than alone on an equal share of the cluster.</p>"

@@ -62,9 +62,9 @@ def _times(found: dict[str, float] | None) -> str:
 
 def _title(summary: dict[str, Any], seeds: int) -> str:
     """What was run: the trace, the cluster, the placement, and every other setting that is not its default."""
-    from headway.sim.trace import without_seed
+    from headway.sim.trace import with_seed
 
-    trace = without_seed(summary["trace"]) if seeds > 1 else summary["trace"]
+    trace = with_seed(summary["trace"], None) if seeds > 1 else summary["trace"]
     parts = [f"{counted(summary['jobs'], 'job')} on {summary['cluster']}", f"{summary['placement']} placement"]
     for name, option in options().items():
         value = summary["settings"][name]

@@ -10,7 +10,7 @@ from headway.sim.experiment import Experiment, compare_command
 from headway.sim.results import metrics
 from headway.sim.results.table import Table
 from headway.sim.run import Run, simulate_run
-from headway.sim.trace import left_out, without_seed
+from headway.sim.trace import left_out, with_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Comparison(list[Result]):
 
 def _common(trace: Any) -> Any:
     """A trace without the seed that it was drawn with."""
-    return without_seed(trace) if isinstance(trace, str) else trace
+    return with_seed(trace, None) if isinstance(trace, str) else trace
 
 
 def _over_seeds(found: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:

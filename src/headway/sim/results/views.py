@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headway.report.data import Bars, Jobs, OverTime, PolicyView, Study
 from headway.sim.results.timeline import Timeline, finish_time_fairness, slow_down
 from headway.sim.run import Run
-from headway.sim.trace import without_seed
+from headway.sim.trace import with_seed
 from headway.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -36,11 +36,9 @@ def study(results: "Comparison") -> Study:
     if results.seeds > 1 and all(len(found) == 1 for found in means):
         notes.append("all seeds gave the same result: nothing in this study is drawn at random")
     return Study(
-        run.workload.name if results.seeds == 1 else without_seed(run.workload.name),
-        run.cluster.name,
+        run.workload.name if results.seeds == 1 else with_seed(run.workload.name, None),
         run.cluster.total,
         tuple(zip(run.cluster.nodes, run.cluster.gpus, strict=True)),
-        run.placement.name,
         grouping(run.workload)[0],
         tuple(map(policy_view, results.by_policy)),
         run.workload.job_id,

@@ -66,10 +66,9 @@ def run_cell(cell: Experiment) -> dict[str, Any]:
 
     drawn = with_seed(str(cell.trace), cell.seed)
     found = run_experiment(replace(cell, trace=drawn), trace=_read(drawn, cell.strict)).summary
-    row: dict[str, Any] = cell.settings | {"jobs": found["jobs"], "left_out": found["left_out"]}
-    for name in ("jct", "queue"):
-        row |= {f"{name}_{part}_s": value for part, value in found[f"{name}_s"].items()}
-    return row | {name: found[name] for name in FIGURES}
+    figures = {name: found[name] for name in FIGURES}
+    spreads = {f"{name}_{part}_s": value for name in ("jct", "queue") for part, value in found[f"{name}_s"].items()}
+    return cell.settings | {"jobs": found["jobs"], "left_out": found["left_out"]} | spreads | figures
 
 
 @lru_cache(maxsize=KEPT_TRACES)
