@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli import sweep
 from headway.cli.experiment_options import takes_experiment
 from headway.cli.tables.progress import following, kernels_ready
 from headway.sim.experiment import Experiment
@@ -23,10 +22,8 @@ OutOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    app.command()(simulate)
-    app.command()(compare)
-    sweep.register(app)
-    app.command()(policies)
+    for command in (simulate, compare, policies):
+        app.command()(command)
 
 
 @takes_experiment()
@@ -159,10 +156,8 @@ def _check_names(experiment: Experiment, policies: list[str]) -> None:
     from headway.placement import TABLE as PLACEMENTS
     from headway.policies import TABLE as POLICIES
 
-    for kind, name, table in (
-        *(("policy", policy, POLICIES) for policy in policies),
-        ("placement", experiment.placement, PLACEMENTS),
-    ):
+    check = [("policy", policy, POLICIES) for policy in policies] + [("placement", experiment.placement, PLACEMENTS)]
+    for kind, name, table in check:
         if not is_outside(name):
             check_named(kind, name, table)
     cluster_named(str(experiment.cluster))
@@ -197,15 +192,16 @@ def policies(as_json: JsonOption = False) -> None:
     from headway.policies import TABLE as POLICIES
 
     if as_json:
-
-        def rows(table: dict[str, tuple[str, str, dict[str, str]]]) -> list[dict[str, Any]]:
-            return [
+        listed: dict[str, list[dict[str, Any]]] = {
+            kind: [
                 {"name": name, "summary": what, "options": list(given), "defaults": given}
                 for name, (_, what, given) in table.items()
             ]
-
-        listed = [row | {"oracle": row["name"] in ORACLES} for row in rows(POLICIES)]
-        print(json.dumps({"policies": listed, "placements": rows(PLACEMENTS)}, indent=2))
+            for kind, table in (("policies", POLICIES), ("placements", PLACEMENTS))
+        }
+        for row in listed["policies"]:
+            row["oracle"] = row["name"] in ORACLES
+        print(json.dumps(listed, indent=2))
         return
     from headway.cli.tables.runs import show_choices
 

@@ -33,7 +33,6 @@ sweep = typer.Typer(
     help="Run a grid of simulations: `headway sweep FILE.yaml`, then `headway sweep report FILE.yaml`.",
 )
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The sweep, a YAML file.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="Folder of the results; by default FILE with .sweep in place of .yaml.")
 ]
@@ -48,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 @sweep.command()
 def run(
-    file: FileArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep, a YAML file.")],
     out: OutOption = None,
     workers: Annotated[
         int | None,
@@ -94,14 +93,14 @@ def run(
         failures = run_sweep(cells, folder, workers=workers, on=on, slurm=_settings(slurm), progress=more)
     facts = {"cells": len(cells), "finished": len(cells) - len(failures), "failed": len(failures), "out": str(folder)}
     if as_json:
-        listed = [{"cell": label(failure.cell), "reason": failure.reason} for failure in failures]
+        listed = [{"cell": label(cell), "reason": reason} for cell, reason in failures]
         print(json.dumps(facts | {"failures": listed}, indent=2))
     else:
         where = f"in {folder}/results.csv" if facts["finished"] else "finished"
         print(f"{facts['finished']:,} of {len(cells):,} cells {where}")
     if failures:
-        first = failures[0]
-        raise HeadwayError(f"{counted(len(failures), 'cell')} failed, the first is {label(first.cell)}: {first.reason}")
+        cell, reason = failures[0]
+        raise HeadwayError(f"{counted(len(failures), 'cell')} failed, the first is {label(cell)}: {reason}")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_seat
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import PLACE_SIGNATURE
-from headway.io import specs as specs
+from headway.io import specs
 from headway.placement.consolidated import fewest_on_offer, tightest
 from headway.placement.spread import on_offer
 
@@ -31,10 +31,7 @@ def leftovers(nodes: Any, gpus: int, out: Actions) -> bool:
         return True
     need = gpus
     while need > 0:
-        least = -1
-        for x in range(len(nodes)):
-            if nodes[x].offer > 0 and (least < 0 or nodes[x].offer < nodes[least].offer):
-                least = x
+        least = tightest(nodes, 1)
         take = min(need, nodes[least].offer)
         add_seat(out, least, take)
         nodes[least].offer -= take

@@ -26,11 +26,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
         "2D-Gittins index from the jobs that ended so far (fitted again for every hundredth more), or from a file",
         {"index": "printed", "distribution": SAMPLES, "quantum": "60 s"},
     ),
-    "tiresias-g": (
-        "tiresias_g",
-        "discretised 2D-Gittins",
-        {**QUEUES, "distribution": SAMPLES, "quantum": NO_QUANTUM},
-    ),
+    "tiresias-g": ("tiresias_g", "discretised 2D-Gittins", {**QUEUES, "distribution": SAMPLES, "quantum": NO_QUANTUM}),
     "gandiva": ("gandiva", "time-slicing with packing and migration", {"quantum": "60 s"}),
     "optimus": (
         "optimus",

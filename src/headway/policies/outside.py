@@ -18,8 +18,8 @@ from headway.job_state import JobState
 MOST_QUEUES = 64
 SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on
 SWITCHES = ("preempts", "blocks", "moving", "learns", "oracle", "packs", "migrates", "plotted")
-# Numbers of a policy: the least value, and whether infinity is one.
-NUMBERS = {"quantum": (SHORTEST_QUANTUM_S, True), "promote": (0.0, True), "turn": (0.0, False)}
+# Numbers of a policy: the least value and the largest; infinity may be one.
+NUMBERS = {"quantum": (SHORTEST_QUANTUM_S, math.inf), "promote": (0.0, math.inf), "turn": (0.0, 1e300)}
 
 
 def from_object(found: Any) -> Policy:
@@ -38,32 +38,32 @@ def from_object(found: Any) -> Policy:
 
 def _checked(whose: str, name: str, value: Any) -> Any:
     """An attribute of a policy, as the engine takes it."""
-    if name in SWITCHES and not isinstance(value, bool | np.bool_):
-        raise BadInput(f"{whose}: {name} is {value!r}, not True or False")
-    if name in NUMBERS:
-        least, endless = NUMBERS[name]
-        if not _is_number(value) or not least <= value <= (math.inf if endless else 1e300):
-            raise BadInput(f"{whose}: {name} is {value!r}, not a number of at least {least:g}")
-    if name in ("change", "allot") and value is not None and not callable(value):
-        raise BadInput(f"{whose}: {name} is {value!r}, not a function")
-    if name == "thresholds":
-        return _rising(whose, value)
-    if name == "samples" and value is not None:
+    good, wanted = True, ""
+    if name in SWITCHES:
+        good, wanted = isinstance(value, bool | np.bool_), "True or False"
+    elif name in NUMBERS:
+        least, most = NUMBERS[name]
+        good, wanted = _is_number(value) and least <= value <= most, f"a number of at least {least:g}"
+    elif name in ("change", "allot"):
+        good, wanted = value is None or callable(value), "a function"
+    elif name == "thresholds":
+        good = _rises(value)
+        wanted = f"at most {MOST_QUEUES - 1} rising numbers of GPU-seconds, such as (3250.0, 7200.0)"
+    elif name == "samples" and value is not None:
         return _samples(whose, value)
-    return value
+    if not good:
+        raise BadInput(f"{whose}: {name} is {value!r}, not {wanted}")
+    return tuple(map(float, value)) if name == "thresholds" else value
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def _rising(whose: str, value: Any) -> tuple[float, ...]:
-    bounds = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (None,)
-    good = all(_is_number(bound) and 0 < bound < math.inf for bound in bounds)
-    if not good or len(bounds) >= MOST_QUEUES or any(a >= b for a, b in pairwise(bounds)):
-        wanted = f"at most {MOST_QUEUES - 1} rising numbers of GPU-seconds, such as (3250.0, 7200.0)"
-        raise BadInput(f"{whose}: thresholds is {value!r}, not {wanted}")
-    return tuple(map(float, bounds))
+def _rises(bounds: Any) -> bool:
+    listed = isinstance(bounds, list | tuple | np.ndarray) and len(bounds) < MOST_QUEUES
+    good = listed and all(_is_number(bound) and 0 < bound < math.inf for bound in bounds)
+    return good and all(a < b for a, b in pairwise(bounds))
 
 
 def _samples(whose: str, value: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from headway.core.protocols import Policy
 from headway.errors import BadInput, unknown
-from headway.io import specs as specs
+from headway.io import specs
 from headway.io.outside import is_outside, made
 from headway.policies import TABLE
 from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_object
@@ -59,7 +59,8 @@ def _thresholds(policy: Policy, given: Mapping[str, str]) -> tuple[float, ...]:
     if "thresholds" in given:
         if "threshold" in given:
             raise BadInput(f"{policy.name}: give threshold or thresholds, not both")
-        bounds = tuple(_bound(part, given["thresholds"]) for part in given["thresholds"].split(":"))
+        wrong = f"thresholds={given['thresholds']}: {{!r}} is not a finite number above 0; write 3250:7200"
+        bounds = tuple(_number(part, wrong.format(part)) for part in given["thresholds"].split(":"))
         if any(a >= b for a, b in pairwise(bounds)):
             raise BadInput(f"thresholds={given['thresholds']} must rise, such as 3250:7200")
         if "queues" in given and queues != len(bounds) + 1:
@@ -76,30 +77,26 @@ def _thresholds(policy: Policy, given: Mapping[str, str]) -> tuple[float, ...]:
     return found
 
 
-def _bound(part: str, given: str) -> float:
+def _number(text: str, wrong: str) -> float:
+    """A finite number above 0, or BadInput with what is wrong."""
     try:
-        return specs.number({"thresholds": part}, "thresholds")
+        return specs.number({"": text}, "")
     except BadInput:
-        raise BadInput(f"thresholds={given}: {part!r} is not a finite number above 0; write 3250:7200") from None
+        raise BadInput(wrong) from None
 
 
 def read_distribution(path: str) -> Any:
     """Read a distribution: one sample of GPU-seconds per line."""
-    samples = []
     try:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                text = line.strip()
-                try:
-                    value = float(text) if text else None
-                except ValueError:
-                    value = math.nan
-                if value is not None and not (math.isfinite(value) and value > 0):
-                    raise BadInput(f"{path}, line {number}: {text!r} is not a number of GPU-seconds above 0")
-                if value is not None:
-                    samples.append(value)
+            lines = [line.strip() for line in file]
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read the distribution {path}: {getattr(error, 'strerror', None) or error}") from None
+    samples = [
+        _number(text, f"{path}, line {number}: {text!r} is not a number of GPU-seconds above 0")
+        for number, text in enumerate(lines, 1)
+        if text
+    ]
     if not samples:
         raise BadInput(f"{path} has no samples: write one number of GPU-seconds per line")
     return np.array(samples)

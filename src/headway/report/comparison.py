@@ -1,6 +1,6 @@
 """The report of `compare --report`: the summary table, each policy against the first, then the figures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headway.report import distributions, running
@@ -10,28 +10,37 @@ from headway.report.page import escaped, footer, page, table
 from headway.report.seeds import Interval, figure, figure_ratio
 from headway.report.times import UNITS, duration
 
-HEAD = ("policy", "mean JCT", "against first", "median", "p95", "p99", "mean wait", "makespan", "GPUs", "preempted")
-HEAD_DRAWN = ("GPU&#8209;h lost", "stranded", "scattered", "unfair")
 MEAN_JCT = ("jct_s", "mean")
-# The figures that are also held against the first policy's, where seeds tell how sure that is.
-AGAINST = {
-    "mean JCT": MEAN_JCT,
-    "median": ("jct_s", "median"),
-    "p95": ("jct_s", "p95"),
-    "p99": ("jct_s", "p99"),
-    "mean wait": ("queue_s", "mean"),
-    "makespan": ("makespan_s",),
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+# Figures of a summary by the heading of their column: where they are, and how they are written.
+FIGURES: dict[str, tuple[tuple[str, ...], Callable[[float], str]]] = {
+    "median": (("jct_s", "median"), duration),
+    "p95": (("jct_s", "p95"), duration),
+    "p99": (("jct_s", "p99"), duration),
+    "mean wait": (("queue_s", "mean"), duration),
+    "makespan": (("makespan_s",), duration),
+    "GPUs": (("gpu_utilisation",), _percent),
+    "preempted": (("preemptions",), "{:,.0f}".format),
 }
+HEAD = ("policy", "mean JCT", "against first", *FIGURES)
+HEAD_DRAWN = ("GPU&#8209;h lost", "stranded", "scattered", "unfair")
+# The times are also held against the first policy's, where seeds tell how sure that is.
+AGAINST = {"mean JCT": MEAN_JCT} | {name: path for name, (path, show) in FIGURES.items() if show is duration}
 
 
 def report(study: Study) -> str:
     """The whole page as HTML."""
     seeds = len(study.views[0].summaries)
     first = study.views[0].summaries[0]
-    title = f"{study.trace}: {first['jobs']:,} jobs on {study.cluster} ({study.gpus:,} GPUs)"
+    title = f"{study.trace}: {first['jobs']:,} jobs on {first['cluster']} ({study.gpus:,} GPUs)"
     over = f"{seeds} seeds; intervals are 95 % confidence; plots over time show the first seed. " if seeds > 1 else ""
     intro = (
-        f"<p>{escaped(f'{study.placement} placement. {over}Times: JCT is from submission to end.')}</p>"
+        f"<p>{escaped(first['placement'])} placement. {over}Times: JCT is from submission to end.</p>"
         f"{summary_table(study)}{against_table(study) if seeds > 1 else ''}"
         "<p>Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
         "Unfair: jobs worse off than alone on an equal share of the cluster.</p>"
@@ -39,9 +48,8 @@ def report(study: Study) -> str:
     if study.notes:
         intro += f"<ul>{''.join(f'<li>{escaped(note)}</li>' for note in study.notes)}</ul>"
     every = [summary for view in study.views for summary in view.summaries]
-    settings, hashes, versions = ([one[key] for one in every] for key in ("settings", "trace_sha256", "version"))
-    made = footer(settings, hashes, versions, study.command)
-    return page(title, intro, [view.policy for view in study.views], figures(study), made)
+    made = [one["settings"] | {name: one[name] for name in ("trace_sha256", "version")} for one in every]
+    return page(title, intro, [view.policy for view in study.views], figures(study), footer(made, study.command))
 
 
 def figures(study: Study) -> list[Figure]:
@@ -91,23 +99,12 @@ def rows_of(groups: Sequence[Sequence[dict[str, Any]]]) -> str:
 
 def _cells(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]], best: float) -> list[str]:
     mean, against = figure(summaries, *MEAN_JCT), figure_ratio(summaries, first, *MEAN_JCT)
-
-    def over(*path: str) -> float:
-        """The mean over seeds of one figure."""
-        return figure(summaries, *path).mean
-
     shown = duration(mean.mean) + plus_minus(mean)
     return [
         escaped(summaries[0]["policy"]),
         f"<span class='best'>{shown}</span>" if mean.mean == best else shown,
         times(against),
-        duration(over("jct_s", "median")),
-        duration(over("jct_s", "p95")),
-        duration(over("jct_s", "p99")),
-        duration(over("queue_s", "mean")),
-        duration(over("makespan_s")),
-        f"{100 * over('gpu_utilisation'):.1f} %",
-        f"{over('preemptions'):,.0f}",
+        *(show(figure(summaries, *path).mean) for path, show in FIGURES.values()),
     ]
 
 
@@ -115,10 +112,10 @@ def _drawn(view: PolicyView) -> list[str]:
     over = view.over_time
     return [
         f"{view.lost_gpu_h:,.1f}",
-        f"{100 * float(over.stranded.mean()):.1f} %",
-        f"{100 * float(over.scattered.mean()):.1f} %",
+        _percent(over.stranded.mean()),
+        _percent(over.scattered.mean()),
         # Rounding in the ratio must not count a job that got exactly its due.
-        f"{100 * float((view.jobs.fairness > 1 + 1e-9).mean()):.1f} %",
+        _percent((view.jobs.fairness > 1 + 1e-9).mean()),
     ]
 
 

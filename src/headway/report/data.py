@@ -62,10 +62,8 @@ class Study:
     """All policies of a comparison on one trace and one cluster; the first policy is what the others are held against."""
 
     trace: str
-    cluster: str
     gpus: int
     nodes: tuple[tuple[str, int], ...]  # name, GPUs
-    placement: str
     grouped_by: str  # "queue", "user", or "" where the trace names neither
     views: tuple[PolicyView, ...]
     job_id: NDArray[np.str_]

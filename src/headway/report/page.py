@@ -13,6 +13,7 @@ from headway.report.figure import COLOURS, Figure, colour
 
 # Values of one setting that a footer lists; longer lists than this have a line to themselves.
 MOST_VALUES, LONG_VALUE = 12, 24
+NAMES = {"trace_sha256": "trace SHA-256", "version": "Headway version"}
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6570; --line: #d8dee4; --good: #1a7f37;
@@ -119,29 +120,22 @@ def page(title: str, intro: str, legend: Sequence[str], figures: Sequence[Figure
     )
 
 
-def footer(
-    settings: Sequence[Mapping[str, Any]],
-    hashes: Sequence[str | None],
-    versions: Sequence[str | None],
-    command: str | None = None,
-) -> str:
-    """How the results of a page were made: the settings of each, the SHA-256 of their traces, versions, and a command."""
-    rows = [(name.replace("_", " "), _distinct([one[name] for one in settings])) for name in settings[0]]
-    rows += [("trace SHA-256", _distinct(hashes)), ("Headway version", _distinct(versions))]
+def footer(made: Sequence[Mapping[str, Any]], command: str | None) -> str:
+    """How the results of a page were made: their settings, with the SHA-256 of the trace and the version, and a command."""
+    rows = [(NAMES.get(name, name.replace("_", " ")), _distinct([one[name] for one in made])) for name in made[0]]
     listed = "".join(
         f"<div{_wide(len(text) > LONG_VALUE)}><dt>{escaped(name)}</dt><dd>{escaped(text)}</dd></div>"
         for name, text in rows
     )
-    made = f"<pre>{escaped(command)}</pre>" if command else ""
-    return f"<footer><h2>How this was made</h2>{made}<dl>{listed}</dl></footer>"
+    again = f"<pre>{escaped(command)}</pre>" if command else ""
+    return f"<footer><h2>How this was made</h2>{again}<dl>{listed}</dl></footer>"
 
 
 def _distinct(values: Sequence[Any]) -> str:
     """Different values in their order, the first few of many; a dash where none is set."""
     plain = {True: "yes", False: "no"}
-    found = [
-        plain[value] if isinstance(value, bool) else str(value) for value in dict.fromkeys(values) if value is not None
-    ]
+    several = [value for value in dict.fromkeys(values) if value is not None]
+    found = [plain[value] if isinstance(value, bool) else str(value) for value in several]
     more = f" and {len(found) - MOST_VALUES} more" if len(found) > MOST_VALUES else ""
     return ", ".join(found[:MOST_VALUES]) + more or "–"
 

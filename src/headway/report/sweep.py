@@ -5,7 +5,7 @@ Rows are the sweep's table. Seeds are never an axis: lines and cells are means o
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,14 @@ HEAT = [[0.0, "#FBF6DF"], [0.5, "#F2C65C"], [1.0, "#D9772B"]]
 HEAT_INK = "#1B1F24"
 # The whole scale is at least so wide: a quarter in times (a tenth in their logarithm), a tenth in others.
 LEAST_SPREAD = 0.1
+# Titles of axes that need more than their name.
+TITLES = {
+    "load": "offered load (share of all GPUs)",
+    "option:threshold": "threshold (GPU-seconds)",
+    "option:quantum": "quantum (s)",
+    "option:promote": "promote (ratio)",
+    "option:queues": "queues (number)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +78,9 @@ def grid(rows: Sequence[Row], metric: str, settings: Sequence[str]) -> Grid:
     names = ("load", *others, *sorted({key for row in split for key in row if key.startswith("option:")}))
     axes = {}
     for name in names:
-        values = list(dict.fromkeys(row.get(name) for row in split))
-        present = [value for value in values if value is not None]
-        if len(present) > 1:
-            axes[name] = sorted(present) if all(_is_number(value) for value in present) else present
+        values = list(dict.fromkeys(row[name] for row in split if row.get(name) is not None))
+        if len(values) > 1:
+            axes[name] = sorted(values) if all(map(_is_number, values)) else values
     return Grid(split, tuple(settings), metric, tuple(dict.fromkeys(row["line"] for row in split)), axes)
 
 
@@ -101,61 +108,62 @@ def sweep_report(title: str, found: Grid, command: str | None = None) -> str:
     intro = (
         f"<p>{len(rows):,} cells, {seeds} seeds. Varied: {escaped(varied)}. Bands are 95 % confidence over seeds.</p>"
     )
-    settings = [{name: row.get(name) for name in found.settings} for row in rows]
-    hashes, versions = ([row.get(name) for row in rows] for name in ("trace_sha256", "version"))
-    made = footer(settings, hashes, versions, command)
+    names = (*found.settings, "trace_sha256", "version")
+    made = footer([{name: row.get(name) for name in names} for row in rows], command)
     return page(f"Sweep {title}", intro + _table(found), found.lines, figures(found), made)
 
 
 def figures(found: Grid) -> list[Figure]:
     """A line plot for each axis in numbers, a heat map for each pair of axes; one of each for every other choice."""
-    numeric = [name for name, values in found.axes.items() if all(_is_number(value) for value in values)]
     drawn: list[Figure] = []
-    for name in numeric:
-        drawn += _for_each_panel(found, (name,), lambda at, name=name: _lines(found, name, at))  # type: ignore[misc]
-    for name in found.axes:
-        if len(found.lines) > 1:
-            drawn += _for_each_panel(found, (name,), lambda at, name=name: _heat(found, name, "line", at))  # type: ignore[misc]
-    for one, other in itertools.combinations(found.axes, 2):
-        for policy in found.lines:
-            fixed = {"line": policy}
-            drawn += _for_each_panel(
-                found,
-                (one, other),
-                lambda at, one=one, other=other, fixed=fixed: _heat(found, one, other, at | fixed),  # type: ignore[misc]
-            )
-    if not found.axes:
-        drawn.append(_bars(found))
-    return drawn
+    for name, values in found.axes.items():
+        if all(map(_is_number, values)):
+            drawn += _first(_lines(found, name, at) for at in _panels(found, name))
+    if len(found.lines) > 1:
+        for name in found.axes:
+            drawn += _first(_heat(found, name, "line", at) for at in _panels(found, name))
+    for (one, other), policy in itertools.product(itertools.combinations(found.axes, 2), found.lines):
+        drawn += _first(_heat(found, one, other, at | {"line": policy}) for at in _panels(found, one, other))
+    return drawn if found.axes else [_bars(found)]
 
 
-def _for_each_panel(found: Grid, used: tuple[str, ...], draw: Callable[[Row], Figure | None]) -> list[Figure]:
-    """One figure for every choice of the axes not used; options of policies are averaged over, as not all have them."""
-    others = {
-        name: values for name, values in found.axes.items() if name not in used and not name.startswith("option:")
-    }
-    made = (draw(dict(zip(others, choice, strict=True))) for choice in itertools.product(*others.values()))
-    return list(itertools.islice((figure for figure in made if figure is not None), MOST_PANELS))
+def _panels(found: Grid, *used: str) -> Iterator[Row]:
+    """Every choice of the axes not used; options of policies are averaged over, as not all have them."""
+    others = [name for name in found.axes if name not in used and not name.startswith("option:")]
+    for choice in itertools.product(*(found.axes[name] for name in others)):
+        yield dict(zip(others, choice, strict=True))
+
+
+def _first(drawn: Iterable[Figure | None]) -> list[Figure]:
+    return list(itertools.islice(filter(None, drawn), MOST_PANELS))
+
+
+def _figure(found: Grid, names: tuple[str, ...], at: Row, traces: list[Row], layout: Row, height: int = 340) -> Figure:
+    """Lines over one axis or a heat map of two; the file's name says what is drawn, then the values that the panel is for."""
+    kind, between = ("lines", "over") if len(names) == 1 else ("heat", "by")
+    title = f"{METRICS[found.metric]} {between} {' and '.join(map(_plain, names))}"
+    name = "-".join((kind, *map(_plain, names), *map(_label, at.values())))
+    where = ", ".join(f"{_plain(key)} {_label(value)}" for key, value in at.items()) or "Means over seeds."
+    return Figure(name, _capital(title), where, traces, layout, height)
 
 
 def _lines(found: Grid, name: str, at: Row) -> Figure | None:
-    known = {
-        policy: [
-            (x, point) for x in found.axes[name] if (point := found.mean(**at, line=policy, **{name: x})) is not None
-        ]
-        for policy in found.lines
-    }
-    means = [point.mean for points in known.values() for _, point in points]
+    known = {policy: _points(found, name, at | {"line": policy}) for policy in found.lines}
+    means = [point.mean for points in known.values() for point in points.values()]
     if not means:
         return None
     y, scale = _y_axis(found.metric, min(means), max(means))
-    traces: list[dict[str, Any]] = []
+    traces: list[Row] = []
     for place, (policy, points) in enumerate(known.items()):
         if points:
             traces += _line_with_band(place, policy, _plain(name), points, scale)
-    title = f"{METRICS[found.metric]} over {_plain(name)}"
-    layout = {"xaxis": axis(_axis_title(name)), "yaxis": y}
-    return Figure(_file_name("lines", (name,), at), _capital(title), _where(at), traces, layout)
+    return _figure(found, (name,), at, traces, {"xaxis": axis(_axis_title(name)), "yaxis": y})
+
+
+def _points(found: Grid, name: str, at: Row) -> dict[Any, Interval]:
+    """The metric along an axis, where it has a value."""
+    points = ((x, found.mean(**at, **{name: x})) for x in found.axes[name])
+    return {x: point for x, point in points if point is not None}
 
 
 def _y_axis(metric: str, low: float, high: float) -> tuple[dict[str, Any], float]:
@@ -169,10 +177,10 @@ def _y_axis(metric: str, low: float, high: float) -> tuple[dict[str, Any], float
 
 
 def _line_with_band(
-    place: int, policy: str, name: str, points: list[tuple[Any, Interval]], scale: float
+    place: int, policy: str, name: str, points: dict[Any, Interval], scale: float
 ) -> list[dict[str, Any]]:
-    xs, means = [x for x, _ in points], [point.mean / scale for _, point in points]
-    halves = [(point.half or 0.0) / scale for _, point in points]
+    xs, means = list(points), [point.mean / scale for point in points.values()]
+    halves = [(point.half or 0.0) / scale for point in points.values()]
     high = [mean + half for mean, half in zip(means, halves, strict=True)]
     # No metric is negative; on a log axis the band must stay above zero.
     low = [max(mean - half, mean / 1000) for mean, half in zip(means, halves, strict=True)]
@@ -186,48 +194,42 @@ def _line_with_band(
 
 def _heat(found: Grid, one: str, other: str, at: Row) -> Figure | None:
     """A heat map, without the rows and columns that have no value; None where a line plot says as much, or nothing varies."""
-    ys = list(found.lines) if other == "line" else found.axes[other]
-    known = {
-        (x, y): point.mean
-        for x in found.axes[one]
-        for y in ys
-        if (point := found.mean(**at, **{one: x, other: y})) is not None
-    }
-    xs = [x for x in found.axes[one] if any((x, y) in known for y in ys)]
-    ys = [y for y in ys if any((x, y) in known for x in xs)]
-    if len(xs) < 2 or (len(ys) < 2 and _is_number(xs[0])):
+    rows = {y: _points(found, one, at | {other: y}) for y in (found.lines if other == "line" else found.axes[other])}
+    rows = {y: points for y, points in rows.items() if points}
+    xs = [x for x in found.axes[one] if any(x in points for points in rows.values())]
+    if len(xs) < 2 or (len(rows) < 2 and _is_number(xs[0])):
         return None
-    # Times spread over orders of magnitude: colour by their logarithm, write the time itself.
-    logs = found.metric.endswith("_s") and min(known.values()) > 0
-    shade = {place: math.log10(value) if logs else value for place, value in known.items()}
-    low, high = _shades(list(shade.values()), logs)
+    table = [[points[x].mean if x in points else None for x in xs] for points in rows.values()]
+    shades, ends = _shades(table, found.metric.endswith("_s"))
     traces = [
         {
-            "type": "heatmap", "x": [_label(x) for x in xs], "y": [_label(y) for y in ys],
-            "z": [[shade.get((x, y)) for x in xs] for y in ys], "zmin": low, "zmax": high,
-            "text": [[_shown(found.metric, known.get((x, y))) for x in xs] for y in ys], "texttemplate": "%{text}",
+            "type": "heatmap", "x": [_label(x) for x in xs], "y": [_label(y) for y in rows],
+            "z": shades, "zmin": ends[0], "zmax": ends[1],
+            "text": [[_shown(found.metric, value) for value in row] for row in table], "texttemplate": "%{text}",
             "textfont": {"color": HEAT_INK}, "colorscale": HEAT, "showscale": False, "xgap": 2, "ygap": 2,
             "hovertemplate": "%{x}, %{y}: %{text}<extra></extra>",
         }
     ]  # fmt: skip
-    title = "policy" if other == "line" else _axis_title(other)
-    layout = {
-        "xaxis": axis(_axis_title(one), type="category"),
-        "yaxis": axis(title, type="category", autorange="reversed"),
-    }
-    name = _file_name("heat", (one, other), at)
-    heading = _capital(f"{METRICS[found.metric]} by {_plain(one)} and {_plain(other)}")
+    title = _axis_title(other)
+    y = axis(title, type="category", autorange="reversed")
     # The title stands upright: few rows must still be as high as it is long.
-    height = max(150 + 42 * len(ys), 90 + 9 * len(title))
-    return Figure(name, heading, _where(at), traces, layout, height)
+    height = max(150 + 42 * len(rows), 90 + 9 * len(title))
+    layout = {"xaxis": axis(_axis_title(one), type="category"), "yaxis": y}
+    return _figure(found, (one, other), at, traces, layout, height)
 
 
-def _shades(values: list[float], logs: bool) -> tuple[float, float]:
-    """The ends of the scale: values that differ by little must not look as if they differed by much."""
-    low, high = min(values), max(values)
+def _shades(table: list[list[float | None]], times: bool) -> tuple[list[list[float | None]], tuple[float, float]]:
+    """What is coloured, and the ends of its scale: values that differ by little must not look as if they differed by much."""
+    known = [value for row in table for value in row if value is not None]
+    # Times spread over orders of magnitude: colour by their logarithm, write the time itself.
+    logs = times and min(known) > 0
+    if logs:
+        table = [[None if value is None else math.log10(value) for value in row] for row in table]
+        known = list(map(math.log10, known))
+    low, high = min(known), max(known)
     least = LEAST_SPREAD if logs else LEAST_SPREAD * max(abs(low), abs(high), 1e-9)
     more = max(0.0, least - (high - low)) / 2
-    return low - more, high + more
+    return table, (low - more, high + more)
 
 
 def _bars(found: Grid) -> Figure:
@@ -239,28 +241,24 @@ def _bars(found: Grid) -> Figure:
         }
         for place, (policy, point) in enumerate(zip(found.lines, means, strict=True))
     ]  # fmt: skip
-    layout = {"xaxis": axis("policy", type="category"), "yaxis": axis(_metric_title(found.metric), rangemode="tozero")}
+    unit = METRICS[found.metric] + (" (s)" if found.metric.endswith("_s") else "")
+    layout = {"xaxis": axis("policy", type="category"), "yaxis": axis(unit, rangemode="tozero")}
     return Figure("bars", _capital(METRICS[found.metric]), "Means over seeds.", traces, layout, wide=True)
 
 
 def _table(found: Grid) -> str:
     """Every point with its interval, as text."""
-    names = list(found.axes)
-    points = list(dict.fromkeys((row["line"], *(row.get(name) for name in names)) for row in found.rows))
+    names = ["line", *found.axes]
+    points = list(dict.fromkeys(tuple(row.get(name) for name in names) for row in found.rows))
     cells = []
     for point in points[:MOST_ROWS]:
-        at = {"line": point[0]} | dict(zip(names, point[1:], strict=True))
-        mean = found.mean(**at)
+        mean = found.mean(**dict(zip(names, point, strict=True)))
         assert mean is not None
         half = f" <small>± {_shown(found.metric, mean.half)}</small>" if mean.half is not None else ""
-        cells.append(
-            [
-                *("" if value is None else escaped(_label(value)) for value in point),
-                _shown(found.metric, mean.mean) + half,
-            ]
-        )
+        shown = ("" if value is None else escaped(_label(value)) for value in point)
+        cells.append([*shown, _shown(found.metric, mean.mean) + half])
     more = f"<p>{len(points) - MOST_ROWS:,} more in results.csv</p>" if len(points) > MOST_ROWS else ""
-    head = ["policy", *(_plain(name) for name in names), METRICS[found.metric]]
+    head = [*map(_plain, names), METRICS[found.metric]]
     return f"<details><summary>All {len(points):,} points</summary>{table(head, cells)}{more}</details>"
 
 
@@ -279,27 +277,12 @@ def _shown(metric: str, value: float | None) -> str:
     return duration(value) if metric.endswith("_s") else f"{value:,.3g}"
 
 
-def _metric_title(metric: str) -> str:
-    return f"{METRICS[metric]} (s)" if metric.endswith("_s") else METRICS[metric]
-
-
 def _axis_title(name: str) -> str:
-    units = {"load": "offered load (share of all GPUs)", "option:threshold": "threshold (GPU-seconds)"}
-    units |= {"option:quantum": "quantum (s)", "option:promote": "promote (ratio)", "option:queues": "queues (number)"}
-    return units.get(name, _plain(name))
+    return TITLES.get(name, _plain(name))
 
 
 def _plain(name: str) -> str:
     return "policy" if name == "line" else name.removeprefix("option:").replace("_", " ")
-
-
-def _where(at: Row) -> str:
-    return ", ".join(f"{_plain(name)} {_label(value)}" for name, value in at.items()) or "Means over seeds."
-
-
-def _file_name(kind: str, drawn: tuple[str, ...], at: Row) -> str:
-    """One for each figure: what is drawn, then the values that the panel is for."""
-    return "-".join((kind, *map(_plain, drawn), *map(_label, at.values())))
 
 
 def _capital(text: str) -> str:

@@ -4,7 +4,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from headway.sim.experiment import Experiment, options
 from headway.sim.models.network import find_network, only_isolable
 from headway.sim.results import metrics
 from headway.sim.results.result import Comparison, Result
-from headway.sim.run import Setting, impossible, simulate_run
+from headway.sim.run import Setting, simulate_run
 from headway.sim.trace import Trace, has_seed, read_trace, text_of, with_seed
 from headway.workloads.shaping import shaped
 from headway.workloads.workload import Workload
@@ -28,22 +28,13 @@ from headway.workloads.workload import Workload
 Progress = Callable[[int, int], None]
 
 
-class Found(NamedTuple):
-    """What the names of an experiment stand for."""
-
-    policy: Policy
-    placement: Placement
-    cluster: Cluster
-    setting: Setting
-
-
-def find(experiment: Experiment, policy: Policy | None = None) -> Found:
+def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, Placement, Cluster, Setting]:
     """Look up everything that an experiment names but its trace; `policy` is its policy where it was found before."""
     policy, placement = policy or find_policy(experiment.policy), find_placement(experiment.placement)
     given = experiment.cluster
     cluster = given if isinstance(given, Cluster) else find_cluster(text_of("cluster", given))
     fabric = experiment.fabric
-    if fabric is not None and not isinstance(fabric, Fabric):
+    if not isinstance(fabric, Fabric | None):
         fabric = text_of("fabric", fabric)
     cost = experiment.preemption_cost
     setting = Setting(
@@ -53,26 +44,24 @@ def find(experiment: Experiment, policy: Policy | None = None) -> Found:
         seed=experiment.seed,
         network=find_network(experiment.network, fabric, cluster, placement),
     )
-    return Found(policy, placement, cluster, setting)
+    return policy, placement, cluster, setting
 
 
-def fitting(workload: Workload, cluster: Cluster, skip_impossible: bool) -> tuple[Workload, int]:
-    """The jobs that the cluster can run. Larger ones are refused by name, or left out and counted."""
-    too_large = impossible(workload, cluster)
-    count = int(too_large.sum())
-    if not count:
-        return workload, 0
-    if count == len(workload) or not skip_impossible:
-        which = np.flatnonzero(too_large)
-        some = ", ".join(f"{workload.job_id[j]} ({units.counted(int(workload.gpus[j]), 'GPU')})" for j in which[:10])
-        more = f" and {count - 10:,} more" if count > 10 else ""
-        whole = count == len(workload)
-        who = "every job is" if whole else f"{count} of {len(workload)} jobs {'is' if count == 1 else 'are'}"
-        fix = "take a larger cluster" + ("" if whole else ", or leave them out with --skip-impossible")
-        raise BadInput(
-            f"{workload.name}: {who} larger than {cluster.name} ({units.counted(cluster.total, 'GPU')}): {some}{more}; {fix}"
-        )
-    return workload.take(~too_large), count
+def fitting(workload: Workload, cluster: Cluster, skip_impossible: bool) -> Workload:
+    """The jobs that the cluster can run. Larger ones are refused by name, or left out."""
+    too_large = workload.gpus > cluster.total
+    count, jobs = int(too_large.sum()), len(workload)
+    if count < jobs and (skip_impossible or not count):
+        return workload.take(~too_large)
+    which = np.flatnonzero(too_large)[:10]
+    some = ", ".join(f"{workload.job_id[j]} ({units.counted(int(workload.gpus[j]), 'GPU')})" for j in which)
+    more = f" and {count - 10:,} more" if count > 10 else ""
+    who, fix = "every job is", "take a larger cluster"
+    if count < jobs:
+        who = f"{count} of {jobs} jobs {'is' if count == 1 else 'are'}"
+        fix += ", or leave them out with --skip-impossible"
+    size = units.counted(cluster.total, "GPU")
+    raise BadInput(f"{workload.name}: {who} larger than {cluster.name} ({size}): {some}{more}; {fix}")
 
 
 def run_experiment(
@@ -84,22 +73,13 @@ def run_experiment(
     progress: Progress | None = None,
 ) -> Result:
     """Run an experiment to its end; `trace` and `policy` are those that it names where they were read and found before."""
-    found = find(experiment, policy)
+    policy, placement, cluster, setting = find(experiment, policy)
     trace = trace or read_trace(experiment.trace, strict=experiment.strict)
-    workload = shaped(trace.workload, found.cluster, experiment.seed, **experiment.shaping)
-    workload, too_large = fitting(workload, found.cluster, experiment.skip_impossible)
-    network = found.setting.network
-    workload, never = only_isolable(workload, network, found.placement, experiment.skip_impossible)
-    run = simulate_run(
-        workload,
-        found.cluster,
-        found.policy,
-        found.placement,
-        found.setting,
-        keep_journal=keep_journal,
-        progress=progress,
-    )
-    left_out = too_large + never
+    whole = shaped(trace.workload, cluster, experiment.seed, **experiment.shaping)
+    workload = fitting(whole, cluster, experiment.skip_impossible)
+    workload = only_isolable(workload, setting.network, placement, experiment.skip_impossible)
+    run = simulate_run(workload, cluster, policy, placement, setting, keep_journal=keep_journal, progress=progress)
+    left_out = len(whole) - len(workload)
     return Result(run, metrics.summary(run, experiment, trace.sha256, left_out), experiment, left_out)
 
 
@@ -190,14 +170,11 @@ def _check_compared(trace: Any, policies: Any, seeds: int | None, seed: int | No
 def _listed(function: Callable[..., Any]) -> None:
     """Let `help` and notebooks list the options of an experiment where a function takes them as `**given`."""
     own = inspect.signature(function)
-    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    taken = {one.name for one in named} | {"policy"}
-    more = [
-        inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
-        for option in options().values()
-        if option.name not in taken
-    ]
-    function.__signature__ = own.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+    named = {one.name: one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD}
+    for option in options().values():
+        if option.name not in (*named, "policy"):
+            named[option.name] = inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
+    function.__signature__ = own.replace(parameters=list(named.values()))  # type: ignore[attr-defined]
 
 
 _listed(simulate)

@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from headway.workloads.workload import Workload
 
 MOST_SEED = 2**63 - 1  # the largest that compiled code can hold
+Named = str | os.PathLike[str]
+NETWORKS = ("ideal", "ecmp", "balanced", "source", "isolated")
 PLAIN = (str, int, float, type(None))  # values that can be written down
 
-# Takes the field's name in words and a value; returns what the experiment keeps, or raises BadInput.
-Check = Callable[[str, Any], Any]
+# Takes the option and a value; returns what the experiment keeps, or raises BadInput.
+Check = Callable[["Option", Any], Any]
+
+
+def _name(option: "Option", value: Any) -> Any:
+    """A path as text. Objects stay as they are: whoever looks the name up knows which ones it takes."""
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,12 @@ class Option:
     """How one field is written by people: on the command line, in Python and in sweep files."""
 
     help: str
-    check: Check
-    kind: type = str  # on the command line and in tables
+    check: Check = _name
     flag: str = ""  # on the command line, where it is not the field's name
     key: str = ""  # in a sweep file, where it is not the flag's name
     beside: str = ""  # the field whose entry in a sweep file may set this one too, such as a network for one placement
     name: str = ""  # of the field
+    kind: type = str  # on the command line and in tables
     default: Any = ...  # of the field; `...`: it is required
 
     @property
@@ -52,73 +59,65 @@ class Option:
         return self.name.replace("_", " ")
 
 
-def _name(words: str, value: Any) -> Any:
-    """A path as text. Objects stay as they are: whoever looks the name up knows which ones it takes."""
-    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
-
-
 def _one_of(*choices: str) -> Check:
-    def check(words: str, value: Any) -> Any:
+    def check(option: "Option", value: Any) -> Any:
         if value not in choices:
-            raise unknown(words, value if isinstance(value, str) else repr(value), choices)
+            raise unknown(option.words, value if isinstance(value, str) else repr(value), choices)
         return value
 
     return check
 
 
-def _collective(words: str, value: Any) -> Any:
+def _collective(option: "Option", value: Any) -> Any:
     if value in ("baseline", "themis", "best"):
         raise BadInput(
-            f"{words} {value}: jobs cannot be simulated with a schedule yet, only with none; "
+            f"{option.words} {value}: jobs cannot be simulated with a schedule yet, only with none; "
             "`headway collective` shows what a schedule does to one collective"
         )
-    return _one_of("none")(words, value)
+    return _one_of("none")(option, value)
 
 
-def _text(words: str, value: Any) -> str:
+def _text(option: "Option", value: Any) -> str:
     """Numbers may be given where text is meant, such as a sample of 100."""
     if not isinstance(value, str | Real) or isinstance(value, bool):
-        raise BadInput(f"{words} {value!r} is neither text nor a number")
+        raise BadInput(f"{option.words} {value!r} is neither text nor a number")
     return str(value)
 
 
-def _time(flag: str) -> Check:
-    def check(words: str, value: Any) -> str:
-        units.seconds(str(value), flag)
-        return str(value)
-
-    return check
+def _time(option: "Option", value: Any) -> str:
+    units.seconds(str(value), flag_of(option))
+    return str(value)
 
 
-def _cost(words: str, value: Any) -> str:
+def _cost(option: "Option", value: Any) -> str:
     if value not in ("none", "model"):
         try:
             units.seconds(str(value))
         except BadInput:
-            raise BadInput(f"{words} {value!r} is not none, model or a time such as 30s") from None
+            raise BadInput(f"{option.words} {value!r} is not none, model or a time such as 30s") from None
     return str(value)
 
 
-def _seed(words: str, value: Any) -> int:
+def _seed(option: "Option", value: Any) -> int:
     """A whole number, of Python or of NumPy."""
     whole = hasattr(value, "__index__") and not isinstance(value, bool)
     if not whole or not 0 <= value <= MOST_SEED:
-        raise BadInput(f"{words} {value!r} is not a whole number from 0 to 2^63 - 1")
+        raise BadInput(f"{option.words} {value!r} is not a whole number from 0 to 2^63 - 1")
     return int(value)
 
 
-def _above_zero(words: str, value: Any) -> float:
+def _above_zero(option: "Option", value: Any) -> float:
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not (math.isfinite(value) and value > 0):
-        raise BadInput(f"{words} {value!r} is not a number above 0")
+        raise BadInput(f"{option.words} {value!r} is not a number above 0")
     return float(value)
 
 
-def _yes_or_no(words: str, value: Any) -> bool:
+def _yes_or_no(option: "Option", value: Any) -> bool:
     """A truth value; in YAML 1.2, yes and no are text."""
     found = {"yes": True, "no": False}.get(value) if isinstance(value, str) else value
     if not isinstance(found, bool):
-        raise BadInput(f"{words} {value!r} is neither yes nor no")
+        raise BadInput(f"{option.words} {value!r} is neither yes nor no")
     return found
 
 
@@ -126,31 +125,23 @@ def _yes_or_no(words: str, value: Any) -> bool:
 class Experiment:
     """One simulation to run, in the words of the command line. In Python, names may be objects instead."""
 
-    trace: Annotated[
-        "str | os.PathLike[str] | Workload",
-        Option("A trace file, or synthetic:NAME?jobs=480&seed=1.", _name, key="traces"),
-    ]
+    trace: Annotated["Named | Workload", Option("A trace file, or synthetic:NAME?jobs=480&seed=1.", key="traces")]
     cluster: Annotated[
-        "str | os.PathLike[str] | Cluster",
-        Option("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", _name, key="clusters"),
+        "Named | Cluster",
+        Option("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", key="clusters"),
     ]
-    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", _name, key="policies")] = "tiresias-l"
-    placement: Annotated[Any, Option("Where jobs run; see `headway policies`.", _name, key="placements")] = (
-        "consolidated"
-    )
+    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", key="policies")] = "tiresias-l"
+    placement: Annotated[Any, Option("Where jobs run; see `headway policies`.", key="placements")] = "consolidated"
     network: Annotated[
         str,
         Option(
-            "ideal, ecmp, balanced, source, or isolated (with a vclos placement).",
-            _one_of("ideal", "ecmp", "balanced", "source", "isolated"),
-            beside="placement",
+            f"{', '.join(NETWORKS[:-1])}, or isolated (with a vclos placement).", _one_of(*NETWORKS), beside="placement"
         ),
     ] = "ideal"
     fabric: Annotated[
-        "str | os.PathLike[str] | Fabric | None",
+        "Named | Fabric | None",
         Option(
             "The cluster's network: a preset such as vclos-512 or YAML; default: by the cluster's name.",
-            _name,
             beside="placement",
         ),
     ] = None
@@ -159,34 +150,30 @@ class Experiment:
     slowdown: Annotated[str, Option("none or model: spreading skewed models slows them.", _one_of("none", "model"))] = (
         "none"
     )
-    min_runtime: Annotated[
-        str | float, Option("Time a job runs before it may be preempted.", _time("--min-runtime"))
-    ] = "0"
+    min_runtime: Annotated[str | float, Option("Time a job runs before it may be preempted.", _time)] = "0"
     seed: Annotated[
         int,
         Option(
             "Seed of samples, placements, networks and loss curves; a synthetic trace has its own, ?seed=.",
             _seed,
-            int,
             key="seeds",
         ),
     ] = 0
     skip_impossible: Annotated[
-        bool, Option("Leave out jobs larger than the cluster, and say how many.", _yes_or_no, bool)
+        bool, Option("Leave out jobs larger than the cluster, and say how many.", _yes_or_no)
     ] = False
-    strict: Annotated[
-        bool, Option("Refuse a trace with rows that are otherwise left out and counted.", _yes_or_no, bool)
-    ] = False
+    strict: Annotated[bool, Option("Refuse a trace with rows that are otherwise left out and counted.", _yes_or_no)] = (
+        False
+    )
     start: Annotated[
         str | float,
-        Option("Start of the window, from the trace's time 0: 12h, 7d.", _time("--from"), flag="from", beside="trace"),
+        Option("Start of the window, from the trace's time 0: 12h, 7d.", _time, "from", beside="trace"),
     ] = "0"
-    end: Annotated[str | float | None, Option("End of the window.", _time("--to"), flag="to", beside="trace")] = None
+    end: Annotated[str | float | None, Option("End of the window.", _time, "to", beside="trace")] = None
     sample: Annotated[str | int | None, Option("Jobs to take at random: 1000, or 10%.", _text, beside="trace")] = None
-    time_scale: Annotated[float, Option("Multiply all times by this.", _above_zero, float, beside="trace")] = 1.0
+    time_scale: Annotated[float, Option("Multiply all times by this.", _above_zero, beside="trace")] = 1.0
     load: Annotated[
-        float | None,
-        Option("Scale the gaps to this load on --cluster.", _above_zero, float, key="loads", beside="trace"),
+        float | None, Option("Scale the gaps to this load on --cluster.", _above_zero, key="loads", beside="trace")
     ] = None
 
     def __post_init__(self) -> None:
@@ -221,14 +208,15 @@ def options() -> Mapping[str, Option]:
     for one in fields(Experiment):
         annotated: Any = one.type
         default = ... if one.default is MISSING else one.default
-        found[one.name] = replace(annotated.__metadata__[0], name=one.name, default=default)
+        kind = next((kind for kind in (bool, int, float) if annotated.__origin__ in (kind, kind | None)), str)
+        found[one.name] = replace(annotated.__metadata__[0], name=one.name, kind=kind, default=default)
     return found
 
 
 def check(name: str, value: Any) -> Any:
     """The value of a field as an experiment keeps it; BadInput where it cannot be."""
     option = options()[name]
-    return value if value is None and option.default is None else option.check(option.words, value)
+    return value if value is None and option.default is None else option.check(option, value)
 
 
 def _in_words(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Simulate: a workload on a cluster under a policy and a placement, from the first arrival to the last end."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -66,7 +66,6 @@ class Run:
     held_gpu_s: float
     wall_s: float
     circuits_moved: int = 0
-    stalled_s: float = 0.0  # of jobs whose circuits moved
     undecided: int = 0  # searches for links that ran out of their budget and were left to the MILP
 
     @property
@@ -78,11 +77,6 @@ class Run:
     def seats(self) -> NDArray[np.int32]:
         """The seats of its Start and Pack entries."""
         return self.journal.seats
-
-
-def impossible(workload: Workload, cluster: Cluster) -> NDArray[np.bool_]:
-    """Jobs that this cluster can never run."""
-    return workload.gpus > cluster.total
 
 
 def _links(workload: Workload, setting: Setting, slots: int) -> Links | None:
@@ -98,12 +92,10 @@ def prepare(
     workload: Workload, cluster: Cluster, policy: Policy, placement: Placement, setting: Setting
 ) -> tuple[Engine, World]:
     """The engine with its jobs in the table, and the world that knows the truth about them."""
-    if impossible(workload, cluster).any():
-        raise BadInput(f"{int(impossible(workload, cluster).sum())} jobs are larger than {cluster.name}")
     fabric = setting.network.fabric
-    if fabric and never_isolated(workload.gpus, fabric, placement).any():
-        never = workload.gpus[never_isolated(workload.gpus, fabric, placement)]
-        raise BadInput(why_never(int(never[0]), fabric, placement))
+    never = never_isolated(workload.gpus, fabric, placement)
+    if fabric and never.any():
+        raise BadInput(why_never(int(workload.gpus[never.argmax()]), fabric, placement))
     if placement.needs_fabric and policy.packs:
         raise BadInput(
             f"policy {policy.name} puts two jobs on one GPU, where they would share links: {placement.name} cannot isolate them"
@@ -156,8 +148,6 @@ def _costs(rows: NDArray[np.int32], workers: NDArray[np.int32], cost: float | No
 
 def _bind(policy: Policy, workload: Workload, placement: Placement, setting: Setting, total: int) -> Policy:
     """Give an elastic policy the loss curves that the jobs report, and how models scale; sizes that no slice has are rounded down."""
-    from dataclasses import replace
-
     make: Any = policy.allot
     curves = LossCurves(workload.duration_s, setting.seed)
     sizes = np.arange(total + 1, dtype=np.int32)
@@ -213,7 +203,6 @@ def simulate_run(
         float(clock["held_gpu_s"]),
         perf_counter() - began,
         int(world.circuits.head[0]["moved"]),
-        float(clock["stalled_s"]),
         int(buffers.out.counts["undecided"][0]),
     )
 
@@ -221,12 +210,7 @@ def simulate_run(
 def _kept(journal: Journal, before: list[Kept]) -> Kept:
     """A copy of what the buffer holds; its entries count places from the first buffer on."""
     count = journal.counts[0]
-    part = Kept(
-        journal.rows[: count["rows"]].copy(),
-        journal.seats[: count["seats"]].copy(),
-        journal.places[: count["places"]].copy(),
-        journal.links[: count["links"]].copy(),
-    )
+    part = Kept(*(getattr(journal, pool)[: count[pool]].copy() for pool in ("rows", "seats", "places", "links")))
     for name, pool in (("seat_at", "seats"), ("place_at", "places"), ("link_at", "links")):
         part.entries[name] += sum(len(getattr(one, pool)) for one in before)
     return part

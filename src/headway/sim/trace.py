@@ -76,24 +76,16 @@ def _digest_of(workload: Workload) -> str:
     return digest.hexdigest()
 
 
-def with_seed(trace: str, seed: int) -> str:
-    """A synthetic trace with another seed; any other trace as it is."""
-    return _with_option(trace, {"seed": str(seed)})
-
-
-def without_seed(trace: str) -> str:
-    """What several seeds of a synthetic trace have in common; any other trace as it is."""
-    return _with_option(trace, {"seed": ""})
+def with_seed(trace: str, seed: int | None) -> str:
+    """A synthetic trace with another seed, or without any; any other trace as it is."""
+    if not trace.startswith(PREFIX):
+        return trace
+    name, options = specs.split(trace)
+    changed: dict[str, str | int | None] = {**options, "seed": seed}
+    kept = [f"{key}={value}" for key, value in changed.items() if value is not None]
+    return f"{name}?{'&'.join(kept)}" if kept else name
 
 
 def has_seed(trace: str) -> bool:
     """Whether a synthetic trace names its seed."""
-    return without_seed(trace) != trace
-
-
-def _with_option(trace: str, changed: dict[str, str]) -> str:
-    if not trace.startswith(PREFIX):
-        return trace
-    name, options = specs.split(trace)
-    kept = [f"{key}={value}" for key, value in (options | changed).items() if value]
-    return f"{name}?{'&'.join(kept)}" if kept else name
+    return with_seed(trace, None) != trace

@@ -61,14 +61,14 @@ def shaped(
 
 def sample_count(text: str, jobs: int) -> int:
     """`1000` jobs, or `10%` of them (at least one)."""
-    number = text.removesuffix("%")
+    share = text.endswith("%")
     try:
-        value = float(number)
+        value = float(text.removesuffix("%"))
     except ValueError:
         value = -1.0
-    if text.endswith("%") and 0 < value <= 100:
+    if share and 0 < value <= 100:
         return max(1, round(jobs * value / 100))
-    if not text.endswith("%") and value >= 1 and value.is_integer():
+    if not share and value >= 1 and value.is_integer():
         return int(value)
     raise BadInput(f"--sample {text}: write a number of jobs such as 1000, or a share such as 10%")
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 LONGEST_HEADING = 6
 # Settings that a table shows in any case; the others where they are not the default.
 IN_TITLE = ("trace", "cluster", "policy", "placement")
-LEFT: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
+FIGURES = ("mean JCT", "median", "p95", "wait", "makespan", "GPUs", "stops")
 
 
 def show_runs(results: "Sequence[Result]") -> None:
     """Runs side by side; with several, the average JCT of each against the first."""
-    first = results[0].summary
-    many = len(results) > 1
-    table = _table(first, against=many)
+    first, many = results[0].summary, len(results) > 1
+    # Fits 80 columns with the names of the built-in policies.
+    table = _table(_title(first, 1), (*FIGURES, *([_against(first)] if many else [])), overflow="fold", min_width=11)
     for result in results:
         table.add_row(*_row(result.summary, first if many else None))
     _print(table, results)
@@ -36,13 +36,9 @@ def show_comparison(results: "Comparison") -> None:
     if results.seeds == 1:
         show_runs(results)
         return
-    table = Table(
-        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=_title(results[0].summary, results.seeds), **LEFT
-    )
-    first = results[0].summary["policy"]
-    against = f"vs {first if len(first) <= LONGEST_HEADING else 'first'}"
-    for name in ("policy", "mean JCT", f"{against}: mean", "median", "p95"):
-        table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=name != "policy")
+    first = results[0].summary
+    headings = ("mean JCT", f"{_against(first)}: mean", "median", "p95")
+    table = _table(_title(first, results.seeds), headings, padding=(0, 1))
     for result, over in zip(results, results.over_seeds(), strict=True):
         jct = over["jct_s"]
         ratios = (_times(jct[part]["ratio"]) for part in ("mean", "median", "p95"))
@@ -66,9 +62,9 @@ def _times(found: dict[str, float] | None) -> str:
 
 def _title(summary: dict[str, Any], seeds: int) -> str:
     """What was run: the trace, the cluster, the placement, and every other setting that is not its default."""
-    from headway.sim.trace import without_seed
+    from headway.sim.trace import with_seed
 
-    trace = without_seed(summary["trace"]) if seeds > 1 else summary["trace"]
+    trace = with_seed(summary["trace"], None) if seeds > 1 else summary["trace"]
     parts = [f"{counted(summary['jobs'], 'job')} on {summary['cluster']}", f"{summary['placement']} placement"]
     for name, option in options().items():
         value = summary["settings"][name]
@@ -78,15 +74,17 @@ def _title(summary: dict[str, Any], seeds: int) -> str:
     return f"{trace}: {', '.join([*parts, *([f'{seeds} seeds'] if seeds > 1 else [])])}"
 
 
-def _table(first: dict[str, Any], *, against: bool) -> Table:
-    """An empty table that fits 80 columns with the names of the built-in policies."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0), title=_title(first, 1), **LEFT)
-    table.add_column("policy", overflow="fold", min_width=11)
-    for name in ("mean JCT", "median", "p95", "wait", "makespan", "GPUs", "stops"):
+def _against(first: dict[str, Any]) -> str:
+    return f"vs {first['policy'] if len(first['policy']) <= LONGEST_HEADING else 'first'}"
+
+
+def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0), **policy: Any) -> Table:
+    """An empty table with a row per policy; `policy` says how their names are shown."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=padding, title=title)
+    table.title_justify, table.title_style = "left", "bold"
+    table.add_column("policy", **policy)
+    for name in headings:
         table.add_column(name, justify="right", no_wrap=True)
-    if against:
-        name = first["policy"]
-        table.add_column(f"vs {name if len(name) <= LONGEST_HEADING else 'first'}", justify="right", no_wrap=True)
     return table
 
 
@@ -96,25 +94,16 @@ def _print(table: Table, results: "Sequence[Result]") -> None:
         sys.stdout.flush()
         print(results[0].skipped, file=sys.stderr)
     if results[0].left_out:
-        left_out = counted(results[0].left_out, "job")
-        print(f"left out: {left_out} that can never run here (too large, or no slice of their size)")
+        jobs = counted(results[0].left_out, "job")
+        print(f"left out: {jobs} that can never run here (too large, or no slice of their size)")
 
 
 def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
     jct = summary["jct_s"]
-    row = [
-        summary["policy"],
-        duration(jct["mean"]),
-        duration(jct["median"]),
-        duration(jct["p95"]),
-        duration(summary["queue_s"]["mean"]),
-        duration(summary["makespan_s"]),
-        f"{100 * summary['gpu_utilisation']:.0f}%",
-        f"{summary['preemptions']:,}",
-    ]
-    if first is not None:
-        row.append(f"{jct['mean'] / first['jct_s']['mean']:.2f}x")
-    return row
+    times = (jct["mean"], jct["median"], jct["p95"], summary["queue_s"]["mean"], summary["makespan_s"])
+    use = f"{100 * summary['gpu_utilisation']:.0f}%"
+    against = [f"{jct['mean'] / first['jct_s']['mean']:.2f}x"] if first is not None else []
+    return [summary["policy"], *map(duration, times), use, f"{summary['preemptions']:,}", *against]
 
 
 def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -> None:

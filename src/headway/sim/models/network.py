@@ -41,9 +41,7 @@ def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, place
     if fabric is None and name == "ideal" and not placement.needs_fabric:
         return IDEAL
     found = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
-    _check(found, cluster)
-    if placement.needs_fabric:
-        _check_slices(found, placement)
+    _check(found, cluster, placement)
     if name in SHARED and found.ocs:
         raise BadInput(
             f"network {name}: fabric {found.name} has paths for slices only: use --network isolated or ideal"
@@ -60,22 +58,17 @@ def _of_cluster(cluster: Cluster, placement: Placement) -> Fabric:
     return PRESETS[name]()
 
 
-def _check(fabric: Fabric, cluster: Cluster) -> None:
+def _check(fabric: Fabric, cluster: Cluster, placement: Placement) -> None:
+    """Refuse a fabric that is not the cluster's, or that a placement cannot reserve links of."""
     if fabric.servers != len(cluster.gpus) or set(cluster.gpus) != {fabric.gpus_per_server}:
         raise BadInput(
             f"fabric {fabric.name} has {fabric.servers} servers of {fabric.gpus_per_server} GPUs, "
             f"cluster {cluster.name} {len(cluster.gpus)} nodes and {cluster.total} GPUs: they must be the same"
         )
-
-
-def _check_slices(fabric: Fabric, placement: Placement) -> None:
-    if placement.rewires != (fabric.ocs is not None):
-        right = "ocs-vclos" if fabric.ocs else "vclos or vclos-padded"
-        raise BadInput(
-            f"fabric {fabric.name} {'has' if fabric.ocs else 'has no'} optical switches: "
-            f"use --placement {right}, not {placement.name}"
-        )
-    if fabric.kind != "leaf-spine":
+    if placement.needs_fabric and placement.rewires != (fabric.ocs is not None):
+        have, right = ("has", "ocs-vclos") if fabric.ocs else ("has no", "vclos or vclos-padded")
+        raise BadInput(f"fabric {fabric.name} {have} optical switches: use --placement {right}, not {placement.name}")
+    if placement.needs_fabric and fabric.kind != "leaf-spine":
         raise BadInput(
             f"fabric {fabric.name} is {fabric.kind}: placements reserve links of leaf-spine fabrics only; "
             "`headway fabric allocate` gives slices of it one by one"
@@ -98,10 +91,9 @@ def ledger_of(fabric: Fabric | None, placement: Placement) -> dict[str, Any]:
 def never_isolated(gpus: NDArray[np.int32], fabric: Fabric | None, placement: Placement) -> NDArray[np.bool_]:
     """Jobs of sizes that no slice of the fabric can have, whatever is free."""
     never = np.zeros(len(gpus), np.bool_)
-    if fabric is None or not placement.needs_fabric:
-        return never
-    for size in np.unique(gpus):
-        never[gpus == size] = not _fits(fabric, int(size))
+    if fabric and placement.needs_fabric:
+        for size in np.unique(gpus):
+            never[gpus == size] = not _fits(fabric, int(size))
     return never
 
 
@@ -117,21 +109,16 @@ def _fits(fabric: Fabric, gpus: int) -> bool:
     return ports_suffice(on_leaf, fibres, ports, gpus)
 
 
-def only_isolable(
-    workload: Workload, network: Network, placement: Placement, skip_impossible: bool
-) -> tuple[Workload, int]:
-    """The jobs that a slice can hold. Others are refused with the nearest sizes, or left out and counted."""
+def only_isolable(workload: Workload, network: Network, placement: Placement, skip_impossible: bool) -> Workload:
+    """The jobs that a slice can hold. Others are refused with the nearest sizes, or left out."""
     never = never_isolated(workload.gpus, network.fabric, placement)
-    count = int(never.sum())
-    if not count or network.fabric is None:
-        return workload, 0
-    first = int(np.argmax(never))
-    if count == len(workload) or not skip_impossible:
-        raise BadInput(
-            f"{workload.name}: {count} of {len(workload)} jobs fit no slice; job {workload.job_id[first]}: "
-            f"{why_never(int(workload.gpus[first]), network.fabric, placement)}; leave such jobs out with --skip-impossible"
-        )
-    return workload.take(~never), count
+    count, jobs, first = int(never.sum()), len(workload), int(never.argmax())
+    if network.fabric is None or (count < jobs and (skip_impossible or not count)):
+        return workload.take(~never)
+    raise BadInput(
+        f"{workload.name}: {count} of {jobs} jobs fit no slice; job {workload.job_id[first]}: "
+        f"{why_never(int(workload.gpus[first]), network.fabric, placement)}; leave such jobs out with --skip-impossible"
+    )
 
 
 def why_never(gpus: int, fabric: Fabric, placement: Placement) -> str:

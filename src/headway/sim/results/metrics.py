@@ -13,13 +13,8 @@ from headway.sim.run import Run
 def spread_of(seconds: NDArray[np.float64]) -> dict[str, float]:
     """Mean, median, tail and maximum."""
     p95, p99 = np.percentile(seconds, (95, 99))
-    return {
-        "mean": float(seconds.mean()),
-        "median": float(np.median(seconds)),
-        "p95": float(p95),
-        "p99": float(p99),
-        "max": float(seconds.max()),
-    }
+    found = {"mean": seconds.mean(), "median": np.median(seconds), "p95": p95, "p99": p99, "max": seconds.max()}
+    return {name: float(value) for name, value in found.items()}
 
 
 def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) -> dict[str, Any]:
@@ -27,9 +22,7 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
     jobs = run.jobs
     makespan = float(jobs["end"].max() - jobs["submit"].min())
     used = run.setting.network.fabric
-    fabric = (
-        {} if used is None else {"fabric": used.name, "circuits_moved": run.circuits_moved, "undecided": run.undecided}
-    )
+    fabric = used and {"fabric": used.name, "circuits_moved": run.circuits_moved, "undecided": run.undecided}
     return {
         "policy": run.policy.name,
         "placement": run.placement.name,
@@ -49,7 +42,7 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "events": run.events,
         "wall_s": run.wall_s,
         "resizes": int(jobs["resizes"].sum()),
-        **fabric,
+        **(fabric or {}),
         "left_out": left_out,
         "skipped": dict(run.workload.skipped),
         "settings": experiment.settings,

@@ -40,11 +40,9 @@ def write_result(result: Result, folder: Path) -> None:
 
 def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
     """The journal, entry by entry; Start and Pack name the GPUs taken as node:GPU."""
-    names, first = run.cluster.nodes, [0]
-    for count in run.cluster.gpus:
-        first.append(first[-1] + count)
-    node_of = [x for x, count in enumerate(run.cluster.gpus) for _ in range(count)]
-    total, ids = run.cluster.total, run.workload.job_id
+    nodes = zip(run.cluster.nodes, run.cluster.gpus, strict=True)
+    names = [f"{node}:{gpu}" for node, count in nodes for gpu in range(count)]
+    ids = run.workload.job_id
     for row in run.entries:
         kind, gpus, at = int(row["kind"]), int(row["gpus"]), int(row["seat_at"])
         entry: dict[str, Any] = {
@@ -56,6 +54,5 @@ def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
             "gpus": gpus,
         }
         if kind in (START, PACK):
-            held = sorted(int(seat) % total for seat in run.seats[at : at + gpus])
-            entry["on"] = [f"{names[node_of[gpu]]}:{gpu - first[node_of[gpu]]}" for gpu in held]
+            entry["on"] = [names[gpu] for gpu in sorted(run.seats[at : at + gpus] % len(names))]
         yield entry

@@ -1,16 +1,16 @@
 """What a simulation gives back: one result, or several to compare. Both show themselves in notebooks and write reports."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from headway.report.seeds import figure, figure_ratio, value_at
 from headway.sim.experiment import Experiment, compare_command
 from headway.sim.results import metrics
 from headway.sim.results.table import Table
 from headway.sim.run import Run, simulate_run
-from headway.sim.trace import left_out, without_seed
+from headway.sim.trace import left_out, with_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +52,12 @@ class Result:
         return f"Result({self.summary['policy']} on {self.summary['trace']}: mean JCT {mean:,.0f} s)"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Sequence[Result]):
+class Comparison(list[Result]):
     """Results of several policies in order: a list of the first seed's, with all seeds in `by_policy`."""
 
-    by_policy: tuple[tuple[Result, ...], ...]
-
-    @overload
-    def __getitem__(self, place: int) -> Result: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Result]: ...
-
-    def __getitem__(self, place: int | slice) -> Result | list[Result]:
-        if isinstance(place, slice):
-            return [results[0] for results in self.by_policy[place]]
-        return self.by_policy[place][0]
-
-    def __iter__(self) -> Iterator[Result]:
-        return (results[0] for results in self.by_policy)
-
-    def __len__(self) -> int:
-        return len(self.by_policy)
+    def __init__(self, by_policy: Sequence[tuple[Result, ...]]) -> None:
+        super().__init__(results[0] for results in by_policy)
+        self.by_policy = tuple(by_policy)
 
     @property
     def seeds(self) -> int:
@@ -120,10 +104,7 @@ class Comparison(Sequence[Result]):
         """What the report draws."""
         from headway.sim.results.views import study
 
-        same = self.seeds > 1 and all(_alike(results) for results in self.by_policy)
-        notes = ("all seeds gave the same result: nothing in this study is drawn at random",) if same else ()
-        groups = [(results[0].with_journal(), *results[1:]) for results in self.by_policy]
-        return study(groups, self.command, notes)
+        return study(self)
 
     def _repr_html_(self) -> str:
         from headway.report.comparison import rows_of
@@ -136,40 +117,24 @@ class Comparison(Sequence[Result]):
 
 def _common(trace: Any) -> Any:
     """A trace without the seed that it was drawn with."""
-    return without_seed(trace) if isinstance(trace, str) else trace
-
-
-def _alike(results: Sequence[Result]) -> bool:
-    return len({result.summary["jct_s"]["mean"] for result in results}) == 1
-
-
-# The figures of a summary that seeds change.
-FIGURES = (
-    *(("jct_s", part) for part in ("mean", "median", "p95", "p99", "max")),
-    *(("queue_s", part) for part in ("mean", "median", "p95", "p99", "max")),
-    *((name,) for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s")),
-)
+    return with_seed(trace, None) if isinstance(trace, str) else trace
 
 
 def _over_seeds(found: list[dict[str, Any]], first: list[dict[str, Any]]) -> dict[str, Any]:
-    """One policy over seeds, in the shape of its summary."""
-    over: dict[str, Any] = {}
-    for path in FIGURES:
+    """One policy over seeds: the figures of a summary that seeds change, in its shape."""
+
+    def over(*path: str) -> dict[str, Any]:
         ratio = figure_ratio(found, first, *path)
-        told = {
-            "values": [value_at(summary, path) for summary in found],
-            **figure(found, *path).as_json,
-            "ratio": ratio.as_json if ratio is not None else None,
-        }
-        if len(path) == 1:
-            over[path[0]] = told
-        else:
-            over.setdefault(path[0], {})[path[1]] = told
-    mean = over["jct_s"]["mean"]
-    short = {
+        values = [value_at(summary, path) for summary in found]
+        return {"values": values, **figure(found, *path).as_json, "ratio": ratio and ratio.as_json}
+
+    spreads = {name: {part: over(name, part) for part in found[0][name]} for name in ("jct_s", "queue_s")}
+    mean = spreads["jct_s"]["mean"]
+    return {
         "seeds": len(found),
         "jct_mean_s": mean["values"],
         "mean_jct_s": {part: mean[part] for part in ("mean", "low", "high")},
         "ratio": mean["ratio"],
+        **spreads,
+        **{name: over(name) for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s")},
     }
-    return short | over

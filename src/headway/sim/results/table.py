@@ -1,6 +1,5 @@
 """A table of columns that turns into Arrow, pandas or polars when asked, and loads those libraries only then."""
 
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -12,25 +11,13 @@ from headway.errors import HeadwayError
 SHOWN_ROWS = 10
 
 
-class Table(Mapping[str, NDArray[Any]]):
+class Table(dict[str, NDArray[Any]]):
     """Columns of equal length by name: ``result.jobs["jct_s"].mean()``."""
-
-    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        self._columns = dict(columns)
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return len(next(iter(self._columns.values()))) if self._columns else 0
+        return len(next(iter(self.values()), ()))
 
     def to_arrow(self) -> Any:
         """A pyarrow.Table."""

@@ -98,16 +98,11 @@ class Timeline:
         self.middles_s = (self.edges_s[1:] + self.edges_s[:-1]) / 2
 
     @cached_property
-    def packed(self) -> bool:
-        """Whether jobs ever shared GPUs."""
-        return bool((self.run.entries["kind"] == PACK).any())
-
-    @cached_property
     def busy(self) -> tuple[Whole, Floats, Floats]:
         """When each GPU was held: (GPU, from, until). Where two jobs share a GPU, their times are merged."""
         hold, gpu = self.seats
         on, off = self.holds.start_s[hold], self.holds.end_s[hold]
-        if not self.packed:
+        if not (self.run.entries["kind"] == PACK).any():
             return gpu, on, off
         time = np.concatenate([on, off])
         step = np.repeat([1, -1], len(gpu))
@@ -129,11 +124,8 @@ class Timeline:
 
     def utilisation(self) -> Floats:
         """The share of GPUs that are held."""
-        if self.packed:
-            gpu, on, off = self.busy
-            held = _both(on, off, np.ones(len(gpu)), self.edges_s)
-        else:
-            held = _both(self.holds.start_s, self.holds.end_s, self.holds.gpus, self.edges_s)
+        gpu, on, off = self.busy
+        held = _both(on, off, np.ones(len(gpu)), self.edges_s)
         return np.clip(held / self.run.cluster.total, 0.0, 1.0)
 
     def running(self) -> Floats:

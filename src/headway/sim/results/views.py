@@ -1,7 +1,7 @@
 """From results to what a report draws: pool the seeds, put a run on a grid of time, and cut the Gantt chart into bars."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from headway.report.data import Bars, Jobs, OverTime, PolicyView, Study
 from headway.sim.results.timeline import Timeline, finish_time_fairness, slow_down
 from headway.sim.run import Run
-from headway.sim.trace import without_seed
+from headway.sim.trace import with_seed
 from headway.workloads.workload import Workload
 
 if TYPE_CHECKING:
-    from headway.sim.results.result import Result
+    from headway.sim.results.result import Comparison, Result
 
 # Bins of time: more cannot be told apart on a screen.
 BINS = 480
@@ -21,38 +21,41 @@ BINS = 480
 MOST_GPUS, MOST_BARS = 128, 4000
 
 
-def study(groups: Sequence[Sequence["Result"]], command: str | None, notes: tuple[str, ...] = ()) -> Study:
-    """The study of a comparison: for each policy, its results by seed. The first seed needs its journal."""
-    first = groups[0][0]
+def study(results: "Comparison") -> Study:
+    """The study of a comparison. The first seed of each policy is drawn over time, from its journal."""
+    first = results[0]
     run = first.run
-    name = run.workload.name if len(groups[0]) == 1 else without_seed(run.workload.name)
-    by, _ = grouping(run.workload)
-    left_out = (
-        (f"{first.left_out:,} jobs can never run here (too large, or no slice of their size) and were left out",)
-        if first.left_out
-        else ()
-    )
+    notes = [*run.workload.caveats]
+    if first.skipped:
+        notes.insert(0, f"of the trace {first.skipped}")
+    if first.left_out:
+        notes.insert(
+            0, f"{first.left_out:,} jobs can never run here (too large, or no slice of their size) and were left out"
+        )
+    means = ({result.summary["jct_s"]["mean"] for result in every} for every in results.by_policy)
+    if results.seeds > 1 and all(len(found) == 1 for found in means):
+        notes.append("all seeds gave the same result: nothing in this study is drawn at random")
     return Study(
-        name,
-        run.cluster.name,
+        run.workload.name if results.seeds == 1 else with_seed(run.workload.name, None),
         run.cluster.total,
         tuple(zip(run.cluster.nodes, run.cluster.gpus, strict=True)),
-        run.placement.name,
-        by,
-        tuple(policy_view(results) for results in groups),
+        grouping(run.workload)[0],
+        tuple(map(policy_view, results.by_policy)),
         run.workload.job_id,
-        (*left_out, *((f"of the trace {first.skipped}",) if first.skipped else ()), *run.workload.caveats, *notes),
-        command,
+        tuple(notes),
+        results.command,
     )
 
 
 def policy_view(results: Sequence["Result"]) -> PolicyView:
     """One policy; time is drawn for its first result only."""
-    line = Timeline(results[0].run, BINS)
+    first = results[0].with_journal()
+    line = Timeline(first.run, BINS)
+    columns = zip(*(_columns(result.run) for result in results), strict=True)
     return PolicyView(
-        results[0].run.policy.name,
+        first.run.policy.name,
         tuple(result.summary for result in results),
-        _pooled([result.run for result in results]),
+        Jobs(*(np.concatenate(column) for column in columns)),
         OverTime(line.middles_s, line.utilisation(), line.running(), line.waiting(), line.scattered(), line.stranded()),
         line.holds.lost_gpu_s / 3600.0,
         bars(line),
@@ -67,26 +70,11 @@ def grouping(workload: Workload) -> tuple[str, NDArray[np.str_]]:
     return "", workload.queue
 
 
-def _pooled(runs: Sequence[Run]) -> Jobs:
-    def all_of(columns: list[NDArray[np.generic]]) -> NDArray[np.generic]:
-        return columns[0] if len(columns) == 1 else np.concatenate(columns)
-
-    columns = zip(*(_columns(run) for run in runs), strict=True)
-    return Jobs(*(all_of(list(column)) for column in columns))  # type: ignore[arg-type]
-
-
-def _columns(run: Run) -> tuple[NDArray[np.generic], ...]:
+def _columns(run: Run) -> tuple[NDArray[Any], ...]:
+    """The columns of `Jobs` for one run."""
     jobs, workload = run.jobs, run.workload
-    jct_s = jobs["end"] - jobs["submit"]
-    return (
-        jobs["asked"],
-        workload.duration_s,
-        jct_s,
-        jobs["pending"],
-        slow_down(run),
-        finish_time_fairness(run),
-        grouping(workload)[1],
-    )
+    jct_s, group = jobs["end"] - jobs["submit"], grouping(workload)[1]
+    return jobs["asked"], workload.duration_s, jct_s, jobs["pending"], slow_down(run), finish_time_fairness(run), group
 
 
 def bars(line: Timeline) -> Bars | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headway import __version__
 from headway.errors import HeadwayError
@@ -25,6 +25,13 @@ FOLDER = "cells"
 KEPT_TRACES = 4
 # Columns of a row that follow the settings. How long the run took is left out: the same sweep gives the same table.
 FIGURES = ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s", "events", "trace_sha256", "version")
+
+
+class Outcome(NamedTuple):
+    """A cell, and why it could not be run: None if it was."""
+
+    cell: Experiment
+    reason: str | None
 
 
 def label(cell: Experiment) -> str:
@@ -59,10 +66,9 @@ def run_cell(cell: Experiment) -> dict[str, Any]:
 
     drawn = with_seed(str(cell.trace), cell.seed)
     found = run_experiment(replace(cell, trace=drawn), trace=_read(drawn, cell.strict)).summary
-    row: dict[str, Any] = cell.settings | {"jobs": found["jobs"], "left_out": found["left_out"]}
-    for name in ("jct", "queue"):
-        row |= {f"{name}_{part}_s": value for part, value in found[f"{name}_s"].items()}
-    return row | {name: found[name] for name in FIGURES}
+    figures = {name: found[name] for name in FIGURES}
+    spreads = {f"{name}_{part}_s": value for name in ("jct", "queue") for part, value in found[f"{name}_s"].items()}
+    return cell.settings | {"jobs": found["jobs"], "left_out": found["left_out"]} | spreads | figures
 
 
 @lru_cache(maxsize=KEPT_TRACES)
@@ -70,15 +76,10 @@ def _read(trace: str, strict: bool) -> Trace:
     return read_trace(trace, strict=strict)
 
 
-def finish(cell: Experiment, folder: Path) -> None:
-    """Run a cell and leave its row in the folder."""
-    write_atomically(result_path(cell, folder), json.dumps(run_cell(cell)) + "\n")
-
-
 def attempt(cell: Experiment, folder: Path) -> str | None:
-    """Finish a cell; the reason if it cannot be run."""
+    """Run a cell and leave its row in the folder; the reason if it cannot be run."""
     try:
-        finish(cell, folder)
+        write_atomically(result_path(cell, folder), json.dumps(run_cell(cell)) + "\n")
     except HeadwayError as error:
         # The engine's advice names the option of `simulate`; a sweep has a key.
         return str(error).replace("--skip-impossible", "skip_impossible: yes")

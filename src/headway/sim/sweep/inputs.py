@@ -8,9 +8,7 @@ they open by themselves cannot be known.
 import ast
 import importlib.util
 import sys
-from collections.abc import Iterator
 from functools import cache
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from headway.sim.experiment import Experiment
@@ -85,17 +83,13 @@ def _files(name: str, *, installed_too: bool) -> list[Path]:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return []
-    places = list(_places(spec)) if spec is not None else []
+    if spec is None:
+        return []
+    origin = [spec.origin] if spec.has_location and spec.origin else []
+    places = list(map(Path, origin if spec.submodule_search_locations is None else spec.submodule_search_locations))
     if not installed_too and any(INSTALLED & set(place.parts) for place in places):
         return []
     return sorted(file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]))
-
-
-def _places(spec: ModuleSpec) -> Iterator[Path]:
-    if spec.submodule_search_locations is not None:
-        yield from map(Path, spec.submodule_search_locations)
-    elif spec.has_location and spec.origin:
-        yield Path(spec.origin)
 
 
 def _imports(file: Path) -> list[str]:

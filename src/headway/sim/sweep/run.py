@@ -7,10 +7,9 @@ is killed loses the cells that were under way and no other, and the same command
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -21,21 +20,11 @@ from headway.io.files import writing
 from headway.sim.experiment import Experiment, options
 from headway.sim.sweep import cell as sweep_cell
 from headway.sim.sweep import inputs as sweep_inputs
+from headway.sim.sweep.cell import Outcome
 
 TABLE = "results"
 # The first loads the compiled engine, more than a second of work; the second draws the durations of synthetic traces.
 ENGINE = ["headway.sim.sweep.engine", "scipy.special"]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A cell that could not be run, and why."""
-
-    cell: Experiment
-    reason: str
-
-
-Outcome = tuple[Experiment, str | None]
 
 
 def run_sweep(
@@ -46,7 +35,7 @@ def run_sweep(
     on: str = "local",
     slurm: dict[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> list[Failure]:
+) -> list[Outcome]:
     """Run what is not finished, write the table, and say what failed. `progress(cells)` hears how many more are done."""
     if slurm and on != "slurm":
         raise BadInput(f"--slurm {next(iter(slurm))}=... is a setting of Slurm jobs: add --on slurm, or leave it out")
@@ -57,26 +46,21 @@ def run_sweep(
     left = [cell for cell in cells if cell not in done]
     if progress:
         progress(len(done))
-    failures: list[Failure] = []
-    if left:
-        for cell, reason in _outcomes(left, folder, workers, on, slurm or {}):
-            if reason is not None:
-                failures.append(Failure(cell, reason))
-            if progress:
-                progress(1)
-    write_table(sweep_cell.rows(cells, folder), folder)
-    return failures
-
-
-def _outcomes(
-    cells: list[Experiment], folder: Path, workers: int | None, on: str, slurm: dict[str, str]
-) -> Iterator[Outcome]:
-    """Each cell with None, or with the reason why it has no result."""
-    if on == "slurm":
+    outcomes: Iterable[Outcome] = ()
+    if left and on == "slurm":
         from headway.sim.sweep.slurm import on_slurm
 
-        return on_slurm(cells, folder, slurm, workers)
-    return _locally(cells, folder, workers)
+        outcomes = on_slurm(left, folder, slurm or {}, workers)
+    elif left:
+        outcomes = _locally(left, folder, workers)
+    failures = []
+    for outcome in outcomes:
+        if outcome.reason is not None:
+            failures.append(outcome)
+        if progress:
+            progress(1)
+    write_table(sweep_cell.rows(cells, folder), folder)
+    return failures
 
 
 def cores() -> int:
@@ -91,7 +75,7 @@ def _locally(cells: list[Experiment], folder: Path, workers: int | None) -> Iter
     try:
         futures = {pool.submit(sweep_cell.attempt, cell, folder): cell for cell in cells}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            yield Outcome(futures[future], future.result())
     except BrokenProcessPool:
         raise HeadwayError(
             f"a worker died, perhaps for want of memory; finished cells are kept in {folder}: start the sweep again, "

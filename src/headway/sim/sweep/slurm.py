@@ -18,6 +18,7 @@ from typing import Any
 from headway.errors import BadInput, HeadwayError
 from headway.sim.experiment import Experiment
 from headway.sim.sweep import cell as sweep_cell
+from headway.sim.sweep.cell import Outcome
 
 # A job runs cells for about a minute at a quarter of a second each, so that starting it hardly counts.
 CELLS_PER_JOB = 200
@@ -29,26 +30,12 @@ QUEUE_EVERY_S = 6.0
 SQUEUE_LIMIT_S = 30.0
 GONE = "no longer known"
 # States after which a job does not come back (squeue, "JOB STATE CODES").
-ENDED = frozenset(
-    (
-        GONE,
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "TIMEOUT",
-    )
-)
+ENDED = {GONE, "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"}
+ENDED |= {"OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
 UNKNOWN_TO_SLURM = "invalid job id"
 # After these there is a result, which may become visible on a shared file system some time later.
 WRITTEN = ("COMPLETED", GONE)
 GRACE_S = 15.0
-
-Outcome = tuple[Experiment, str | None]
 
 
 def on_slurm(cells: list[Experiment], folder: Path, options: dict[str, str], workers: int | None) -> Iterator[Outcome]:
@@ -137,14 +124,12 @@ def states_of(ids: list[str]) -> dict[str, str]:
 def _outcomes(job: Any, share: list[Experiment], folder: Path, state: str) -> Iterator[Outcome]:
     """What became of the cells of a job that ended: done, refused with a reason, or never reached."""
     done = sweep_cell.finished(share, folder)
-    reasons: list[str | None] = [
-        f"Slurm job {job.job_id} ended before it ({state.lower()}), see {job.paths.stderr}"
-    ] * len(share)
+    reasons = [f"Slurm job {job.job_id} ended before it ({state.lower()}), see {job.paths.stderr}"] * len(share)
     if job.paths.result_pickle.is_file():
         trouble = job.exception()
         reasons = job.result() if trouble is None else [_last_words(trouble)] * len(share)
     for cell, reason in zip(share, reasons, strict=True):
-        yield cell, None if cell in done else reason
+        yield Outcome(cell, None if cell in done else reason)
 
 
 def _last_words(trouble: Exception) -> str:
