@@ -51,7 +51,7 @@ def run_replay(client: "Client", policies: list[str], last_s: float | None, plac
     where = content["cluster"]
     cluster = Cluster(where["name"], tuple(where["nodes"]), tuple(where["gpus"]))
     current = content["policy"]
-    with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about a minute)"):
+    with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
         tried = [current, *(policy for policy in policies if policy != current)]
         return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"])
 

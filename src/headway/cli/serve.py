@@ -99,7 +99,7 @@ def _manager(folder: Path, cluster: str | None, policy: str, placement: str, exe
     from rich.console import Console
 
     console = Console(stderr=True)
-    with console.status("starting (the first start on a machine compiles the engine, for about a minute)"):
+    with console.status("starting (the first start on a machine compiles the engine for about half a minute)"):
         from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import job_secret, job_token
         from headway.live.manager import Manager

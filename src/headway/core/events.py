@@ -43,11 +43,9 @@ NAMES: Final = (
 # Why a job waits (the closed list of `explain`), in the order of the receipt's columns.
 REASONS: Final = (
     "",
-    "impossible",
     "held",
     "dependency",
     "array_limit",
-    "quota",
     "gpus",
     "fragmentation",
     "isolation",

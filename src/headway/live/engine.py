@@ -6,7 +6,7 @@ from time import perf_counter
 import numpy as np
 
 from headway.cluster.nodes import Cluster
-from headway.core.compiler.mistakes import told
+from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Decision, Engine, Event
 from headway.core.operations import copied, grow, grow_history
 from headway.core.protocols import Placement, Policy
@@ -36,13 +36,13 @@ class LiveEngine(Engine):
 
     def record(self, event: Event | Action, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
-        with told():
+        with explained():
             super().record(event, now)
 
     def decide(self, now: float) -> Decision:
         """Decide, and count how long that took."""
         began = perf_counter()
-        with told():
+        with explained():
             made = super().decide(now)
         spent = perf_counter() - began
         self.decisions, self.decide_s = self.decisions + 1, self.decide_s + spent

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
-from headway.core.compiler.mistakes import told
+from headway.core.compiler.mistakes import explained
 from headway.core.engine import Engine
 from headway.core.operations import admit
 from headway.core.protocols import Placement, Policy
@@ -23,7 +23,7 @@ from headway.sim.models import communication, profiles
 from headway.sim.models.contention import shared_links
 from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
-from headway.sim.world import World, new_world
+from headway.sim.world import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 16
@@ -122,13 +122,10 @@ def prepare(
         left=workload.duration_s if policy.oracle else np.nan,
         min_runtime=np.where(workload.preemptible, 0.0, np.inf),
     )
-    save_s, resume_s = _costs(rows, workload.gpus, setting.preemption_cost)
+    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
     world = new_world(
-        workload.duration_s,
+        truth_table(workload.duration_s, *_costs(rows, workload.gpus, setting.preemption_cost), apart),
         int(gpus.sum()) * slots,
-        save_s=save_s,
-        resume_s=resume_s,
-        apart=np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
         links=_links(workload, setting, slots),
@@ -173,7 +170,7 @@ def simulate_run(
     kept = [Kept(*(part[:0] for part in buffers.journal[:4]))]
     began, noted = perf_counter(), 0
     while True:
-        with told():
+        with explained():
             ended = drive_compiled(
                 engine.state, engine.options, engine.key, engine.change, engine.place, engine.allot, world, buffers
             )

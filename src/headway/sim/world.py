@@ -64,22 +64,29 @@ class World(NamedTuple):
     circuits: Circuits
 
 
+Seconds = NDArray[np.float64] | float  # per job, or for all
+
+
+def truth_table(
+    duration_s: NDArray[np.float64], save_s: Seconds = 0.0, resume_s: Seconds = 0.0, apart: Seconds = 1.0
+) -> NDArray[Any]:
+    """Jobs with these durations; see TRUTH."""
+    truth = np.zeros(len(duration_s), TRUTH)
+    truth["left"] = duration_s
+    truth["save"], truth["resume"], truth["apart"] = save_s, resume_s, apart
+    return truth
+
+
 def new_world(
-    duration_s: NDArray[np.float64],
+    truth: NDArray[Any],
     seats: int,
     *,
-    save_s: NDArray[np.float64] | float = 0.0,
-    resume_s: NDArray[np.float64] | float = 0.0,
-    apart: NDArray[np.float64] | float = 1.0,
     speed: NDArray[np.float64] | None = None,
     together: NDArray[np.float64] | None = None,
     links: Links | None = None,
     circuits: Circuits | None = None,
 ) -> World:
-    """A world of jobs with these durations."""
-    truth = np.zeros(len(duration_s), TRUTH)
-    truth["left"] = duration_s
-    truth["save"], truth["resume"], truth["apart"] = save_s, resume_s, apart
+    """A world of these jobs."""
     clock = np.zeros(1, CLOCK)
     clock["wake"], clock["row"] = np.inf, -1
     return World(
@@ -108,7 +115,7 @@ def resume_from(state: State, world: World, now: float) -> None:
             _expect(world, now, STARTED if states[j] == JobState.STARTING else STOPPED, j)
 
 
-WORLD_TYPE = typeof(new_world(np.ones(1), 1))
+WORLD_TYPE = typeof(new_world(truth_table(np.ones(1)), 1))
 
 
 @jit

@@ -8,7 +8,7 @@ from headway.errors import HeadwayError
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Turn what compiled code, or what it called back, raises in this block into one line."""
     try:
         yield

@@ -1,7 +1,6 @@
 """Why a job waits: one cause of the closed list, the numbers behind it, who is ahead, what would change it, and where its wait went.
 
-Two words of the list are reserved: `impossible`, because a job that can never start is refused when it is submitted, and `quota`, because
-queues have no limits yet.
+A job that can never start is refused when it is submitted, so that is no cause of a wait.
 """
 
 from dataclasses import dataclass

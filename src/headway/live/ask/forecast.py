@@ -20,7 +20,7 @@ from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import CANCEL, HOLD, TIME_UP
 from headway.live.state import ClusterState, min_runtime
-from headway.sim.world import new_world, resume_from
+from headway.sim.world import new_world, resume_from, truth_table
 from headway.sim.world_python import SimulatedWorld
 
 Seconds = NDArray[np.float64]
@@ -48,7 +48,9 @@ class Ahead(SimulatedWorld):
     """The simulated world from this moment until its last job starts, or until too many rounds have passed."""
 
     def __init__(self, engine: LiveEngine, left_s: Seconds, now: float, most_rounds: int) -> None:
-        super().__init__(engine, new_world(left_s, len(engine.state.seats)), journal(engine.state, 0, False))
+        super().__init__(
+            engine, new_world(truth_table(left_s), len(engine.state.seats)), journal(engine.state, 0, False)
+        )
         self.wanted, self.now, self.round, self.most_rounds = len(left_s) - 1, now, 0, most_rounds
         self.starts_at: float | None = None
         # What the first decision does: for the wanted job, and to those that make room.

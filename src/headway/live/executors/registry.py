@@ -1,11 +1,10 @@
 """Executors by name: every folder beside this file is one, and `module:Class` names one from outside Headway."""
 
-import importlib
 import pkgutil
 from pathlib import Path
-from typing import Any
 
 from headway.errors import BadInput, unknown
+from headway.io.outside import imported, is_outside
 from headway.live import executors
 from headway.live.executors import Executor
 
@@ -19,16 +18,9 @@ def executor_names() -> list[str]:
 
 def find_executor(name: str, data: Path) -> Executor:
     """The executor of this name, made for a data folder. A folder's package holds its class under the name `EXECUTOR`."""
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        if name not in executor_names():
-            raise unknown("executor", name, executor_names())
-        module, attribute = f"{executors.__name__}.{name}", "EXECUTOR"
-    try:
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # a module from outside may raise anything
-        known = ", ".join(executor_names())
-        raise BadInput(f"executor {name!r} cannot be loaded ({error}): write {known} or MODULE:CLASS") from None
+    if not is_outside(name) and name not in executor_names():
+        raise unknown("executor", name, executor_names())
+    found = imported("executor", name if is_outside(name) else f"{executors.__name__}.{name}:EXECUTOR")
     hooks = [hook for hook in vars(Executor) if not hook.startswith("_")]
     missing = [hook for hook in hooks if not callable(getattr(found, hook, None))]
     if not isinstance(found, type) or missing:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headway.core.events import NAMES, PACK, START
+import numpy as np
+
+from headway.core.events import NAMES, NO_JOB, PACK, RATED, RESERVE, START
 from headway.errors import BadInput
 from headway.io.files import writable, write_atomically, writing
 from headway.sim.results.result import Result
@@ -39,20 +41,25 @@ def write_result(result: Result, folder: Path) -> None:
 
 
 def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
-    """The journal, entry by entry; Start and Pack name the GPUs taken as node:GPU."""
+    """The journal, entry by entry; Start and Pack name the GPUs taken as node:GPU, Reserve the GPUs promised per node."""
     nodes = zip(run.cluster.nodes, run.cluster.gpus, strict=True)
     names = [f"{node}:{gpu}" for node, count in nodes for gpu in range(count)]
-    ids = run.workload.job_id
-    for row in run.entries:
+    ids, ends = run.workload.job_id, np.append(run.entries["place_at"][1:], len(run.journal.places))
+    for row, end in zip(run.entries, ends, strict=True):
         kind, gpus, at = int(row["kind"]), int(row["gpus"]), int(row["seat_at"])
         entry: dict[str, Any] = {
             "time_s": float(row["time"]),
             "kind": NAMES[kind],
-            "job_id": str(ids[row["job"]]),
+            "job_id": str(ids[row["job"]]) if row["job"] != NO_JOB else None,
             "attempt": int(row["attempt"]),
             "level": int(row["level"]),
             "gpus": gpus,
         }
         if kind in (START, PACK):
             entry["on"] = [names[gpu] for gpu in sorted(run.seats[at : at + gpus] % len(names))]
+        elif kind == RESERVE:
+            places = run.journal.places[row["place_at"] : end]
+            entry["places"] = {run.cluster.nodes[place["node"]]: int(place["gpus"]) for place in places}
+        elif kind == RATED:
+            entry["rate"] = float(row["rate"])
         yield entry
