@@ -97,16 +97,15 @@ def check_jobs(path, printed) -> None:
 
 
 def check_journal(path, printed) -> None:
-    """A line an event or action, in order of time; Start names as many GPUs as the job has."""
+    """One line per event or action, in order of time; Start names as many GPUs as the job has."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(lines) == printed["events"]
     assert [line["time_s"] for line in lines] == sorted(line["time_s"] for line in lines)
     for line in lines:
-        expected = {"time_s", "kind", "job_id", "attempt", "level", "gpus"} | (
-            {"on"} if line["kind"] == "Start" else set()
-        )
-        assert set(line) == expected
+        more = {"Start": {"on"}, "Reserve": {"places"}, "Rated": {"rate"}}.get(line["kind"], set())
+        assert set(line) == {"time_s", "kind", "job_id", "attempt", "level", "gpus"} | more
         assert "on" not in line or len(set(line["on"])) == line["gpus"]
+        assert "places" not in line or sum(line["places"].values()) == line["gpus"]
     kinds = [line["kind"] for line in lines]
     assert kinds.count("Submitted") == kinds.count("Ended") == 30
     assert kinds.count("Stop") == kinds.count("Stopped") == printed["preemptions"]
@@ -236,7 +235,7 @@ BAD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "minimum run time": (("GOOD", *ON, "--min-runtime", "soon"), ("--min-runtime", "'soon'", "5m or 1h")),
     "start of the window": (("GOOD", *ON, "--from", "soon"), ("--from", "'soon'", "5m or 1h")),
     "end of the window": (("GOOD", *ON, "--to", "soon"), ("--to", "'soon'", "5m or 1h")),
-    "policy without a module": (("GOOD", *ON, "--policy", ":x"), ("':x'", "MODULE:CLASS")),
+    "policy without a module": (("GOOD", *ON, "--policy", ":x"), ("':x'", "MODULE:NAME")),
     "missing file": (("nowhere.csv", *ON), ("nowhere.csv",)),
     "synthetic": (("synthetic:tiresas-480", *ON), ("tiresas-480", "'tiresias-480'")),
     "missing column": (("NOCOL", *ON), ("NOCOL", "duration_s")),
