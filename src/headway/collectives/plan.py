@@ -7,8 +7,8 @@ the ranks or of the dimensions can deadlock (Themis, section 4.4, asks for the s
 """
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,10 @@ Step = tuple[int, str]
 class Chunk:
     """A part of the collective and the dimensions that it visits: reduce-scatter, all-gather, or all-to-all orders."""
 
-    bytes: int
-    rs: tuple[int, ...] = ()
-    ag: tuple[int, ...] = ()
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    bytes: Annotated[int, Field(gt=0, le=MOST_BYTES)]
+    rs: tuple[int, ...]
+    ag: tuple[int, ...]
     a2a: tuple[int, ...] = ()
 
 
@@ -87,25 +88,17 @@ def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, ag: In
 
 def plan_to_json(plan: Plan) -> str:
     """The file that the runtime executes (`--plan`): dimensions and chunks are counted from 0."""
-    chunks: list[dict[str, Any]] = []
-    for chunk in plan.chunks:
-        row: dict[str, Any] = {"bytes": chunk.bytes, "rs": list(chunk.rs), "ag": list(chunk.ag)}
-        chunks.append(row | {"a2a": list(chunk.a2a)} if chunk.a2a else row)
+    chunks = [asdict(chunk) for chunk in plan.chunks]
+    if plan.collective is not Collective.ALL_TO_ALL:
+        for row in chunks:
+            del row["a2a"]
     return json.dumps({"chunks": chunks, "lists": plan.lists}) + "\n"
-
-
-class _ChunkRow(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    bytes: int = Field(gt=0, le=MOST_BYTES)
-    rs: list[int]
-    ag: list[int]
-    a2a: list[int] = []
 
 
 class _PlanFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    chunks: list[_ChunkRow] = Field(min_length=1)
-    lists: list[list[tuple[int, str]]] = Field(min_length=1)
+    chunks: tuple[Chunk, ...] = Field(min_length=1)
+    lists: tuple[tuple[Step, ...], ...] = Field(min_length=1)
 
 
 def plan_from_json(text: str, where: str = "plan") -> Plan:
@@ -116,8 +109,7 @@ def plan_from_json(text: str, where: str = "plan") -> Plan:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{where}: field {field or 'chunks'}: {first['msg']}") from None
-    chunks = tuple(Chunk(row.bytes, tuple(row.rs), tuple(row.ag), tuple(row.a2a)) for row in rows.chunks)
-    plan = Plan(_collective_of(chunks[0]), chunks, tuple(tuple(steps) for steps in rows.lists))
+    plan = Plan(_collective_of(rows.chunks[0]), rows.chunks, rows.lists)
     _check(plan, where)
     return plan
 

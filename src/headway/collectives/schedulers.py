@@ -1,6 +1,7 @@
 """Plan and simulate one collective with the scheduler of your choice: where the rest of Headway comes in."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from headway.collectives.best import best
 from headway.collectives.limit import Limit, limit
@@ -82,3 +83,12 @@ def schedule(
         draft.timeline(),
         limit(topology, collective, size_bytes),
     )
+
+
+def schedule_named(
+    method: str, topology: Topology, size_bytes: int, collective: Collective, chunks: int | None, in_flight: int
+) -> Outcome:
+    """The same by the name of a method: `themis-scf` is the scheduler themis with scf inside a dimension."""
+    scheduler, _, intra = method.partition("-")
+    inside: dict[str, Any] = {"intra": intra or None, "chunks": chunks, "in_flight": in_flight}
+    return schedule(topology, size_bytes, scheduler=scheduler, collective=collective, **inside)

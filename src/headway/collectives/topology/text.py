@@ -42,14 +42,6 @@ def topology_from(text: str) -> Topology:
     return topology_from_shorthand(text) if ":" in text else preset(text)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInput(f"cannot read topology {path}: {reason}") from None
-
-
 def topology_from_shorthand(text: str) -> Topology:
     """`switch:16:1200Gbps:700ns,ring:8:800Gbps` (latency 0 if left out)."""
     dimensions = []
