@@ -6,6 +6,7 @@ that respects every chunk's order: whichever operation is next in that sequence 
 the ranks or of the dimensions can deadlock (Themis, section 4.4, asks for the same and pre-simulates for it).
 """
 
+import itertools
 import json
 from dataclasses import asdict, dataclass
 from typing import Annotated
@@ -70,19 +71,18 @@ def phases(collective: Collective, chunk: Chunk) -> list[tuple[str, int]]:
     return [("rs", dim) for dim in chunk.rs] + [("ag", dim) for dim in chunk.ag]
 
 
-def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, ag: Ints, listed: Ints, begins: Ints) -> Plan:
-    """The value for arrays that a scheduler made."""
+def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, listed: Ints, begins: Ints) -> Plan:
+    """The value for arrays that a scheduler made; an all-gather goes back the way of the reduce-scatter."""
     shrinks = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
     grows = collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER)
     whole = collective is Collective.ALL_TO_ALL
-    forward, back = [tuple(order) for order in rs.tolist()], [tuple(order) for order in ag.tolist()]
+    orders = zip(chunk_bytes.tolist(), map(tuple, rs.tolist()), strict=True)
     chunks = tuple(
-        Chunk(data, forward[i] if shrinks else (), back[i] if grows else (), forward[i] if whole else ())
-        for i, data in enumerate(chunk_bytes.tolist())
+        Chunk(data, way if shrinks else (), way[::-1] if grows else (), way if whole else ()) for data, way in orders
     )
     kinds = [kind for kind, _ in phases(collective, chunks[0])]
     steps = [(op // len(kinds), kinds[op % len(kinds)]) for op in listed.tolist()]
-    lists = tuple(tuple(steps[begin:end]) for begin, end in zip(begins.tolist(), begins.tolist()[1:], strict=False))
+    lists = tuple(tuple(steps[begin:end]) for begin, end in itertools.pairwise(begins.tolist()))
     return Plan(collective, chunks, lists)
 
 

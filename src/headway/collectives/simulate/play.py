@@ -24,10 +24,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When every phase of every chunk ran (chunks x phases), and for how long it held its link."""
+    """When every phase of every chunk ended (chunks x phases), and for how long it held its link."""
 
     dims: Ints
-    start_ps: Ints
     finish_ps: Ints
     occupy_ps: Ints
     latency_ps: Ints
@@ -49,14 +48,7 @@ class Timeline:
 
 def timeline(ops: Operations, progress: NDArray[Any]) -> Timeline:
     """A run in the shape of chunks x phases."""
-    columns = (
-        ops.dim,
-        progress["start_ps"],
-        progress["finish_ps"],
-        ops.rows["occupy_ps"],
-        ops.rows["latency_ps"],
-        ops.sent_bytes,
-    )
+    columns = (ops.dim, progress["finish_ps"], ops.rows["occupy_ps"], ops.rows["latency_ps"], ops.sent_bytes)
     return Timeline(*(column.reshape(-1, ops.phases) for column in columns))
 
 
