@@ -175,9 +175,8 @@ def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"cannot read plan {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}"
-        ) from None
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise BadInput(f"cannot read plan {path}: {reason}") from None
     read = plan_from_json(text, str(path))
     total = sum(chunk.bytes for chunk in read.chunks)
     line, bound = play(read, network, in_flight), limit_of(network, read.collective, total)
@@ -196,9 +195,8 @@ def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outc
         try:
             degraded[int(dim) - 1] = float(fraction)
         except ValueError:
-            raise BadInput(
-                f"--degrade {text}: write DIM:FRACTION, such as 2:0.5 for half the bandwidth of dim 2"
-            ) from None
+            right = "write DIM:FRACTION, such as 2:0.5 for half the bandwidth of dim 2"
+            raise BadInput(f"--degrade {text}: {right}") from None
     network = impaired(outcome.topology, degraded, straggler)
     return replace(outcome, topology=network, timeline=play(outcome.plan, network, outcome.in_flight))
 

@@ -50,11 +50,10 @@ def topology_from_shorthand(text: str) -> Topology:
         if len(fields) not in (3, 4):
             raise BadInput(f"dimension {number} of the topology, {part.strip()!r}: write {SHORTHAND}")
         if not fields[1].isdigit():
-            raise BadInput(
-                f"dimension {number} of the topology: size {fields[1]!r} is not a whole number: write {SHORTHAND}"
-            )
-        latency = fields[3] if len(fields) == 4 else "0ns"
-        dimensions.append(_dimension(f"dimension {number}", fields[0], int(fields[1]), fields[2], latency))
+            wrong = f"size {fields[1]!r} is not a whole number"
+            raise BadInput(f"dimension {number} of the topology: {wrong}: write {SHORTHAND}")
+        kind, size, bandwidth, latency = (*fields, "0ns")[:4]
+        dimensions.append(_dimension(f"dimension {number}", kind, int(size), bandwidth, latency))
     return Topology(text, tuple(dimensions))
 
 
