@@ -25,7 +25,7 @@ def main() -> None:
         )
     advice = advise(network, Collective.ALL_REDUCE, SIZE_BYTES, sum(network.bandwidths_gbps))
     for row in advice.dimensions:
-        print(f"{row.label}: {row.link_gbps:g} Gbps, best split {row.split_gbps:.0f} Gbps")
+        print(f"{network.label(row.dim)}: {row.link_gbps:g} Gbps, best split {row.split_gbps:.0f} Gbps")
     if len(sys.argv) > 1:
         write_atomically(sys.argv[1], plan_to_json(outcome.plan))
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from headway.collectives.limit import TOLERANCE, balanced_loads, best_split_gbps, bytes_per_s, limit, order_loads
+from headway.collectives.advice import advise
+from headway.collectives.limit import TOLERANCE, bytes_per_s, limit, order_loads
 from headway.collectives.plan import phases
 from headway.collectives.schedulers import schedule
 from headway.collectives.shares import optimal_mix
@@ -123,7 +124,8 @@ def test_the_formula_agrees_with_the_linear_programme_and_the_mix_reaches_it(rou
             assert sum(share for _, share in mix) == pytest.approx(1)
             assert len(mix) <= len(topology.dimensions)
             assert 2e9 * (loads / bytes_per_s(topology)).max() == pytest.approx(formula, rel=1e-6)
-            assert loads == pytest.approx(balanced_loads(topology), rel=1e-6)
+            for block in limit(topology, AR, 10**9).blocks:
+                assert (loads / bytes_per_s(topology))[list(block.dims)] == pytest.approx(block.level, rel=1e-6)
 
 
 def test_the_limit_is_the_maximum_over_sets():
@@ -145,12 +147,12 @@ def test_the_best_split_of_a_budget_reaches_the_ideal():
     rng = np.random.default_rng(5)
     for _ in range(30):
         topology = random_topology(rng)
-        split = best_split_gbps(topology, 1000.0)
-        assert split.sum() == pytest.approx(1000)
-        dimensions = [
-            Dimension(d.kind, d.size, float(gbps)) for d, gbps in zip(topology.dimensions, split, strict=True)
-        ]
+        advice = advise(topology, AR, 10**9, 1000.0)
+        split = [row.split_gbps for row in advice.dimensions]
+        assert sum(split) == pytest.approx(1000)
+        dimensions = [Dimension(d.kind, d.size, gbps) for d, gbps in zip(topology.dimensions, split, strict=True)]
         bound = limit(Topology("split", tuple(dimensions)), AR, 10**9)
+        assert advice.budget_limit_s == bound.limit_s
         assert bound.limit_s == pytest.approx(bound.ideal_s, rel=1e-6)
 
 

@@ -4,10 +4,10 @@ LIBRA asks the same question at design time with a solver; for one collective th
 directly.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from headway.collectives.limit import Limit, balancing_gbps, best_split_gbps, limit
+from headway.collectives.limit import Limit, limit
 from headway.collectives.simulate.cost import Collective
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput
@@ -21,7 +21,6 @@ class DimensionAdvice:
     """One dimension: how busy it is at the limit, what would balance it, and its part of the budget."""
 
     dim: int
-    label: str
     link_gbps: float
     utilisation_at_limit: float
     under_provisioned: bool
@@ -52,22 +51,17 @@ class Advice:
             "balanced": not any(row.under_provisioned for row in self.dimensions),
             "budget_gbps": self.budget_gbps,
             "budget_limit_s": self.budget_limit_s,
-            "per_dimension": [
-                {
-                    "dim": row.dim,
-                    "link_gbps": row.link_gbps,
-                    "utilisation_at_limit": row.utilisation_at_limit,
-                    "under_provisioned": row.under_provisioned,
-                    "balancing_gbps": row.balancing_gbps,
-                    "split_gbps": row.split_gbps,
-                }
-                for row in self.dimensions
-            ],
+            "per_dimension": [asdict(row) for row in self.dimensions],
         }
 
 
 def advise(topology: Topology, collective: Collective, size_bytes: int, budget_gbps: float) -> Advice:
-    """Explain the limit of a topology and split a budget of bandwidth in the best way."""
+    """Explain the limit of a topology and split a budget of bandwidth in the best way.
+
+    Any split inside the base polytope reaches the ideal time of that budget; that in proportion to the most even mix's
+    loads is the nearest to the present one. Bandwidths are balanced when every dimension is as little loaded as the
+    least is; none is lowered.
+    """
     if budget_gbps <= 0:
         raise BadInput(f"a budget of {budget_gbps:g} Gbps: it must be above 0")
     if size_bytes < 1:
@@ -75,29 +69,18 @@ def advise(topology: Topology, collective: Collective, size_bytes: int, budget_g
     bound = limit(topology, collective, size_bytes)
     level = {dim: block.level for block in bound.blocks for dim in block.dims}
     most, least = max(level.values()), min(level.values())
-    if collective is Collective.ALL_TO_ALL:
-        sent = [1 - 1 / size for size in topology.sizes]
-        balanced = [part / least / 1e9 * 8 for part in sent]
-        split = [budget_gbps * part / sum(sent) for part in sent]
-    else:
-        balanced, split = balancing_gbps(topology).tolist(), best_split_gbps(topology, budget_gbps).tolist()
+    loads = [level[dim] * link_gbps for dim, link_gbps in enumerate(topology.bandwidths_gbps)]
     rows = tuple(
         DimensionAdvice(
             dim,
-            topology.label(dim),
-            dimension.link_gbps,
+            link_gbps,
             level[dim] / most,
             level[dim] >= most * (1 - SAME_LOAD) and least < most * (1 - SAME_LOAD),
-            max(balanced[dim], dimension.link_gbps),
-            split[dim],
+            max(loads[dim] / least, link_gbps),
+            budget_gbps * loads[dim] / sum(loads),
         )
-        for dim, dimension in enumerate(topology.dimensions)
+        for dim, link_gbps in enumerate(topology.bandwidths_gbps)
     )
-    redesigned = replace(
-        topology,
-        dimensions=tuple(
-            replace(old, link_gbps=row.split_gbps) for old, row in zip(topology.dimensions, rows, strict=True)
-        ),
-    )
-    reached = limit(redesigned, collective, size_bytes).limit_s
+    split = tuple(replace(topology.dimensions[row.dim], link_gbps=row.split_gbps) for row in rows)
+    reached = limit(replace(topology, dimensions=split), collective, size_bytes).limit_s
     return Advice(topology, collective, size_bytes, bound, rows, budget_gbps, reached)

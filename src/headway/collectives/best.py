@@ -7,19 +7,17 @@ begins with waits for the first chunk to arrive, and a small one arrives early. 
 not greedy, chunks may differ in size, and the simulator, not a rule, has the last word.
 """
 
-import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.draft import Draft, draft_by_queues, drafts_mirrored
+from headway.collectives.draft import Draft, Task, draft_by_queues, drafts_mirrored
 from headway.collectives.limit import limit
 from headway.collectives.published import baseline, themis
 from headway.collectives.shares import Mix, optimal_mix
 from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
 from headway.collectives.simulate.operations import INTRA
-from headway.collectives.topology.model import Topology
 
 Ints = NDArray[np.int64]
 
@@ -33,19 +31,16 @@ GOOD_ENOUGH = 0.9999
 MOST_USEFUL = 1024
 
 
-def best(topology: Topology, collective: Collective, size_bytes: int, most_chunks: int, in_flight: int) -> Draft:
+def best(task: Task, most_chunks: int) -> Draft:
     """The fastest candidate; of equals the first, in a fixed sequence, so that all ranks choose alike."""
-    counts = chunk_counts(size_bytes, most_chunks)
-    published = itertools.chain.from_iterable(
-        _published(topology, collective, size_bytes, count, in_flight) for count in counts
-    )
-    found = min(published, key=_end)
-    floor_ps = limit(topology, collective, size_bytes).limit_s * PS_PER_S
-    mixes = dict.fromkeys(optimal_mix(topology, turn) for turn in range(len(topology.dimensions)))
+    counts = chunk_counts(task.size_bytes, most_chunks)
+    found = min((draft for count in counts for draft in _published(task, count)), key=_end)
+    floor_ps = limit(task.topology, task.collective, task.size_bytes).limit_s * PS_PER_S
+    mixes = dict.fromkeys(optimal_mix(task.topology, turn) for turn in range(len(task.topology.dimensions)))
     for count in (count for count in counts if count <= MOST_USEFUL):
         if floor_ps >= GOOD_ENOUGH * found.end_ps:
             break
-        found = min(found, *_at_the_limit(topology, collective, size_bytes, count, in_flight, mixes), key=_end)
+        found = min(found, *_at_the_limit(task, count, mixes), key=_end)
     return found
 
 
@@ -56,42 +51,33 @@ def _end(draft: Draft) -> int:
 def chunk_counts(size_bytes: int, most_chunks: int) -> list[int]:
     """The largest number allowed, then halves of it: fewer chunks wait less for latency."""
     count = min(most_chunks, size_bytes)
-    counts = [count]
-    while count > 1:
-        count //= 2
-        counts.append(count)
-    return counts
+    return [count >> halvings for halvings in range(count.bit_length())]
 
 
-def _published(
-    topology: Topology, collective: Collective, size_bytes: int, chunks: int, in_flight: int
-) -> Iterator[Draft]:
+def _published(task: Task, chunks: int) -> Iterator[Draft]:
     """What others do, with this number of chunks: with these among the candidates, we never lose to them."""
-    yield baseline(topology, collective, size_bytes, "fifo", chunks, in_flight)
+    yield baseline(task, "fifo", chunks)
     for intra in INTRA:
-        yield themis(topology, collective, size_bytes, intra, chunks, in_flight)
+        yield themis(task, intra, chunks)
 
 
-def _at_the_limit(
-    topology: Topology, collective: Collective, size_bytes: int, chunks: int, in_flight: int, mixes: Iterable[Mix]
-) -> Iterator[Draft]:
+def _at_the_limit(task: Task, chunks: int, mixes: Iterable[Mix]) -> Iterator[Draft]:
     """Plans whose shares of orders are those of the limit, with this number of chunks."""
-    if collective is Collective.ALL_TO_ALL:
-        yield _rotating(topology, size_bytes, chunks, in_flight)
+    if task.collective is Collective.ALL_TO_ALL:
+        yield _rotating(task, chunks)
         return
     for mix in mixes:
         for growth in (1.0, GROWTH):
-            parts, rs = share_out(mix, size_bytes, chunks, growth)
-            yield draft_by_queues(topology, collective, parts, rs, "scf", in_flight, "limit")
-            yield from drafts_mirrored(topology, collective, parts, rs, in_flight, "limit")
+            parts, rs = share_out(mix, task.size_bytes, chunks, growth)
+            yield draft_by_queues(task, parts, rs, "scf", "limit")
+            yield from drafts_mirrored(task, parts, rs, "limit")
 
 
-def _rotating(topology: Topology, size_bytes: int, chunks: int, in_flight: int) -> Draft:
+def _rotating(task: Task, chunks: int) -> Draft:
     """An all-to-all loads all dimensions whatever the order: let chunks begin on all of them in turn."""
-    dims = len(topology.dimensions)
+    dims = len(task.topology.dimensions)
     rs = (np.arange(dims) + np.arange(chunks)[:, None]) % dims
-    parts = split_bytes(size_bytes, chunks)
-    return draft_by_queues(topology, Collective.ALL_TO_ALL, parts, rs, "fifo", in_flight, "rotating")
+    return draft_by_queues(task, split_bytes(task.size_bytes, chunks), rs, "fifo", "rotating")
 
 
 def share_out(mix: Mix, size_bytes: int, chunks: int, growth: float) -> tuple[Ints, Ints]:

@@ -21,16 +21,23 @@ MIRRORED = (0, -1, 1)
 
 
 @dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be planned, and how many chunks a dimension may have in flight."""
+
+    topology: Topology
+    collective: Collective
+    size_bytes: int
+    in_flight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """Chunks, orders and lists as arrays, and when everything runs. `maker` and `intra` say how it was made."""
 
     maker: str
     intra: str
-    topology: Topology
-    collective: Collective
     chunk_bytes: Ints
     rs: Ints
-    ag: Ints
     listed: Ints
     begins: Ints
     ops: Operations
@@ -43,42 +50,31 @@ class Draft:
 
     def plan(self) -> Plan:
         """The value that is shown, written and executed."""
-        return plan_from_arrays(self.collective, self.chunk_bytes, self.rs, self.ag, self.listed, self.begins)
+        return plan_from_arrays(self.ops.collective, self.chunk_bytes, self.rs, self.listed, self.begins)
 
     def timeline(self) -> Timeline:
         """When every phase of every chunk runs."""
         return timeline(self.ops, self.progress)
 
 
-def draft_by_queues(
-    topology: Topology,
-    collective: Collective,
-    chunk_bytes: Ints,
-    rs: Ints,
-    intra: str,
-    in_flight: int,
-    maker: str,
-    fused: int = -1,
-) -> Draft:
+def draft_by_queues(task: Task, chunk_bytes: Ints, rs: Ints, intra: str, maker: str, fused: int = -1) -> Draft:
     """Let queues decide inside each dimension, and write down what they did as lists.
 
     `fused` names the place in a chunk's chain whose phase goes to the front of its queue: the baseline's all-gather on
     the last dimension follows its reduce-scatter at once.
     """
-    ag = np.ascontiguousarray(rs[:, ::-1])
-    ops = operations(topology, collective, chunk_bytes, rs, ag)
+    topology = task.topology
+    ops = operations(topology, task.collective, chunk_bytes, rs, rs[:, ::-1])
     rank, bid = queue_keys(intra, ops)
     if fused >= 0:
         rank, bid = rank.copy(), bid.copy()
         rank[fused :: ops.phases] = bid[fused :: ops.phases] = -1
-    progress, sequence = run_queues(ops, rank, bid, slots(topology, in_flight))
+    progress, sequence = run_queues(ops, rank, bid, slots(topology, task.in_flight))
     listed, begins = lists_of(ops, sequence, len(topology.dimensions))
-    return Draft(maker, intra, topology, collective, chunk_bytes, rs, ag, listed, begins, ops, progress)
+    return Draft(maker, intra, chunk_bytes, rs, listed, begins, ops, progress)
 
 
-def drafts_mirrored(
-    topology: Topology, collective: Collective, chunk_bytes: Ints, rs: Ints, in_flight: int, maker: str
-) -> Iterator[Draft]:
+def drafts_mirrored(task: Task, chunk_bytes: Ints, rs: Ints, maker: str) -> Iterator[Draft]:
     """Schedule the reduce-scatter, and run the all-gather as its mirror image in time; one draft per rule in
     `MIRRORED`.
 
@@ -86,17 +82,17 @@ def drafts_mirrored(
     dimension idles before the very end. Its mirror starts with the tiny ones and ends with all dimensions together.
     What bandwidth is lost, is lost in the middle, where phases are short. Which rule is best depends on the network.
     """
-    ag = np.ascontiguousarray(rs[:, ::-1])
-    half = operations(topology, Collective.REDUCE_SCATTER, chunk_bytes, rs, ag)
-    whole = operations(topology, collective, chunk_bytes, rs, ag)
-    room = slots(topology, in_flight)
+    topology, back = task.topology, rs[:, ::-1]
+    half = operations(topology, Collective.REDUCE_SCATTER, chunk_bytes, rs, back)
+    whole = operations(topology, task.collective, chunk_bytes, rs, back)
+    room = slots(topology, task.in_flight)
     for rule in MIRRORED:
         rank = half.larger_bytes * rule
         _, sequence = run_queues(half, rank, rank, room)
         listed, begins = lists_of(half, sequence, len(topology.dimensions))
-        listed, begins = _with_mirror(collective, listed, begins, whole.phases, half.phases)
+        listed, begins = _with_mirror(task.collective, listed, begins, whole.phases, half.phases)
         progress = run_lists(whole, listed, begins, room)
-        yield Draft(maker, "mirrored", topology, collective, chunk_bytes, rs, ag, listed, begins, whole, progress)
+        yield Draft(maker, "mirrored", chunk_bytes, rs, listed, begins, whole, progress)
 
 
 def _with_mirror(collective: Collective, listed: Ints, begins: Ints, phases: int, half: int) -> tuple[Ints, Ints]:

@@ -84,42 +84,13 @@ def limit(topology: Topology, collective: Collective, size_bytes: int) -> Limit:
     """Both limits, latency left out. An all-to-all sends S (P_k - 1) / P_k on each dimension whatever the order."""
     bandwidth = bytes_per_s(topology)
     if collective is Collective.ALL_TO_ALL:
-        sent = 1 - 1 / np.array(topology.sizes)
-        each = tuple(Block((dim,), float(level)) for dim, level in enumerate(sent / bandwidth))
-        worst = max(block.level for block in each)
-        return Limit(size_bytes * worst, size_bytes * worst, each)
+        levels = ((1 - 1 / np.array(topology.sizes)) / bandwidth).tolist()
+        worst_s = size_bytes * max(levels)
+        return Limit(worst_s, worst_s, tuple(Block((dim,), level) for dim, level in enumerate(levels)))
     passes = 2 if collective is Collective.ALL_REDUCE else 1
     found = blocks(topology)
     ideal = passes * size_bytes * (1 - 1 / topology.npus) / float(bandwidth.sum())
     return Limit(ideal, passes * size_bytes * found[-1].level, found)
-
-
-def balanced_loads(topology: Topology) -> Floats:
-    """Bytes per byte of data that each dimension carries (half an all-reduce) under the most even mix of orders."""
-    loads = np.zeros(len(topology.dimensions))
-    bandwidth = bytes_per_s(topology)
-    for block in blocks(topology):
-        dims = list(block.dims)
-        loads[dims] = block.level * bandwidth[dims]
-    return loads
-
-
-def best_split_gbps(topology: Topology, budget_gbps: float) -> Floats:
-    """The split of a budget of bandwidth that reaches the ideal and stays nearest to the present one, in proportion.
-
-    Any split inside the base polytope reaches the ideal time of that budget; the most even mix's loads are the nearest.
-    """
-    loads = balanced_loads(topology)
-    split: Floats = budget_gbps * loads / loads.sum()
-    return split
-
-
-def balancing_gbps(topology: Topology) -> Floats:
-    """The smallest bandwidths, none below the present, with which every dimension is as little loaded as the least
-    is."""
-    loads, bandwidth = balanced_loads(topology), np.array(topology.bandwidths_gbps)
-    raised: Floats = loads / (loads / bandwidth).min()
-    return raised
 
 
 def order_loads(sizes: tuple[int, ...], order: tuple[int, ...]) -> Floats:

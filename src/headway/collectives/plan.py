@@ -6,9 +6,10 @@ that respects every chunk's order: whichever operation is next in that sequence 
 the ranks or of the dimensions can deadlock (Themis, section 4.4, asks for the same and pre-simulates for it).
 """
 
+import itertools
 import json
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,10 @@ Step = tuple[int, str]
 class Chunk:
     """A part of the collective and the dimensions that it visits: reduce-scatter, all-gather, or all-to-all orders."""
 
-    bytes: int
-    rs: tuple[int, ...] = ()
-    ag: tuple[int, ...] = ()
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    bytes: Annotated[int, Field(gt=0, le=MOST_BYTES)]
+    rs: tuple[int, ...]
+    ag: tuple[int, ...]
     a2a: tuple[int, ...] = ()
 
 
@@ -69,43 +71,34 @@ def phases(collective: Collective, chunk: Chunk) -> list[tuple[str, int]]:
     return [("rs", dim) for dim in chunk.rs] + [("ag", dim) for dim in chunk.ag]
 
 
-def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, ag: Ints, listed: Ints, begins: Ints) -> Plan:
-    """The value for arrays that a scheduler made."""
+def plan_from_arrays(collective: Collective, chunk_bytes: Ints, rs: Ints, listed: Ints, begins: Ints) -> Plan:
+    """The value for arrays that a scheduler made; an all-gather goes back the way of the reduce-scatter."""
     shrinks = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
     grows = collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER)
     whole = collective is Collective.ALL_TO_ALL
-    forward, back = [tuple(order) for order in rs.tolist()], [tuple(order) for order in ag.tolist()]
+    orders = zip(chunk_bytes.tolist(), map(tuple, rs.tolist()), strict=True)
     chunks = tuple(
-        Chunk(data, forward[i] if shrinks else (), back[i] if grows else (), forward[i] if whole else ())
-        for i, data in enumerate(chunk_bytes.tolist())
+        Chunk(data, way if shrinks else (), way[::-1] if grows else (), way if whole else ()) for data, way in orders
     )
     kinds = [kind for kind, _ in phases(collective, chunks[0])]
     steps = [(op // len(kinds), kinds[op % len(kinds)]) for op in listed.tolist()]
-    lists = tuple(tuple(steps[begin:end]) for begin, end in zip(begins.tolist(), begins.tolist()[1:], strict=False))
+    lists = tuple(tuple(steps[begin:end]) for begin, end in itertools.pairwise(begins.tolist()))
     return Plan(collective, chunks, lists)
 
 
 def plan_to_json(plan: Plan) -> str:
     """The file that the runtime executes (`--plan`): dimensions and chunks are counted from 0."""
-    chunks: list[dict[str, Any]] = []
-    for chunk in plan.chunks:
-        row: dict[str, Any] = {"bytes": chunk.bytes, "rs": list(chunk.rs), "ag": list(chunk.ag)}
-        chunks.append(row | {"a2a": list(chunk.a2a)} if chunk.a2a else row)
+    chunks = [asdict(chunk) for chunk in plan.chunks]
+    if plan.collective is not Collective.ALL_TO_ALL:
+        for row in chunks:
+            del row["a2a"]
     return json.dumps({"chunks": chunks, "lists": plan.lists}) + "\n"
-
-
-class _ChunkRow(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    bytes: int = Field(gt=0, le=MOST_BYTES)
-    rs: list[int]
-    ag: list[int]
-    a2a: list[int] = []
 
 
 class _PlanFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    chunks: list[_ChunkRow] = Field(min_length=1)
-    lists: list[list[tuple[int, str]]] = Field(min_length=1)
+    chunks: tuple[Chunk, ...] = Field(min_length=1)
+    lists: tuple[tuple[Step, ...], ...] = Field(min_length=1)
 
 
 def plan_from_json(text: str, where: str = "plan") -> Plan:
@@ -116,8 +109,7 @@ def plan_from_json(text: str, where: str = "plan") -> Plan:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{where}: field {field or 'chunks'}: {first['msg']}") from None
-    chunks = tuple(Chunk(row.bytes, tuple(row.rs), tuple(row.ag), tuple(row.a2a)) for row in rows.chunks)
-    plan = Plan(_collective_of(chunks[0]), chunks, tuple(tuple(steps) for steps in rows.lists))
+    plan = Plan(_collective_of(rows.chunks[0]), rows.chunks, rows.lists)
     _check(plan, where)
     return plan
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.draft import Draft, draft_by_queues
+from headway.collectives.draft import Draft, Task, draft_by_queues
 from headway.collectives.simulate import kernels
 from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, split_bytes
 from headway.collectives.topology.model import Topology
@@ -12,24 +12,19 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def baseline(
-    topology: Topology, collective: Collective, size_bytes: int, intra: str, chunks: int, in_flight: int
-) -> Draft:
+def baseline(task: Task, intra: str, chunks: int) -> Draft:
     """Hierarchical: reduce-scatter on dimension 1 to D - 1, all-reduce on D, all-gather back; every chunk alike."""
-    parts = split_bytes(size_bytes, chunks)
-    dims = len(topology.dimensions)
+    parts = split_bytes(task.size_bytes, chunks)
+    dims = len(task.topology.dimensions)
     rs = np.tile(np.arange(dims), (chunks, 1))
-    fused = dims if collective is Collective.ALL_REDUCE else -1
-    return draft_by_queues(topology, collective, parts, rs, intra, in_flight, "baseline", fused)
+    return draft_by_queues(task, parts, rs, intra, "baseline", dims if task.collective is Collective.ALL_REDUCE else -1)
 
 
-def themis(
-    topology: Topology, collective: Collective, size_bytes: int, intra: str, chunks: int, in_flight: int
-) -> Draft:
+def themis(task: Task, intra: str, chunks: int) -> Draft:
     """Themis as published: each chunk visits the least loaded dimension first. An idle network: a fresh tracker."""
-    parts = split_bytes(size_bytes, chunks)
-    rs = themis_orders(topology, collective, parts, fresh_tracker(topology, collective))
-    return draft_by_queues(topology, collective, parts, rs, intra, in_flight, "themis")
+    parts = split_bytes(task.size_bytes, chunks)
+    rs = themis_orders(task.topology, task.collective, parts, fresh_tracker(task.topology, task.collective))
+    return draft_by_queues(task, parts, rs, intra, "themis")
 
 
 def fresh_tracker(topology: Topology, collective: Collective) -> Floats:

@@ -1,8 +1,10 @@
 """Plan and simulate one collective with the scheduler of your choice: where the rest of Headway comes in."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from headway.collectives.best import best
+from headway.collectives.draft import Task
 from headway.collectives.limit import Limit, limit
 from headway.collectives.plan import Plan
 from headway.collectives.published import baseline, themis
@@ -61,24 +63,24 @@ def schedule(
     """
     if size_bytes < 1:
         raise BadInput(f"a collective of {size_bytes} bytes: there is nothing to send")
-    if scheduler == "best":
-        draft = best(topology, collective, size_bytes, chunks or min(AUTO_CHUNKS, size_bytes), in_flight)
-    elif scheduler in SCHEDULERS:
-        make, usual = (baseline, "fifo") if scheduler == "baseline" else (themis, "scf")
-        draft = make(
-            topology, collective, size_bytes, intra or usual, chunks or min(DEFAULT_CHUNKS, size_bytes), in_flight
-        )
-    else:
+    if scheduler not in SCHEDULERS:
         raise unknown("scheduler", scheduler, SCHEDULERS)
-    return Outcome(
-        topology,
-        collective,
-        size_bytes,
-        scheduler,
-        draft.intra,
-        draft.maker,
-        in_flight,
-        draft.plan(),
-        draft.timeline(),
-        limit(topology, collective, size_bytes),
-    )
+    task = Task(topology, collective, size_bytes, in_flight)
+    count = chunks or min(AUTO_CHUNKS if scheduler == "best" else DEFAULT_CHUNKS, size_bytes)
+    if scheduler == "best":
+        draft = best(task, count)
+    elif scheduler == "themis":
+        draft = themis(task, intra or "scf", count)
+    else:
+        draft = baseline(task, intra or "fifo", count)
+    made = draft.intra, draft.maker, in_flight, draft.plan(), draft.timeline()
+    return Outcome(topology, collective, size_bytes, scheduler, *made, limit(topology, collective, size_bytes))
+
+
+def schedule_named(
+    method: str, topology: Topology, size_bytes: int, collective: Collective, chunks: int | None, in_flight: int
+) -> Outcome:
+    """The same by the name of a method: `themis-scf` is the scheduler themis with scf inside a dimension."""
+    scheduler, _, intra = method.partition("-")
+    inside: dict[str, Any] = {"intra": intra or None, "chunks": chunks, "in_flight": in_flight}
+    return schedule(topology, size_bytes, scheduler=scheduler, collective=collective, **inside)

@@ -1,9 +1,12 @@
 """An outcome in numbers: the JSON row of `headway collective`, and means over topologies."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import fmean
 from typing import Any
 
 from headway.collectives.schedulers import Outcome
+from headway.collectives.training.iteration import Iteration
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Any]:
@@ -20,37 +23,38 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "ideal_s": outcome.limit.ideal_s,
         "limit_s": outcome.limit.limit_s,
         "utilisation": outcome.utilisation,
-        "per_dimension": [_dimension_json(outcome, dim) for dim in range(len(outcome.topology.dimensions))],
-    }
-
-
-def _dimension_json(outcome: Outcome, dim: int) -> dict[str, Any]:
-    dimension, line = outcome.topology.dimensions[dim], outcome.timeline
-    return {
-        "dim": dim,
-        "kind": str(dimension.kind),
-        "size": dimension.size,
-        "link_gbps": dimension.link_gbps,
-        "latency_ns": dimension.latency_ns,
-        "sent_bytes": line.bytes_on(dim),
-        "busy_s": line.busy_s(dim),
-        "utilisation": line.busy_s(dim) / outcome.time_s,
+        "per_dimension": [
+            {
+                "dim": dim,
+                **asdict(dimension),
+                "sent_bytes": outcome.timeline.bytes_on(dim),
+                "busy_s": outcome.timeline.busy_s(dim),
+                "utilisation": outcome.timeline.busy_s(dim) / outcome.time_s,
+            }
+            for dim, dimension in enumerate(outcome.topology.dimensions)
+        ],
     }
 
 
 def means(rows: Sequence[Sequence[Outcome]], methods: Sequence[str]) -> list[dict[str, Any]]:
     """Averages over topologies for each method; speed-up is against the first method of the row."""
-    found = []
-    for place, method in enumerate(methods):
-        column = [row[place] for row in rows]
-        speedups = [row[0].time_s / row[place].time_s for row in rows]
-        found.append(
-            {
-                "method": method,
-                "utilisation": sum(outcome.utilisation for outcome in column) / len(column),
-                "of_limit": sum(outcome.limit.limit_s / outcome.time_s for outcome in column) / len(column),
-                "speedup": sum(speedups) / len(speedups),
-                "speedup_max": max(speedups),
-            }
-        )
-    return found
+    return [
+        {
+            "method": method,
+            "utilisation": fmean(outcome.utilisation for outcome in column),
+            "of_limit": fmean(outcome.limit.limit_s / outcome.time_s for outcome in column),
+            **speedups(column, rows),
+        }
+        for method, column in zip(methods, zip(*rows, strict=True), strict=True)
+    ]
+
+
+def speedups(column: Sequence[Outcome | Iteration], rows: Sequence[Sequence[Outcome | Iteration]]) -> dict[str, float]:
+    """The mean and the largest speed-up of one method over topologies, each against the first method of its row."""
+    gains = [row[0].time_s / one.time_s for one, row in zip(column, rows, strict=True)]
+    return {"speedup": fmean(gains), "speedup_max": max(gains)}
+
+
+def mean_speedups(results: Sequence[Sequence[Iteration]]) -> list[dict[str, Any]]:
+    """The same for training iterations."""
+    return [{"method": column[0].method, **speedups(column, results)} for column in zip(*results, strict=True)]

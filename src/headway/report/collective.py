@@ -148,6 +148,5 @@ def _speedups(rows: Sequence[Sequence[Outcome]], first: str) -> Figure:
         marker = {"color": colours.get(name, OTHER)} | ({"line": EDGE} if name == "limit" else {})
         traces.append({"type": "bar", "x": names, "y": values, "name": name, "marker": marker})
     layout = {"bargap": 0.3, "yaxis": axis("speed-up"), **LEGEND}
-    return Figure(
-        "speed-up", "Speed-up", f"Against {first}; no plan can pass the limit.", traces, layout, 380, wide=True
-    )
+    note = f"Against {first}; no plan can pass the limit."
+    return Figure("speed-up", "Speed-up", note, traces, layout, 380, wide=True)

@@ -113,12 +113,13 @@ def slow_down_by_group(study: Study) -> Figure | None:
     seen = [value for spread in spreads for pair in spread for value in pair if value > 0]
     traces = []
     for place, (view, spread) in enumerate(zip(study.views, spreads, strict=True)):
-        middle, high = (np.array(column) for column in zip(*spread, strict=True))
+        middle, high = np.array(spread).T
+        offset = 0.6 * (place / (len(study.views) - 1) - 0.5) if len(study.views) > 1 else 0.0
         upward = {
             "type": "data", "symmetric": False, "array": numbers(high - middle), "arrayminus": [0.0] * len(labels),
             "color": colour(place), "thickness": 1.5, "width": 2,
         }  # fmt: skip
-        x = [k + _offset(place, len(study.views)) for k in range(len(labels))]
+        x = [k + offset for k in range(len(labels))]
         dots = {"mode": "markers", "marker": {"color": colour(place), "size": 7}, "error_y": upward, "text": full}
         hover = f"{view.policy}, %{{text}}<br>median %{{y:.3g}}<extra></extra>"
         traces.append(curve(place, view.policy, x, numbers(middle), hovertemplate=hover, **dots))
@@ -138,7 +139,3 @@ def _median_and_p90(view: PolicyView, name: str) -> tuple[float, float]:
         return float("nan"), float("nan")
     middle, high = np.quantile(view.jobs.slow_down[rows], (0.5, 0.9))
     return float(middle), float(high)
-
-
-def _offset(place: int, policies: int) -> float:
-    return 0.0 if policies == 1 else 0.6 * (place / (policies - 1) - 0.5)

@@ -13,37 +13,20 @@ from headway.report.figure import COLOURS, Figure, axis, bars, curve, numbers, s
 LONGEST_NAME = 22
 # Beyond this, three names side by side run into each other.
 LONGEST_UPRIGHT = 9
-# Name, title, note, y axis, and what is drawn.
-SERIES: tuple[tuple[str, str, str, dict[str, Any], Callable[[OverTime], NDArray[np.float64]]], ...] = (
-    (
-        "utilisation",
-        "GPU utilisation",
-        "The share of GPUs that jobs hold, averaged over each plotted interval.",
-        axis("GPUs in use (%)", range=[0, 104]),
-        lambda over: 100 * over.utilisation,
-    ),
-    (
-        "fragmentation",
-        "Fragmentation",
-        "GPUs that are free although a waiting job needs no more: fragmented, or held back for the head of the queue.",
-        axis("GPUs stranded (%)", rangemode="tozero"),
-        lambda over: 100 * over.stranded,
-    ),
-    (
-        "running",
-        "Running jobs",
-        "Jobs that hold GPUs.",
-        axis("jobs running", rangemode="tozero"),
-        lambda over: over.running_jobs,
-    ),
-    (
-        "waiting",
-        "Waiting jobs",
-        "Jobs submitted and not ended that hold no GPU.",
-        axis("jobs waiting", rangemode="tozero"),
-        lambda over: over.waiting_jobs,
-    ),
+# Name, title, y axis, and what is drawn.
+SERIES: tuple[tuple[str, str, dict[str, Any], Callable[[OverTime], NDArray[np.float64]]], ...] = (
+    ("utilisation", "GPU utilisation", axis("GPUs in use (%)", range=[0, 104]), lambda over: 100 * over.utilisation),
+    ("fragmentation", "Fragmentation", axis("GPUs stranded (%)", rangemode="tozero"), lambda over: 100 * over.stranded),
+    ("running", "Running jobs", axis("jobs running", rangemode="tozero"), lambda over: over.running_jobs),
+    ("waiting", "Waiting jobs", axis("jobs waiting", rangemode="tozero"), lambda over: over.waiting_jobs),
 )
+NOTES = {
+    "utilisation": "The share of GPUs that jobs hold, averaged over each plotted interval.",
+    "fragmentation": "GPUs that are free although a waiting job needs no more: fragmented, or held back for the head of "
+    "the queue.",
+    "running": "Jobs that hold GPUs.",
+    "waiting": "Jobs submitted and not ended that hold no GPU.",
+}
 
 
 def over_time(study: Study) -> list[Figure]:
@@ -51,13 +34,13 @@ def over_time(study: Study) -> list[Figure]:
     span = max(float(view.over_time.middles_s[-1]) for view in study.views)
     unit_s, unit = time_unit(span - float(study.views[0].over_time.middles_s[0]))
     found = []
-    for name, title, note, y, column in SERIES:
+    for name, title, y, column in SERIES:
         traces = []
         for place, view in enumerate(study.views):
             x, values = numbers(view.over_time.middles_s / unit_s), numbers(column(view.over_time))
             hover = f"{view.policy}<br>%{{x:.4g}} {unit}: %{{y:.4g}}<extra></extra>"
             traces.append(curve(place, view.policy, x, values, line={"width": 1.5}, hovertemplate=hover))
-        found.append(Figure(name, title, note, traces, {"xaxis": axis(f"time ({unit})"), "yaxis": y}))
+        found.append(Figure(name, title, NOTES[name], traces, {"xaxis": axis(f"time ({unit})"), "yaxis": y}))
     return found
 
 
@@ -84,9 +67,8 @@ def preemptions(study: Study) -> Figure:
         "yaxis2": axis("GPU-hours", rangemode="tozero", anchor="x2"),
     }
     note = "GPUs held while no work was done."
-    return Figure(
-        "preemptions", "Preemptions and what they cost", note, traces, layout, 420 if slanted else 340, wide=many
-    )
+    height = 420 if slanted else 340
+    return Figure("preemptions", "Preemptions and what they cost", note, traces, layout, height, wide=many)
 
 
 def gantt(study: Study, view: PolicyView) -> Figure | None:
@@ -98,26 +80,19 @@ def gantt(study: Study, view: PolicyView) -> Figure | None:
     first_s, last_s = min(float(one.start_s.min()) for one in charts), max(float(one.end_s.max()) for one in charts)
     unit_s, unit = time_unit(last_s - first_s)
     traces = [_bars_of(study, view.bars, tint, unit_s, unit) for tint in range(len(COLOURS))]
-    first, ticks, texts = 0, [], []
-    step = max(1, len(study.nodes) // 16)
-    for number, (name, count) in enumerate(study.nodes):
-        if number % step == 0:
-            ticks.append(first + (count - 1) / 2)
-            texts.append(name)
-        first += count
+    names, counts = zip(*study.nodes, strict=True)
+    shown = slice(None, None, max(1, len(names) // 16))
+    middles = np.cumsum(counts) - (np.array(counts) + 1) / 2
+    ticks = {"tickvals": middles[shown].tolist(), "ticktext": names[shown], "zeroline": False, "showgrid": False}
     layout = {
         "barmode": "overlay",
         "xaxis": axis(f"time ({unit})", range=[first_s / unit_s, last_s / unit_s]),
-        "yaxis": axis(
-            "node (one row per GPU)", tickvals=ticks, ticktext=texts, range=[study.gpus - 0.5, -0.5], zeroline=False,
-            showgrid=False,
-        ),
+        "yaxis": axis("node (one row per GPU)", range=[study.gpus - 0.5, -0.5], **ticks),
         "showlegend": False,
-    }  # fmt: skip
+    }
     note = "Each bar is one job on the GPUs it held; neighbouring jobs differ in colour."
-    return Figure(
-        f"gantt-{view.policy}", f"GPUs over time: {view.policy}", note, traces, layout, 200 + 6 * study.gpus, wide=True
-    )
+    title, height = f"GPUs over time: {view.policy}", 200 + 6 * study.gpus
+    return Figure(f"gantt-{view.policy}", title, note, traces, layout, height, wide=True)
 
 
 def _bars_of(study: Study, chart: Bars, tint: int, unit_s: float, unit: str) -> dict[str, Any]:

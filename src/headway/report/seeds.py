@@ -19,9 +19,8 @@ class Interval:
     @property
     def as_json(self) -> dict[str, float | None]:
         """Mean, low and high."""
-        if self.half is None:
-            return {"mean": self.mean, "low": None, "high": None}
-        return {"mean": self.mean, "low": self.mean - self.half, "high": self.mean + self.half}
+        low, high = (None, None) if self.half is None else (self.mean - self.half, self.mean + self.half)
+        return {"mean": self.mean, "low": low, "high": high}
 
 
 def interval(values: Sequence[float]) -> Interval:

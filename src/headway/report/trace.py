@@ -38,9 +38,8 @@ def _sizes(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figure:
         held = np.bincount(place, weights, len(powers))
         traces.append(bars(which, LEGEND[which], names, numbers(100 * held / max(held.sum(), 1e-9))))
     layout = {"barmode": "group", "xaxis": axis("GPUs of a job", type="category"), "yaxis": axis("share (%)")}
-    return Figure(
-        "sizes", "GPUs of a job", "How many jobs ask for this many GPUs, and the GPU time they use.", traces, layout
-    )
+    note = "How many jobs ask for this many GPUs, and the GPU time they use."
+    return Figure("sizes", "GPUs of a job", note, traces, layout)
 
 
 def _durations(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figure:

@@ -1,36 +1,22 @@
 """`headway collective`: plan and simulate collective communication, compare schedulers, explain the limit."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.collective.options import (
-    TOPOLOGY_HELP,
-    BoundOption,
-    ChunksOption,
-    InFlightOption,
-    JsonOption,
-    KindOption,
-    ReportOption,
-    SizeOption,
-    kind_from,
-    network_from,
-    print_json,
-    with_progress,
-)
+from headway.cli.collective import options
 from headway.cli.collective.training import iteration, together
+from headway.cli.manager_options import JsonOption, note, print_json
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
     from headway.collectives.schedulers import Outcome
     from headway.collectives.topology.model import Topology
 
-collective = typer.Typer(
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+collective = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+# Against what a plan is shown in its report.
+USUAL = ("baseline", "themis")
 
 
 def register(app: typer.Typer) -> None:
@@ -43,16 +29,16 @@ def register(app: typer.Typer) -> None:
 @collective.callback()
 def plan(
     context: typer.Context,
-    topology: Annotated[str | None, typer.Option("--topology", help=TOPOLOGY_HELP)] = None,
+    topology: Annotated[str | None, typer.Option("--topology", help=options.TOPOLOGY_HELP)] = None,
     size: Annotated[str | None, typer.Option("--size", help="Bytes per NPU, with a unit: 1GB, 100MiB.")] = None,
-    kind: KindOption = "all-reduce",
-    chunks: ChunksOption = "64",
+    kind: options.KindOption = "all-reduce",
+    chunks: options.ChunksOption = "64",
     scheduler: Annotated[str, typer.Option("--scheduler", help="baseline, themis or best.")] = "best",
     intra: Annotated[
         str | None, typer.Option("--intra", help="fifo, scf or scf-public; usual: fifo for baseline, scf for themis.")
     ] = None,
-    in_flight: InFlightOption = 1,
-    bandwidth_bound: BoundOption = False,
+    in_flight: options.InFlightOption = 1,
+    bandwidth_bound: options.BoundOption = False,
     degrade: Annotated[
         list[str] | None,
         typer.Option("--degrade", help="DIM:FRACTION, repeatable: the plan does not know (2:0.5 halves dim 2)."),
@@ -62,7 +48,7 @@ def plan(
         Path | None, typer.Option("--replay", help="Simulate this plan file instead of planning.")
     ] = None,
     plan_file: Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")] = None,
-    report: ReportOption = None,
+    report: options.ReportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan one collective, simulate it, and say how close it comes to the limit.
@@ -73,84 +59,82 @@ def plan(
         return
     if topology is None or (size is None and replay is None):
         raise typer.BadParameter("give --topology and --size, such as --topology 2D-SW_SW --size 1GB")
-    network = network_from(topology, bandwidth_bound)
+    from headway.cli.tables.collectives import show_outcome
+    from headway.collectives.plan import plan_to_json
+    from headway.collectives.schedulers import schedule
+    from headway.collectives.summary import outcome_json
+    from headway.io.files import write_atomically
+    from headway.io.units import size_bytes
+
+    network = options.network_from(topology, bandwidth_bound)
     if replay is not None:
         outcome = _replayed(network, replay, in_flight)
     else:
-        outcome = _outcome(network, size or "", scheduler, kind, intra, chunks, in_flight)
+        outcome = schedule(
+            network,
+            size_bytes(size or ""),
+            scheduler=scheduler,
+            collective=options.kind_from(kind),
+            intra=intra,
+            chunks=_chunks(chunks),
+            in_flight=in_flight,
+        )
     if degrade or straggler != 1.0:
         outcome = _impaired(outcome, degrade or [], straggler)
     if plan_file is not None:
-        from headway.collectives.plan import plan_to_json
-        from headway.io.files import write_atomically
-
         write_atomically(plan_file, plan_to_json(outcome.plan))
     if report is not None:
-        same = f"{outcome.size_bytes}B", str(outcome.collective)
-        others = [_outcome(network, same[0], name, same[1], None, "auto", in_flight) for name in USUAL]
+        same: dict[str, Any] = {"collective": outcome.collective, "in_flight": in_flight}
+        others = [schedule(network, outcome.size_bytes, scheduler=name, **same) for name in USUAL]
         _report(report, [[*others, outcome]], outcome)
     if as_json:
-        print_json(_row(outcome))
-        return
-    from headway.cli.tables.collectives import show_outcome
-
-    show_outcome(outcome)
-
-
-# Against what a plan is shown in its report.
-USUAL = ("baseline", "themis")
+        print_json(outcome_json(outcome))
+    else:
+        show_outcome(outcome)
 
 
 @collective.command()
 def compare(
-    topologies: Annotated[
-        list[str] | None, typer.Option("--topology", help=TOPOLOGY_HELP + " Repeatable; the paper's six if left out.")
-    ] = None,
-    size: SizeOption = "1GB",
-    kind: KindOption = "all-reduce",
+    topologies: options.TopologiesOption = None,
+    size: options.SizeOption = "1GB",
+    kind: options.KindOption = "all-reduce",
     schedulers: Annotated[
         str, typer.Option("--schedulers", help="Comma-separated: baseline, themis-fifo, themis-scf-public, best, ...")
     ] = "baseline,themis-fifo,themis-scf,best",
-    chunks: ChunksOption = "64",
-    in_flight: InFlightOption = 1,
-    bandwidth_bound: BoundOption = False,
-    report: ReportOption = None,
+    chunks: options.ChunksOption = "64",
+    in_flight: options.InFlightOption = 1,
+    bandwidth_bound: options.BoundOption = False,
+    report: options.ReportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Every scheduler on every topology, as the paper compares them.
 
     Example: headway collective compare --size 1GB --bandwidth-bound
     """
-    from headway.collectives.topology.presets import PAPER
+    from headway.cli.tables.collectives import show_comparison
+    from headway.collectives.schedulers import schedule_named
+    from headway.collectives.summary import means, outcome_json
+    from headway.io.units import size_bytes
 
-    names = topologies or [topology.name for topology in PAPER]
-    rows: list[list[Outcome]] = []
-    networks = [network_from(name, bandwidth_bound) for name in names]
-    for network in with_progress(networks, as_json):
-        rows.append(
-            [_named(network, size, method.strip(), kind, chunks, in_flight) for method in schedulers.split(",")]
-        )
+    methods = [method.strip() for method in schedulers.split(",")]
+    wanted = size_bytes(size), options.kind_from(kind), _chunks(chunks), in_flight
+    networks = options.networks_from(topologies, bandwidth_bound, as_json)
+    rows = [[schedule_named(method, network, *wanted) for method in methods] for network in networks]
     if report is not None:
         _report(report, rows, rows[0][-1])
-    summary = _summary(rows, schedulers.split(","))
+    summary = means(rows, methods)
     if as_json:
-        flat = [
-            _row(outcome) | {"speedup": rows[i][0].time_s / outcome.time_s}
-            for i, row in enumerate(rows)
-            for outcome in row
-        ]
+        flat = [outcome_json(one) | {"speedup": row[0].time_s / one.time_s} for row in rows for one in row]
         print_json({"size_bytes": rows[0][0].size_bytes, "rows": flat, "mean": summary})
-        return
-    from headway.cli.tables.collectives import show_comparison
-
-    show_comparison(rows, summary)
+    else:
+        show_comparison(rows, summary)
 
 
 @collective.command()
 def limit(
-    topology: Annotated[str, typer.Option("--topology", help=TOPOLOGY_HELP)],
-    size: SizeOption = "1GB",
-    kind: KindOption = "all-reduce",
+    topology: options.TopologyOption,
+    size: options.SizeOption = "1GB",
+    kind: options.KindOption = "all-reduce",
     budget: Annotated[
         str | None,
         typer.Option("--budget", help="Total bandwidth per NPU to split, such as 3000Gbps; the present sum."),
@@ -161,18 +145,17 @@ def limit(
 
     Example: headway collective limit --topology dgx-rail-spine --size 1GB --budget 4000Gbps
     """
+    from headway.cli.tables.collectives import show_advice
     from headway.collectives.advice import advise
     from headway.io.units import gbps, size_bytes
 
-    network = network_from(topology, False)
+    network = options.network_from(topology)
     total_gbps = gbps(budget) if budget is not None else sum(network.bandwidths_gbps)
-    advice = advise(network, kind_from(kind), size_bytes(size), total_gbps)
+    advice = advise(network, options.kind_from(kind), size_bytes(size), total_gbps)
     if as_json:
         print_json(advice.as_json())
-        return
-    from headway.cli.tables.collectives import show_advice
-
-    show_advice(advice)
+    else:
+        show_advice(advice)
 
 
 def _chunks(text: str) -> int | None:
@@ -181,29 +164,6 @@ def _chunks(text: str) -> int | None:
     if not text.isdigit() or int(text) < 1:
         raise BadInput(f"--chunks {text}: give a whole number of 1 or more, or auto")
     return int(text)
-
-
-def _outcome(
-    network: "Topology", size: str, scheduler: str, kind: str, intra: str | None, chunks: str, in_flight: int
-) -> "Outcome":
-    from headway.collectives.schedulers import schedule
-    from headway.io.units import size_bytes
-
-    return schedule(
-        network,
-        size_bytes(size),
-        scheduler=scheduler,
-        collective=kind_from(kind),
-        intra=intra,
-        chunks=_chunks(chunks),
-        in_flight=in_flight,
-    )
-
-
-def _named(network: "Topology", size: str, method: str, kind: str, chunks: str, in_flight: int) -> "Outcome":
-    """`themis-scf` is the scheduler themis with scf inside a dimension."""
-    scheduler, _, intra = method.partition("-")
-    return _outcome(network, size, scheduler, kind, intra or None, chunks, in_flight)
 
 
 def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
@@ -215,9 +175,8 @@ def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"cannot read plan {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}"
-        ) from None
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise BadInput(f"cannot read plan {path}: {reason}") from None
     read = plan_from_json(text, str(path))
     total = sum(chunk.bytes for chunk in read.chunks)
     line, bound = play(read, network, in_flight), limit_of(network, read.collective, total)
@@ -236,23 +195,10 @@ def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outc
         try:
             degraded[int(dim) - 1] = float(fraction)
         except ValueError:
-            raise BadInput(
-                f"--degrade {text}: write DIM:FRACTION, such as 2:0.5 for half the bandwidth of dim 2"
-            ) from None
+            right = "write DIM:FRACTION, such as 2:0.5 for half the bandwidth of dim 2"
+            raise BadInput(f"--degrade {text}: {right}") from None
     network = impaired(outcome.topology, degraded, straggler)
     return replace(outcome, topology=network, timeline=play(outcome.plan, network, outcome.in_flight))
-
-
-def _row(outcome: "Outcome") -> dict[str, Any]:
-    from headway.collectives.summary import outcome_json
-
-    return outcome_json(outcome)
-
-
-def _summary(rows: "list[list[Outcome]]", methods: list[str]) -> list[dict[str, Any]]:
-    from headway.collectives.summary import means
-
-    return means(rows, [method.strip() for method in methods])
 
 
 def _report(path: Path, rows: "list[list[Outcome]]", chosen: "Outcome") -> None:
@@ -260,4 +206,4 @@ def _report(path: Path, rows: "list[list[Outcome]]", chosen: "Outcome") -> None:
     from headway.report.collective import collective_report
 
     write_atomically(path, collective_report(rows, chosen))
-    print(f"report written to {path}", file=sys.stderr)
+    note(f"report written to {path}")

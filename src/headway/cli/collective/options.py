@@ -1,10 +1,9 @@
 """What the commands of `headway collective` share: their options, and how they are read."""
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +12,10 @@ if TYPE_CHECKING:
     from headway.collectives.topology.model import Topology
 
 TOPOLOGY_HELP = "A preset (2D-SW_SW, ...), a YAML file, or switch:16:1200Gbps:700ns,ring:8:800Gbps:0ns."
+TopologyOption = Annotated[str, typer.Option("--topology", help=TOPOLOGY_HELP)]
+TopologiesOption = Annotated[
+    list[str] | None, typer.Option("--topology", help=f"{TOPOLOGY_HELP} Repeatable; the paper's six if left out.")
+]
 SizeOption = Annotated[str, typer.Option("--size", help="Bytes per NPU, with a unit: 1GB, 100MiB.")]
 KindOption = Annotated[
     str, typer.Option("--collective", help="all-reduce, reduce-scatter, all-gather or all-to-all.", metavar="KIND")
@@ -23,10 +26,9 @@ ChunksOption = Annotated[
 InFlightOption = Annotated[int, typer.Option("--in-flight", help="Chunks in flight on a dimension.")]
 BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 
 
-def network_from(text: str, bandwidth_bound: bool) -> "Topology":
+def network_from(text: str, bandwidth_bound: bool = False) -> "Topology":
     """The network that `--topology` names, perhaps without its latencies."""
     from headway.collectives.topology.text import topology_from
 
@@ -45,15 +47,15 @@ def kind_from(text: str) -> "Collective":
     return Collective(text.lower())
 
 
-def with_progress(networks: "list[Topology]", as_json: bool) -> "Iterable[Topology]":
-    """A bar on the terminal while there is something to wait for (the first run also compiles for some seconds)."""
+def networks_from(names: list[str] | None, bandwidth_bound: bool, as_json: bool) -> "Iterable[Topology]":
+    """The networks of those names, or else the paper's six, with a bar on the terminal while they are worked on (the
+    first run also compiles for some seconds)."""
     from rich.console import Console
     from rich.progress import track
 
+    from headway.collectives.topology.presets import PAPER
+
+    names = names or [topology.name for topology in PAPER]
+    networks = [network_from(name, bandwidth_bound) for name in names]
     hidden = as_json or not sys.stderr.isatty()
     return track(networks, "simulating", console=Console(stderr=True), transient=True, disable=hidden)
-
-
-def print_json(value: Any) -> None:
-    """JSON for programs, and nothing else on stdout."""
-    print(json.dumps(value, indent=2))

@@ -4,58 +4,43 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.collective.options import (
-    TOPOLOGY_HELP,
-    BoundOption,
-    InFlightOption,
-    JsonOption,
-    kind_from,
-    network_from,
-    print_json,
-    with_progress,
-)
+from headway.cli.collective import options
+from headway.cli.manager_options import JsonOption, print_json
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
     from headway.collectives.simulate.graph import Request
-
-# Schedulers that `together` compares.
-COMPARED = ("baseline", "themis-fifo", "themis-scf", "best")
 
 
 def iteration(
     workload: Annotated[
         str, typer.Argument(help="resnet-50, resnet-152, gnmt, dlrm, transformer-1t, llm-405b, llm-8b.")
     ],
-    topologies: Annotated[
-        list[str] | None, typer.Option("--topology", help=TOPOLOGY_HELP + " Repeatable; the paper's six if left out.")
-    ] = None,
+    topologies: options.TopologiesOption = None,
     tflops: Annotated[float, typer.Option("--compute-tflops", help="Sustained speed of one NPU.")] = 120.0,
     bucket: Annotated[str, typer.Option("--bucket", help="Gradients are sent in buckets of at least this.")] = "25MiB",
     chunks: Annotated[int, typer.Option("--chunks", help="Chunks per bucket; a maximum for best.")] = 64,
-    in_flight: InFlightOption = 1,
-    bandwidth_bound: BoundOption = False,
+    in_flight: options.InFlightOption = 1,
+    bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """One training iteration end to end: compute, exposed communication and speed-up of each scheduler.
 
     Example: headway collective iteration resnet-152 --topology 2D-SW_SW
     """
-    from headway.collectives.topology.presets import PAPER
-    from headway.collectives.training.iteration import Settings, iterate, mean_speedups
+    from headway.cli.tables.collectives import show_iterations
+    from headway.collectives.summary import mean_speedups
+    from headway.collectives.training.iteration import Settings, iterate
     from headway.io.units import size_bytes
 
-    names = topologies or [topology.name for topology in PAPER]
     settings = Settings(chunks, tflops, size_bytes(bucket), in_flight)
-    networks = [network_from(name, bandwidth_bound) for name in names]
-    results = [iterate(workload, network, settings) for network in with_progress(networks, as_json)]
+    networks = options.networks_from(topologies, bandwidth_bound, as_json)
+    results = [iterate(workload, network, settings) for network in networks]
     if as_json:
         rows = [row.as_json() for result in results for row in result]
         print_json({"workload": workload, "rows": rows, "mean": mean_speedups(results)})
-        return
-    from headway.cli.tables.collectives import show_iterations
-
-    show_iterations(workload, results, mean_speedups(results))
+    else:
+        show_iterations(workload, results, mean_speedups(results))
 
 
 def together(
@@ -63,27 +48,27 @@ def together(
         list[str],
         typer.Argument(metavar="REQUEST...", help="KIND:SIZE[:ISSUED[:PRIORITY]], e.g. all-gather:10MB:1ms:5."),
     ],
-    topology: Annotated[str, typer.Option("--topology", help=TOPOLOGY_HELP)],
+    topology: options.TopologyOption,
     chunks: Annotated[int, typer.Option("--chunks", help="Chunks per collective.")] = 64,
-    in_flight: InFlightOption = 1,
-    bandwidth_bound: BoundOption = False,
+    in_flight: options.InFlightOption = 1,
+    bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """When each of several collectives ends that share a network; a higher priority goes first.
 
     Example: headway collective together all-reduce:1GB all-to-all:10MB:2ms:5 --topology 2D-SW_SW
     """
+    from headway.cli.tables.collectives import show_together
     from headway.collectives.simulate.graph import run_together
+    from headway.collectives.training.iteration import COMPARED
 
-    network = network_from(topology, bandwidth_bound)
+    network = options.network_from(topology, bandwidth_bound)
     wanted = [_request(text) for text in requests]
     ends = {method: run_together(network, wanted, method, chunks, in_flight) for method in COMPARED}
     if as_json:
         print_json({"topology": network.name, "requests": requests, "end_s": ends})
-        return
-    from headway.cli.tables.collectives import show_together
-
-    show_together(requests, ends)
+    else:
+        show_together(requests, ends)
 
 
 def _request(text: str) -> "Request":
@@ -97,4 +82,4 @@ def _request(text: str) -> "Request":
     if total < 1:
         raise BadInput(f"request {text!r}: there is nothing to send")
     issued = seconds(rest[1]) if len(rest) > 1 else 0.0
-    return Request(kind_from(kind), total, issued, int(rest[2]) if len(rest) > 2 else 0)
+    return Request(options.kind_from(kind), total, issued, int(rest[2]) if len(rest) > 2 else 0)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from headway.collectives.schedulers import Outcome
     from headway.collectives.training.iteration import Iteration
 
-US_PER_S = 1e6
 MS_PER_S = 1e3
 
 
@@ -19,9 +18,7 @@ def time_text(seconds: float) -> str:
     """`12.50 ms`, `830.1 us`: four figures in the unit that fits."""
     if seconds >= 1:
         return f"{seconds:.3f} s"
-    if seconds >= 1e-3:
-        return f"{seconds * MS_PER_S:.3f} ms"
-    return f"{seconds * US_PER_S:.1f} us"
+    return f"{seconds * MS_PER_S:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
 
 
 def size_text(size_bytes: int) -> str:
@@ -32,14 +29,20 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
+def _table(first: str, *others: str) -> Table:
+    """A table of numbers, with names in its first column."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
 def show_outcome(outcome: "Outcome") -> None:
     """One plan: its time beside the limits, and each dimension."""
     console = Console()
-    made = (
-        f"{outcome.scheduler} ({outcome.intra})"
-        if outcome.scheduler != "best"
-        else f"best: {outcome.maker}, {outcome.intra}"
-    )
+    own = outcome.scheduler == "best"
+    made = f"best: {outcome.maker}, {outcome.intra}" if own else f"{outcome.scheduler} ({outcome.intra})"
     console.print(
         f"[bold]{outcome.collective}[/] of {size_text(outcome.size_bytes)} on {outcome.topology.name} "
         f"({outcome.topology.npus} NPUs), {len(outcome.plan.chunks)} chunks, {made}"
@@ -49,9 +52,7 @@ def show_outcome(outcome: "Outcome") -> None:
         f"({outcome.limit.limit_s / outcome.time_s:.1%} of it reached)   ideal {time_text(outcome.limit.ideal_s)}   "
         f"utilisation {outcome.utilisation:.1%}"
     )
-    table = Table("dimension", "bandwidth", "latency", "sent per NPU", "busy", "utilisation", box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = _table("dimension", "bandwidth", "latency", "sent per NPU", "busy", "utilisation")
     for dim, dimension in enumerate(outcome.topology.dimensions):
         busy = outcome.timeline.busy_s(dim)
         table.add_row(
@@ -72,10 +73,7 @@ def show_comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[
     console.print(
         f"[bold]{first.collective}[/] of {size_text(first.size_bytes)}: time in ms, and utilisation (ideal over time)"
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("topology", no_wrap=True)
-    for name in ("ideal", "limit", *(mean["method"] for mean in summary)):
-        table.add_column(name, justify="right")
+    table = _table("topology", "ideal", "limit", *(mean["method"] for mean in summary))
     for row in rows:
         bounds = (f"{bound * MS_PER_S:.3f}" for bound in (row[0].limit.ideal_s, row[0].limit.limit_s))
         times = (f"{outcome.time_s * MS_PER_S:.3f}\n{outcome.utilisation:.1%}" for outcome in row)
@@ -94,28 +92,17 @@ def show_advice(advice: "Advice") -> None:
     topology, bound = advice.topology, advice.limit
     console.print(f"[bold]{topology.name}[/]: {advice.collective} of {size_text(advice.size_bytes)}")
     console.print(f"ideal {time_text(bound.ideal_s)}, exact limit {time_text(bound.limit_s)}")
-    starved = [row.label for row in advice.dimensions if row.under_provisioned]
-    if starved:
-        console.print(
-            f"under-provisioned: {', '.join(starved)}: no order of chunks is faster, the others wait for them"
-        )
-    else:
-        console.print("balanced: a good mix of orders keeps every dimension busy all the time")
+    starved = [topology.label(row.dim) for row in advice.dimensions if row.under_provisioned]
+    worst = f"under-provisioned: {', '.join(starved)}: no order of chunks is faster, the others wait for them"
+    console.print(worst if starved else "balanced: a good mix of orders keeps every dimension busy all the time")
     sequence = " then ".join("+".join(f"dim {dim + 1}" for dim in block.dims) for block in bound.blocks)
     console.print(f"data should visit: {sequence} (reduce-scatter; within + in the optimal shares of orders)")
     split = f"best split of {advice.budget_gbps:g} Gbps"
-    table = Table("dimension", "bandwidth", "busy at limit", "to balance", split, box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = _table("dimension", "bandwidth", "busy at limit", "to balance", split)
     for row in advice.dimensions:
         raised = f"{row.balancing_gbps:.0f} Gbps" if row.balancing_gbps > row.link_gbps * (1 + 1e-9) else "enough"
-        table.add_row(
-            row.label,
-            f"{row.link_gbps:g} Gbps",
-            f"{row.utilisation_at_limit:.1%}",
-            raised,
-            f"{row.split_gbps:.0f} Gbps",
-        )
+        present, split = f"{row.link_gbps:g} Gbps", f"{row.split_gbps:.0f} Gbps"
+        table.add_row(topology.label(row.dim), present, f"{row.utilisation_at_limit:.1%}", raised, split)
     console.print(table)
     console.print(f"with that split the limit is {time_text(advice.budget_limit_s)}")
 
@@ -124,10 +111,7 @@ def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]", mea
     """Iteration time, what of it is exposed communication, and the speed-up against the baseline."""
     console = Console()
     console.print(f"[bold]{workload}[/]: one training iteration; time, exposed communication, speed-up")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("topology", no_wrap=True)
-    for name in ("compute", *(row.method for row in results[0])):
-        table.add_column(name, justify="right")
+    table = _table("topology", "compute", *(row.method for row in results[0]))
     for result in results:
         first = result[0]
         cells = (
@@ -142,10 +126,7 @@ def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]", mea
 
 def show_together(requests: Sequence[str], ends: dict[str, list[float]]) -> None:
     """When each request ends under each scheduler."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("request", no_wrap=True)
-    for method in ends:
-        table.add_column(method, justify="right")
+    table = _table("request", *ends)
     for place, request in enumerate(requests):
         table.add_row(request, *(time_text(times[place]) for times in ends.values()))
     table.add_row("all", *(time_text(max(times)) for times in ends.values()))

@@ -99,7 +99,6 @@ def dry_run_lines(answer: dict[str, Any]) -> list[str]:
     """Where and when a job would start."""
     lines = [f"{counted(answer['gpus'], 'GPU')}: {short(answer['message'], 500)}"]
     if answer.get("preempts"):
-        lines.append(
-            f"it would take GPUs from jobs {', '.join(map(str, answer['preempts']))}, which save their state and continue later"
-        )
+        named = ", ".join(map(str, answer["preempts"]))
+        lines.append(f"it would take GPUs from jobs {named}, which save their state and continue later")
     return [*lines, "nothing was submitted"]

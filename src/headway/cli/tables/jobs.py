@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 from rich.table import Table
@@ -75,10 +75,8 @@ def jobs_table(jobs: Iterable["JobView"], now: float) -> Table:
     """One line per job: what it has received, where it runs or why it waits."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True, padding=(0, 1, 0, 0))
     for name in ("JOB", "NAME", "USER", "STATE", "GPUS", "LEVEL", "SERVICE", "AGE", "TRY"):
-        text = name in {"NAME", "USER", "STATE"}
-        table.add_column(
-            name, justify="left" if text else "right", min_width=9 if name == "STATE" else None, no_wrap=True
-        )
+        side: Literal["left", "right"] = "left" if name in {"NAME", "USER", "STATE"} else "right"
+        table.add_column(name, justify=side, min_width=9 if name == "STATE" else None, no_wrap=True)
     table.add_column("WHERE OR WHY", ratio=1, no_wrap=True, overflow="ellipsis")
     for job in jobs:
         style = STYLES.get(job.state, "")
@@ -140,10 +138,7 @@ def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
     """One line about the whole cluster: GPUs in use, jobs by state, the policy; and a second one if something is wrong."""
     counts = status["counts"]
     total, free = sum(status["cluster"]["gpus"]), sum(int(node["free"]) for node in nodes)
-    running, ended = (
-        sum(counts.get(state, 0) for state in ON_GPUS[:2]),
-        sum(counts.get(state, 0) for state in FINAL_STATES),
-    )
+    running, ended = (sum(counts.get(state, 0) for state in states) for states in (ON_GPUS[:2], FINAL_STATES))
     words = [f"{total - free} of {total} GPUs in use", f"{running:,} running", f"{counts.get('PENDING', 0):,} waiting"]
     words += [f"{counts[state]:,} {state.lower()}" for state in ("STOPPING", "HELD") if counts.get(state)]
     words += [f"{ended:,} ended"] if ended else []
@@ -163,9 +158,8 @@ def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
         busy = int(node["gpus"]) - int(node["free"])
         style = "yellow" if node["state"] != "open" else "green" if busy else ""
         jobs = ", ".join(str(number) for number in node.get("jobs", ()))
-        table.add_row(
-            escape(node["name"]), Text(node["state"], style=style), str(node["gpus"]), str(node["free"]), jobs
-        )
+        state = Text(node["state"], style=style)
+        table.add_row(escape(node["name"]), state, str(node["gpus"]), str(node["free"]), jobs)
     return table
 
 

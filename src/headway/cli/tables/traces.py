@@ -33,17 +33,15 @@ def show(description: dict[str, Any]) -> None:
     with console.capture() as captured:
         console.print(*parts, sep="\n")
     text = captured.get()
-    console.file.write(
-        text if console.encoding.startswith("utf") else text.translate(PLAIN).encode("ascii", "replace").decode()
-    )
+    if not console.encoding.startswith("utf"):
+        text = text.translate(PLAIN).encode("ascii", "replace").decode()
+    console.file.write(text)
 
 
 def duration(value_s: float) -> str:
     """A time in the largest unit that fits: 1.5 h."""
-    for unit_s, unit in UNITS:
-        if value_s >= unit_s:
-            return f"{value_s / unit_s:,.1f} {unit}"
-    return f"{value_s:,.2f} s"
+    found = next((f"{value_s / unit_s:,.1f} {unit}" for unit_s, unit in UNITS if value_s >= unit_s), None)
+    return found or f"{value_s:,.2f} s"
 
 
 def bar(share: float) -> str:
@@ -104,7 +102,6 @@ def _histogram(title: str, bins: list[dict[str, Any]]) -> Table:
     for one in bins:
         if one["jobs"]:
             shares = [one[what] / total for what, total in totals.items()]
-            table.add_row(
-                one["bin"], *(cell for share in shares for cell in (f"{share:.1%}", Text(bar(share), "cyan")))
-            )
+            cells = (cell for share in shares for cell in (f"{share:.1%}", Text(bar(share), "cyan")))
+            table.add_row(one["bin"], *cells)
     return table

@@ -24,10 +24,9 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When every phase of every chunk ran (chunks x phases), and for how long it held its link."""
+    """When every phase of every chunk ended (chunks x phases), and for how long it held its link."""
 
     dims: Ints
-    start_ps: Ints
     finish_ps: Ints
     occupy_ps: Ints
     latency_ps: Ints
@@ -49,14 +48,7 @@ class Timeline:
 
 def timeline(ops: Operations, progress: NDArray[Any]) -> Timeline:
     """A run in the shape of chunks x phases."""
-    columns = (
-        ops.dim,
-        progress["start_ps"],
-        progress["finish_ps"],
-        ops.rows["occupy_ps"],
-        ops.rows["latency_ps"],
-        ops.sent_bytes,
-    )
+    columns = (ops.dim, progress["finish_ps"], ops.rows["occupy_ps"], ops.rows["latency_ps"], ops.sent_bytes)
     return Timeline(*(column.reshape(-1, ops.phases) for column in columns))
 
 
@@ -97,23 +89,17 @@ def lists_of(ops: Operations, sequence: Ints, dims: int) -> tuple[Ints, Ints]:
 def impaired(topology: Topology, degraded: Mapping[int, float], straggler: float = 1.0) -> Topology:
     """The network as it is today: some dimensions at a fraction of their bandwidth, one NPU slower by a factor."""
     for dim, fraction in degraded.items():
-        if not 0 <= dim < len(topology.dimensions):
-            raise BadInput(
-                f"there is no dimension {dim + 1} to degrade: {topology.name!r} has {len(topology.dimensions)}"
-            )
+        if not 0 <= dim < (count := len(topology.dimensions)):
+            raise BadInput(f"there is no dimension {dim + 1} to degrade: {topology.name!r} has {count}")
         if not 0 < fraction <= 1:
             raise BadInput(f"a degraded bandwidth of {fraction:g} of the whole: it must be above 0 and at most 1")
     if straggler < 1:
         raise BadInput(f"a straggler slower by {straggler:g}: the factor must be 1 or more")
-    changed = tuple(
-        replace(
-            dimension,
-            link_gbps=dimension.link_gbps * degraded.get(number, 1.0) / straggler,
-            latency_ns=dimension.latency_ns * straggler,
-        )
-        for number, dimension in enumerate(topology.dimensions)
-    )
-    return replace(topology, dimensions=changed)
+    changed = []
+    for number, old in enumerate(topology.dimensions):
+        link_gbps = old.link_gbps * degraded.get(number, 1.0) / straggler
+        changed.append(replace(old, link_gbps=link_gbps, latency_ns=old.latency_ns * straggler))
+    return replace(topology, dimensions=tuple(changed))
 
 
 def utilisation_over_time(line: Timeline, topology: Topology, bins: int) -> NDArray[np.float64]:

@@ -42,14 +42,6 @@ def topology_from(text: str) -> Topology:
     return topology_from_shorthand(text) if ":" in text else preset(text)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInput(f"cannot read topology {path}: {reason}") from None
-
-
 def topology_from_shorthand(text: str) -> Topology:
     """`switch:16:1200Gbps:700ns,ring:8:800Gbps` (latency 0 if left out)."""
     dimensions = []
@@ -58,11 +50,10 @@ def topology_from_shorthand(text: str) -> Topology:
         if len(fields) not in (3, 4):
             raise BadInput(f"dimension {number} of the topology, {part.strip()!r}: write {SHORTHAND}")
         if not fields[1].isdigit():
-            raise BadInput(
-                f"dimension {number} of the topology: size {fields[1]!r} is not a whole number: write {SHORTHAND}"
-            )
-        latency = fields[3] if len(fields) == 4 else "0ns"
-        dimensions.append(_dimension(f"dimension {number}", fields[0], int(fields[1]), fields[2], latency))
+            wrong = f"size {fields[1]!r} is not a whole number"
+            raise BadInput(f"dimension {number} of the topology: {wrong}: write {SHORTHAND}")
+        kind, size, bandwidth, latency = (*fields, "0ns")[:4]
+        dimensions.append(_dimension(f"dimension {number}", kind, int(size), bandwidth, latency))
     return Topology(text, tuple(dimensions))
 
 

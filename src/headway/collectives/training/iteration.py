@@ -8,11 +8,11 @@ tensor-parallel all-reduces block, and run on other dimensions than the rest, so
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headway.collectives.limit import bytes_per_s
-from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule
+from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule_named
 from headway.collectives.simulate.cost import PS_PER_S, Collective
 from headway.collectives.simulate.graph import METHODS, Graph, Request, fewer_chunks
 from headway.collectives.topology.model import Topology
@@ -34,7 +34,6 @@ COMPARED = ("baseline", "themis-fifo", "themis-scf", "best")
 class Iteration:
     """One scheduler's iteration: how long it takes and how much of that is not computation."""
 
-    workload: str
     topology: str
     method: str
     time_s: float
@@ -47,13 +46,7 @@ class Iteration:
 
     def as_json(self) -> dict[str, Any]:
         """A row of `headway collective iteration --json`."""
-        return {
-            "topology": self.topology,
-            "method": self.method,
-            "time_s": self.time_s,
-            "compute_s": self.compute_s,
-            "exposed_s": self.exposed_s,
-        }
+        return {**asdict(self), "exposed_s": self.exposed_s}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +95,8 @@ def iterate(name: str, topology: Topology, settings: Settings | None = None) -> 
             counts = fewer_chunks(usual.chunks)
             tries = [(way, replace(usual, chunks=count)) for way in METHODS for count in counts]
         found = min(_run(model, topology, way, each, method) for way, each in tries)
-        rows.append(Iteration(model.name, topology.name, method, *found))
+        rows.append(Iteration(topology.name, method, *found))
     return rows
-
-
-def mean_speedups(results: Sequence[Sequence[Iteration]]) -> list[dict[str, Any]]:
-    """Mean and largest speed-up over topologies, each against the first scheduler on the same one."""
-    found = []
-    for place, first in enumerate(results[0]):
-        gains = [result[0].time_s / result[place].time_s for result in results]
-        found.append({"method": first.method, "speedup": sum(gains) / len(gains), "speedup_max": max(gains)})
-    return found
 
 
 def _run(model: Workload, topology: Topology, way: str, settings: Settings, method: str) -> tuple[float, float]:
@@ -120,7 +104,8 @@ def _run(model: Workload, topology: Topology, way: str, settings: Settings, meth
     mapping = map_dimensions(topology, model.tensor, model.pipeline)
     tensor = math.prod(topology.sizes[dim] for dim in mapping.tensor)
     stages = math.prod(topology.sizes[dim] for dim in mapping.pipeline)
-    part = _stage(model.layers, stages)
+    # The layers of the first pipeline stage, the last to finish its backward pass.
+    part = model.layers[: math.ceil(len(model.layers) / stages)]
     speed = settings.tflops * FLOPS_PER_TFLOPS * tensor
     forward_s = [layer.forward_flop * model.samples / speed for layer in part]
     blocked_s = _blocking_s(model, topology, mapping, method, settings)
@@ -140,15 +125,8 @@ def _blocking_s(model: Workload, topology: Topology, mapping: Mapping, method: s
     size = max(layer.tensor_bytes for layer in model.layers) * model.samples
     if not mapping.tensor or not size:
         return 0.0
-    scheduler, _, intra = method.partition("-")
-    part = topology.part(mapping.tensor)
-    chunks, flying = settings.chunks, settings.in_flight
-    return schedule(part, size, scheduler=scheduler, intra=intra or None, chunks=chunks, in_flight=flying).time_s
-
-
-def _stage(layers: Sequence[Layer], stages: int) -> Sequence[Layer]:
-    """The layers of the first pipeline stage, the last to finish its backward pass."""
-    return layers[: max(1, math.ceil(len(layers) / stages))]
+    part, kind = topology.part(mapping.tensor), Collective.ALL_REDUCE
+    return schedule_named(method, part, size, kind, settings.chunks, settings.in_flight).time_s
 
 
 def _pipeline_s(

@@ -5,11 +5,14 @@ per parameter and token (or sample); a backward pass costs twice the forward one
 each. Normalisations, biases and pooling are left out: below 1 % of both.
 """
 
+import itertools
 from dataclasses import dataclass
 
 from headway.errors import unknown
 
 BYTES_PER_VALUE = 2
+# Of one sequence.
+LLAMA_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,10 @@ def dlrm() -> Workload:
     """DLRM (Naumov et al.; sizes of MLPerf): 26 tables of width 128 spread over all NPUs, exchanged by all-to-alls."""
     tables, width, samples = 26, 128, 512
     bottom, top = (13, 512, 256, width), (479, 1024, 1024, 512, 256, 1)
-    layers = [_matrix(f"bottom{i + 1}", bottom[i], bottom[i + 1]) for i in range(len(bottom) - 1)]
-    layers.append(
-        Layer("interaction", 0, 2.0 * (tables + 1) ** 2 * width, 0, tables * width * samples * BYTES_PER_VALUE)
-    )
-    layers += [_matrix(f"top{i + 1}", top[i], top[i + 1]) for i in range(len(top) - 1)]
+    exchange_bytes = tables * width * samples * BYTES_PER_VALUE
+    layers = [_matrix(f"bottom{i + 1}", *pair) for i, pair in enumerate(itertools.pairwise(bottom))]
+    layers.append(Layer("interaction", 0, 2.0 * (tables + 1) ** 2 * width, 0, exchange_bytes))
+    layers += [_matrix(f"top{i + 1}", *pair) for i, pair in enumerate(itertools.pairwise(top))]
     return Workload("dlrm", tuple(layers), samples=samples)
 
 
@@ -122,28 +124,24 @@ def transformer_1t() -> Workload:
     return Workload("transformer-1t", tuple(layers), samples=16, tensor=128, zero=2)
 
 
-def llm_405b() -> Workload:
-    """A present-day dense LLM (the sizes of Llama 3 405B): grouped queries, gated MLP; tensor 8, pipeline 16,
-    ZeRO-1."""
-    hidden, tokens, vocabulary, wide, groups = 16_384, 8192, 128_256, 53_248, 1024
+def _llama(hidden: int, wide: int, blocks: int, tensor_bytes: int = 0) -> tuple[Layer, ...]:
+    """The layers of a present-day dense LLM: grouped queries, gated MLP."""
+    tokens, vocabulary, groups = LLAMA_TOKENS, 128_256, 1024
     params = 2 * hidden * hidden + 2 * hidden * groups + 3 * hidden * wide
     flop = 2.0 * params * tokens + 4.0 * tokens * tokens * hidden
-    activation = tokens * hidden * BYTES_PER_VALUE
-    layers = [Layer("embedding", vocabulary * hidden, 0.0)]
-    layers += [Layer(f"block{number + 1}", params, flop, activation) for number in range(126)]
-    layers.append(_matrix("output", hidden, vocabulary, tokens))
-    return Workload("llm-405b", tuple(layers), 1, 8, 16, 32, 1, activation)
+    middle = [Layer(f"block{number + 1}", params, flop, tensor_bytes) for number in range(blocks)]
+    return Layer("embedding", vocabulary * hidden, 0.0), *middle, _matrix("output", hidden, vocabulary, tokens)
+
+
+def llm_405b() -> Workload:
+    """A large LLM (the sizes of Llama 3 405B): tensor 8, pipeline 16, ZeRO-1."""
+    activation = LLAMA_TOKENS * 16_384 * BYTES_PER_VALUE
+    return Workload("llm-405b", _llama(16_384, 53_248, 126, activation), 1, 8, 16, 32, 1, activation)
 
 
 def llm_8b() -> Workload:
-    """A small present-day LLM (the sizes of Llama 3 8B), fully sharded: ZeRO-3 over all NPUs."""
-    hidden, tokens, vocabulary, wide, groups = 4096, 8192, 128_256, 14_336, 1024
-    params = 2 * hidden * hidden + 2 * hidden * groups + 3 * hidden * wide
-    flop = 2.0 * params * tokens + 4.0 * tokens * tokens * hidden
-    layers = [Layer("embedding", vocabulary * hidden, 0.0)]
-    layers += [Layer(f"block{number + 1}", params, flop) for number in range(32)]
-    layers.append(_matrix("output", hidden, vocabulary, tokens))
-    return Workload("llm-8b", tuple(layers), samples=1, zero=3)
+    """A small LLM (the sizes of Llama 3 8B), fully sharded: ZeRO-3 over all NPUs."""
+    return Workload("llm-8b", _llama(4096, 14_336, 32), samples=1, zero=3)
 
 
 WORKLOADS = {

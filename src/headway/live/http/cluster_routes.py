@@ -75,11 +75,8 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     ) -> dict[str, Any]:
         """The jobs of the last seconds (or all), for a replay under other policies."""
         since = -math.inf if last_s is None else manager.clock() - last_s
-        return {
-            "now": manager.clock(),
-            **manager_status(manager),
-            "jobs": [asdict(row) for row in manager.workload(since)],
-        }
+        jobs = [asdict(row) for row in manager.workload(since)]
+        return {"now": manager.clock(), **manager_status(manager), "jobs": jobs}
 
 
 def manager_status(manager: Manager) -> dict[str, Any]:

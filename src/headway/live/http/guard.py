@@ -90,10 +90,11 @@ class Guard:
         try:
             self._check(scope, headers)
             body = await asyncio.wait_for(self._body(headers, receive), BODY_TIMEOUT_S)
-        except TimeoutError:
-            await _refuse(scope, receive, send, 408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s")
-        except HTTPException as refused:
-            await _refuse(scope, receive, send, refused.status_code, refused.detail)
+        except (TimeoutError, HTTPException) as error:
+            late = HTTPException(408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s")
+            why = error if isinstance(error, HTTPException) else late
+            answer = JSONResponse({"detail": why.detail}, why.status_code, MORE_HEADERS.get(why.status_code))
+            await answer(scope, receive, send)
         else:
             await self.app(scope, _replay(body, receive), send)
 
@@ -144,7 +145,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return next_message
-
-
-async def _refuse(scope: Message, receive: Receive, send: Send, status: int, words: str) -> None:
-    await JSONResponse({"detail": words}, status, MORE_HEADERS.get(status))(scope, receive, send)

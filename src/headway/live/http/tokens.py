@@ -6,6 +6,7 @@ slow hash is needed. A job's token is an HMAC of the job's number under a secret
 job only.
 """
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -152,14 +153,11 @@ def _new_token() -> str:
 
 def _private(path: Path, make: Callable[[], str]) -> str:
     """The content of a file that only its owner can read; one that others could read is replaced: its secret is out."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         status = path.lstat()
         known = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077 and status.st_uid == os.geteuid()
-        text = path.read_text(encoding="ascii").strip() if known else ""
-    except FileNotFoundError:
-        text = ""
-    if text:
-        return text
+        if known and (text := path.read_text(encoding="ascii").strip()):
+            return text
     made = make()
     _write_private(path, made + "\n")
     return made

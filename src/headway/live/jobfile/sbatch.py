@@ -51,7 +51,8 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
     if "\0" in text:
         raise BadInput(f"{path}: holds a NUL byte: a script is text")
     shell = _interpreter(path, text)
-    script = Script({"name": _plain(path.stem), "command": [*shell, "-c", text, path.name, *arguments]})
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64] or "script"
+    script = Script({"name": name, "command": [*shell, "-c", text, path.name, *arguments]})
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#SBATCH"):
             for option, value in _options(line[len("#SBATCH") :], f"{path}, line {number}"):
@@ -60,9 +61,8 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
             break
     _settle(script.fields, path)
     if re.search(r"^\s*(?:exec\s+)?srun\b", text, re.MULTILINE):
-        script.notes.append(
-            f"{path}: there is no srun here: every rank runs the whole script (--ntasks-per-node ranks on each node)"
-        )
+        instead = "every rank runs the whole script (--ntasks-per-node ranks on each node)"
+        script.notes.append(f"{path}: there is no srun here: {instead}")
     return script
 
 
@@ -74,10 +74,6 @@ def _interpreter(path: Path, text: str) -> list[str]:
     if not words or Path(words[-1] if words[0].endswith("/env") else words[0]).name not in SHELLS:
         raise BadInput(f"{path}, line 1: {first!r} is not a shell; submit other programs as: headway submit -- PROGRAM")
     return words
-
-
-def _plain(stem: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "-", stem)[:64] or "script"
 
 
 def _options(text: str, where: str) -> list[tuple[str, str]]:
