@@ -10,8 +10,8 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.core.events import PACK, START, STOP
-from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions, actions
+from headway.core.events import PACK, START
+from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions
 from headway.core.tables.state import State, new_state
 
 ENTRY: Final = np.dtype(
@@ -118,12 +118,3 @@ def empty(journal: Journal) -> None:
     """Empty the buffer."""
     for name in ("rows", "seats", "places", "links"):
         journal.counts[name] = 0
-
-
-def as_actions(entries: NDArray[Any], places: NDArray[Any], links: NDArray[Any]) -> Actions:
-    """Kept entries in the form that `record_action` reads: the row of an action is its number among the entries."""
-    given = actions(len(entries), 0, 0)
-    for name, column in (("kind", "kind"), ("job", "job"), ("seat_at", "place_at"), ("link_at", "link_at")):
-        given.rows[name][:-1] = entries[column]
-    given.rows[-1] = (STOP, -1, len(places), len(links))
-    return given._replace(seats=places, links=links)
