@@ -3,6 +3,7 @@
 `headway fabric allocate` uses this; placements call the same kernels on the engine's ledger.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +12,7 @@ from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.network.certificates.certificate import Certificate
-from headway.network.certificates.issue import (
-    circuits_of,
-    issue_leaf_spine,
-    issue_ocs,
-    issue_pods,
-    rank_order,
-    reissue,
-)
+from headway.network.certificates.issue import circuits_of, issue_leaf_spine, issue_ocs, issue_pods, reissue
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.patterns import Pattern, choose_pattern, clean_patterns, why_undefined
 from headway.network.slices.circuits import find_circuits
@@ -41,7 +35,7 @@ class Occupancy:
     masks: NDArray[np.uint64]  # free uplinks per leaf (rail fabrics: per segment, equal on all its rails)
     core_free: NDArray[np.bool_]  # three tiers: pod, aggregation, core
     circuits: Circuits  # through optical switches; each is held by the number of its certificate
-    held: tuple[Certificate, ...] = ()
+    held: tuple[Certificate, ...]
 
     def free_per_server(self) -> NDArray[np.int64]:
         """Free GPUs of every server."""
@@ -52,49 +46,33 @@ class Occupancy:
         return new_room(self.free_per_server() if free is None else free, self.fabric.server_leaf, self.masks)
 
     def order(self, seats: NDArray[Any]) -> tuple[int, ...]:
-        """The GPUs that seats stand for, one per rank."""
-        return rank_order(self.fabric, self.gpu_free, seats)
+        """The GPUs that seats stand for, one per rank: the lowest free ones of every server."""
+        free = [np.nonzero(server)[0].tolist() for server in self.gpu_free.reshape(self.fabric.servers, -1)]
+        each = self.fabric.gpus_per_server
+        return tuple(int(one["server"]) * each + gpu for one in seats for gpu in free[one["server"]][: one["gpus"]])
 
 
-def empty(fabric: Fabric) -> Occupancy:
-    """A fabric nobody uses yet."""
-    return Occupancy(
-        fabric=fabric,
-        gpu_free=np.ones(fabric.gpus, np.bool_),
-        masks=fabric.free_masks(),
-        core_free=np.ones((fabric.pods, fabric.uplinks, fabric.cores_per_group), np.bool_),
-        circuits=new_circuits(fabric),
-    )
-
-
-def occupied_by(fabric: Fabric, certificates: list[Certificate]) -> Occupancy:
+def occupied_by(fabric: Fabric, certificates: Sequence[Certificate] = ()) -> Occupancy:
     """What the certificates leave free. They must be of this fabric and hold nothing twice (`verify` says which)."""
-    state = empty(fabric)
-    state.held = tuple(certificates)
-    cables = {fabric.cable_name(cable): cable for cable in range(fabric.cables)}
-    base = fabric.leaves * fabric.uplinks
+    gpu_free, cable_free = np.ones(fabric.gpus, np.bool_), np.ones(fabric.cables, np.bool_)
+    circuits = new_circuits(fabric)
+    cables = {fabric.cable_name(cable): cable for cable in range(fabric.cables if certificates else 0)}
     for number, held in enumerate(certificates):
         if held.fabric != fabric:
             raise BadInput(f"certificate {number + 1} is of fabric {held.fabric.name}, not of {fabric.name}")
-        if not state.gpu_free[list(held.rank_order)].all():
-            raise BadInput(
-                f"certificate {number + 1} holds GPUs that an earlier one holds: run `fabric verify` on them"
-            )
-        state.gpu_free[list(held.rank_order)] = False
-        for link in held.links:
-            cable = cables[link]
-            if cable >= base:
-                switch, core = divmod(cable - base, fabric.cores_per_group)
-                state.core_free[switch // fabric.uplinks, switch % fabric.uplinks, core] = False
-                continue
-            leaf, uplink = divmod(cable, fabric.uplinks)
-            group = leaf // fabric.gpus_per_server if fabric.kind == "rail" else leaf
-            state.masks[group] &= np.uint64(~(1 << uplink) & (2**64 - 1))
+        if not gpu_free[list(held.rank_order)].all():
+            what = "holds GPUs that an earlier one holds"
+            raise BadInput(f"certificate {number + 1} {what}: run `fabric verify` on them")
+        gpu_free[list(held.rank_order)] = False
+        cable_free[[cables[link] for link in held.links]] = False
         for one in held.circuits:
             sub = fabric.leaves + one.spine * fabric.ocs.spine_fibres + one.fibre if fabric.ocs else -1
-            far = one.other_leaf if one.other_leaf >= 0 else sub
-            connect(state.circuits.ports, one.leaf, far, one.ocs, number)
-    return state
+            connect(circuits.ports, one.leaf, one.other_leaf if one.other_leaf >= 0 else sub, one.ocs, number)
+    below, above = np.split(cable_free, [fabric.leaves * fabric.uplinks])
+    uplinks = below.reshape(fabric.groups, -1, fabric.uplinks).all(axis=1)
+    masks = (uplinks * (np.uint64(1) << np.arange(fabric.uplinks, dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
+    core_free = above.reshape(fabric.pods, fabric.uplinks, fabric.cores_per_group)
+    return Occupancy(fabric, gpu_free, masks, core_free, circuits, tuple(certificates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +84,6 @@ class Answer:
 
     certificate: Certificate | None
     reason: str = ""
-    undecided: bool = False
     moved: int = 0
     reissued: tuple[tuple[int, Certificate], ...] = ()
 
@@ -199,7 +176,7 @@ def _refusal(status: int, gpus: int, what: str) -> Answer:
         return Answer(
             None, f"no {what} for {gpus} GPUs is free now: enough GPUs, but not on leaves that share free links"
         )
-    return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes", undecided=True)
+    return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes")
 
 
 def _issue(state: Occupancy, found: _Slice, pattern: Pattern) -> Answer:
@@ -242,7 +219,7 @@ def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> A
     try:
         choice, width = _across_pods(state, room.leaves["free"], gpus, pattern)
     except OutOfTime as error:
-        return Answer(None, f"undecided: {error}", undecided=True)
+        return Answer(None, f"undecided: {error}")
     if choice is None:
         return _refusal(NO_ROOM, gpus, "slice within or across pods")
     count = 0

@@ -43,16 +43,13 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
     elif kind == "halving-doubling":
         if ranks & (ranks - 1):
             raise Fault(f"halving-doubling does not exist for {ranks} ranks")
-        distance = 1
-        while distance < ranks:
-            yield f"exchange {distance}", me, me ^ distance
-            distance *= 2
+        for bit in range(ranks.bit_length() - 1):
+            yield f"exchange {1 << bit}", me, me ^ 1 << bit
     elif kind == "pipeline":
         yield "forward", me[:-1], me[1:]
         yield "backward", me[1:], me[:-1]
     elif kind in ("hierarchical-ring", "hybrid"):
-        distances = [1] if kind == "hierarchical-ring" else range(1, group)
-        for distance in distances:
+        for distance in [1] if kind == "hierarchical-ring" else range(1, group):
             yield f"block shift {distance}", me, me // group * group + (me % group + distance) % group
         yield f"stride {group}", me, (me + group) % ranks
     else:
@@ -100,13 +97,10 @@ class Model:
 
     def _ports(self) -> Ints:
         """ports[leaf, i]: the uplink that link index i is on that leaf; -1 where there is none."""
-        fibres = self.routing.get("fibres")
         spines = self.routing.get("spines") or []
-        width = max([len(held) for held in fibres.values()] if fibres else [len(spines)], default=0)
-        ports = np.full((self.leaves, max(width, 1)), -1, np.int64)
-        if not fibres:
-            ports[:, : len(spines)] = spines
-        for leaf, held in (fibres or {}).items():
+        fibres = self.routing.get("fibres") or {str(leaf): spines for leaf in range(self.leaves)}
+        ports = np.full((self.leaves, max(1, *map(len, fibres.values()))), -1, np.int64)
+        for leaf, held in fibres.items():
             if not leaf.isdigit() or int(leaf) >= self.leaves:
                 raise Fault(f"routing.fibres names leaf {leaf!r}, which does not exist")
             ports[int(leaf), : len(held)] = held
@@ -194,18 +188,18 @@ class Model:
         """Up to a core and down again, for flows between pods."""
         if not self.routing.get("cores"):
             raise Fault("flows cross pods, but routing names no cores")
-        modulus = self.routing["core_modulus"]
-        turn = self.index[senders] // self.routing["modulus"] % modulus
-        cores = self.routing["cores"]
+        cores, turn = (
+            self.routing["cores"],
+            self.index[senders] // self.routing["modulus"] % self.routing["core_modulus"],
+        )
         try:
             core = np.array([cores[i][t] for i, t in zip(index, turn, strict=True)], np.int64)
         except IndexError:
             raise Fault("routing.cores has fewer cores than core_modulus") from None
         if core.max(initial=0) >= self.cores:
             raise Fault(f"routing uses core {core.max()}, but a group has {self.cores}")
-        base = self.leaves * self.uplinks
-        up = base + (self.pod_of_leaf[here] * self.uplinks + port) * self.cores + core
-        down = base + (self.pod_of_leaf[there] * self.uplinks + port) * self.cores + core
+        pods = self.pod_of_leaf[np.stack([here, there])]
+        up, down = self.leaves * self.uplinks + (pods * self.uplinks + port) * self.cores + core
         return np.stack([2 * up, 2 * down + 1], axis=1)
 
     def worst(self, pattern: str) -> tuple[Worst, set[int]]:
@@ -219,9 +213,9 @@ class Model:
             found, counts = np.unique(links, return_counts=True)
             used.update((found // 2).tolist())
             if counts.max() > worst.flows:
-                low, high = self.cable_name(int(found[counts.argmax()]) // 2)
-                ends = (low, high) if found[counts.argmax()] % 2 == 0 else (high, low)
-                worst = Worst(int(counts.max()), label, " -> ".join(ends))
+                cable, down = divmod(int(found[counts.argmax()]), 2)
+                ends = self.cable_name(cable)
+                worst = Worst(int(counts.max()), label, " -> ".join(reversed(ends) if down else ends))
         return worst, used
 
     def leaf_name(self, leaf: int) -> str:
