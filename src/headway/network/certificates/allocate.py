@@ -95,14 +95,8 @@ def allocate(state: Occupancy, gpus: int, method: str, pattern: Pattern | None =
     chosen = pattern or choose_pattern(gpus)
     if int(state.gpu_free.sum()) < gpus:
         return Answer(None, f"{gpus} GPUs asked, {int(state.gpu_free.sum())} free")
-    if method == "ocs-vclos":
-        answer = _ocs(state, gpus, chosen)
-    elif fabric.kind == "rail":
-        answer = _rail(state, gpus, method, chosen)
-    elif fabric.kind == "three-tier":
-        answer = _three_tier(state, gpus, method, chosen)
-    else:
-        answer = _two_tier(state, gpus, method, chosen)
+    find = {"leaf-spine": _two_tier, "rail": _rail, "three-tier": _three_tier}[fabric.kind]
+    answer = _ocs(state, gpus, chosen) if fabric.ocs else find(state, gpus, method, chosen)
     if answer.certificate and str(chosen) not in answer.certificate.patterns:
         clean = ", ".join(answer.certificate.patterns)
         return Answer(None, f"the slice found for {gpus} GPUs is not clean for {chosen}; it would be for {clean}")
@@ -118,8 +112,7 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
         raise BadInput(f"fabric {fabric.name} {'has' if fabric.ocs else 'has no'} OCS layer: use {right}, not {method}")
     if not 1 <= gpus <= fabric.gpus:
         raise BadInput(f"{gpus} GPUs asked: fabric {fabric.name} has {fabric.gpus}")
-    reason = why_undefined(pattern, gpus) if pattern else ""
-    if reason:
+    if pattern and (reason := why_undefined(pattern, gpus)):
         raise BadInput(reason)
     _check_size(fabric, gpus, method)
 
@@ -129,19 +122,17 @@ def _check_size(fabric: Fabric, gpus: int, method: str) -> None:
     unit = fabric.gpus_per_server if fabric.kind == "rail" and gpus > fabric.gpus_per_server else 1
     if gpus % unit:
         below = gpus // unit * unit
-        raise BadInput(
-            f"{gpus} GPUs can never be isolated on rails: whole servers of {unit} only, so {below} or {below + unit}"
-        )
+        fix = f"whole servers of {unit} only, so {below} or {below + unit}"
+        raise BadInput(f"{gpus} GPUs can never be isolated on rails: {fix}")
     if fabric.ocs and gpus <= fabric.ocs.switches * fabric.ocs.spine_fibres:
         return  # one spine takes any split over the leaves
-    per_leaf = fabric.gpus_per_leaf
-    if not can_ever_fit(fabric.groups, per_leaf, fabric.uplinks, gpus // unit):
-        below, above = possible_sizes(fabric.groups, per_leaf, fabric.uplinks, gpus // unit)
-        near = " or ".join(str(size * unit) for size in (below, above) if size)
-        raise BadInput(
-            f"{gpus} GPUs can never be isolated by {method} on {fabric.name}: no m <= {fabric.groups} leaves and n <= "
-            f"{min(per_leaf, fabric.uplinks)} with m*n = {gpus // unit}; the nearest sizes that fit are {near}"
-        )
+    limits = (fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus // unit)
+    if not can_ever_fit(*limits):
+        near = " or ".join(str(size * unit) for size in possible_sizes(*limits) if size)
+        most = min(fabric.gpus_per_leaf, fabric.uplinks)
+        why = f"no m <= {fabric.groups} leaves and n <= {most} with m*n = {gpus // unit}"
+        never = f"{gpus} GPUs can never be isolated by {method} on {fabric.name}"
+        raise BadInput(f"{never}: {why}; the nearest sizes that fit are {near}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +164,8 @@ def _search(method: str, room: Room, gpus: int, block: int) -> _Slice:
 def _refusal(status: int, gpus: int, what: str) -> Answer:
     """Why the search gave nothing."""
     if status == NO_ROOM:
-        return Answer(
-            None, f"no {what} for {gpus} GPUs is free now: enough GPUs, but not on leaves that share free links"
-        )
+        why = "enough GPUs, but not on leaves that share free links"
+        return Answer(None, f"no {what} for {gpus} GPUs is free now: {why}")
     return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes")
 
 
@@ -217,44 +207,39 @@ def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> A
     room = state.room()
     survey(room)
     try:
-        choice, width = _across_pods(state, room.leaves["free"], gpus, pattern)
+        choice = _across_pods(state, room.leaves["free"], gpus, pattern)
     except OutOfTime as error:
         return Answer(None, f"undecided: {error}")
     if choice is None:
         return _refusal(NO_ROOM, gpus, "slice within or across pods")
     count = 0
     for leaf in choice.leaves:
-        count = take_in_leaf(room, leaf, width, count)
-    return Answer(issue_pods(fabric, state.order(room.seats[:count]), choice, width, pattern))
+        count = take_in_leaf(room, leaf, len(choice.aggregations), count)
+    return Answer(issue_pods(fabric, state.order(room.seats[:count]), choice, pattern))
 
 
-def _across_pods(
-    state: Occupancy, leaf_free: NDArray[np.int64], gpus: int, pattern: Pattern
-) -> tuple[PodChoice | None, int]:
+def _across_pods(state: Occupancy, leaf_free: NDArray[np.int64], gpus: int, pattern: Pattern) -> PodChoice | None:
     """The first feasible shape q pods x l leaves x n ranks, n then l descending, that keeps the pattern clean."""
     fabric = state.fabric
     for width in range(min(gpus, fabric.uplinks, int(leaf_free.max())), 0, -1):
-        promised = clean_patterns(gpus, width, pattern.group)
-        if gpus % width or (pattern.group and pattern not in promised):
+        if gpus % width or (pattern.group and pattern not in clean_patterns(gpus, width, pattern.group)):
             continue
         for leaves in range(min(gpus // width, fabric.cores_per_group), 0, -1):
             pods, rest = divmod(gpus // width, leaves)
+            shape, pod_of_leaf = (pods, leaves, width), np.asarray(fabric.leaf_pod)
             if rest or not 2 <= pods <= fabric.pods:
                 continue
-            shape = (pods, leaves, width)
-            choice = solve_pods(state.masks, state.core_free, leaf_free, np.asarray(fabric.leaf_pod), shape)
-            if choice:
-                return choice, width
-    return None, 0
+            if choice := solve_pods(state.masks, state.core_free, leaf_free, pod_of_leaf, shape):
+                return choice
+    return None
 
 
 def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
     fabric, room, circuits, job = state.fabric, state.room(), copied(state.circuits), len(state.held)
     case, count, width, moved = find_circuits(room, circuits, gpus, pattern.group, job)
     if case == BLOCKED:
-        return Answer(
-            None, f"ports for {gpus} GPUs are free, but leaves joined directly close an odd cycle of circuits"
-        )
+        why = "leaves joined directly close an odd cycle of circuits"
+        return Answer(None, f"ports for {gpus} GPUs are free, but {why}")
     if case == NO_ROOM:
         return Answer(None, f"no spine ports for {gpus} GPUs are free now")
     order = state.order(room.seats[:count])

@@ -179,10 +179,8 @@ class Model:
         wrong = ~(spine | joined)
         if wrong.any():
             at = int(np.argmax(wrong))
-            raise Fault(
-                f"no circuit leads from {self.leaf_name(int(here[at]))} fibre {int(up[at])} to "
-                f"{self.leaf_name(int(there[at]))} fibre {int(down[at])}"
-            )
+            ends = [f"{self.leaf_name(leaf[at])} fibre {fibre[at]}" for leaf, fibre in ((here, up), (there, down))]
+            raise Fault(f"no circuit leads from {' to '.join(ends)}")
 
     def _core_links(self, senders: Ints, here: Ints, there: Ints, index: Ints, port: Ints) -> Ints:
         """Up to a core and down again, for flows between pods."""

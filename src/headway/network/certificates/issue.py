@@ -54,7 +54,7 @@ def issue_leaf_spine(
     return Certificate(fabric, order, _links(fabric, held), routing, _promised(len(order), width, pattern, rails))
 
 
-def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, width: int, pattern: Pattern) -> Certificate:
+def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, pattern: Pattern) -> Certificate:
     """The certificate of a slice across pods."""
     pods = sorted({fabric.leaf_pod[leaf] for leaf in choice.leaves})
     cores_of = dict(zip(choice.aggregations, choice.cores, strict=True))
@@ -64,12 +64,12 @@ def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, width:
     leaves_each = len(choice.leaves) // len(pods)
     routing: dict[str, Any] = {
         "rule": "rank-mod",
-        "modulus": width,
+        "modulus": len(choice.aggregations),
         "spines": list(choice.aggregations),
         "core_modulus": leaves_each,
         "cores": [list(cores) for cores in choice.cores],
     }
-    patterns = _promised(len(order), width, pattern)
+    patterns = _promised(len(order), len(choice.aggregations), pattern)
     if leaves_each & (leaves_each - 1):
         patterns = tuple(name for name in patterns if name != "halving-doubling")
     return Certificate(fabric, order, links, routing, patterns)
