@@ -119,7 +119,7 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
 
 def _check_size(fabric: Fabric, gpus: int, method: str) -> None:
     """Refuse sizes that no slice of the empty fabric has."""
-    unit = fabric.gpus_per_server if fabric.kind == "rail" and gpus > fabric.gpus_per_server else 1
+    unit = fabric.rails if gpus > fabric.rails else 1
     if gpus % unit:
         below = gpus // unit * unit
         fix = f"whole servers of {unit} only, so {below} or {below + unit}"
@@ -244,7 +244,6 @@ def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
         return Answer(None, f"no spine ports for {gpus} GPUs are free now")
     order = state.order(room.seats[:count])
     certificate = issue_ocs(fabric, order, circuits_of(fabric, circuits, job), case, width, pattern)
-    moves = circuits.moves[:moved]
-    owners = sorted(set(moves["job"].tolist()))
+    owners = sorted(set(circuits.moves["job"][:moved].tolist()))
     again = tuple((number, reissue(state.held[number], circuits_of(fabric, circuits, number))) for number in owners)
-    return Answer(certificate, moved=len(moves), reissued=again)
+    return Answer(certificate, moved=int(moved), reissued=again)

@@ -79,19 +79,18 @@ class Model:
 
     def follow(self) -> None:
         """Work out every rank's place and every leaf's links; Fault where the rule does not say enough."""
-        server = self.order // self.per_server
-        group = self.group_of_server[server]
-        self.server, self.group = server, group
-        self.leaf = group * self.per_server + self.order % self.per_server if self.kind == "rail" else group
+        self.server = self.order // self.per_server
+        self.group = self.leaf = self.group_of_server[self.server]
+        self.index = np.arange(self.order.size)
+        if self.kind == "rail":
+            self.leaf = self.group * self.per_server + self.order % self.per_server
+            first: dict[int, int] = {}
+            self.index = np.array([first.setdefault(int(one), len(first)) for one in self.server], np.int64)
         self.member = np.zeros(self.order.size, np.int64)
         seen: dict[int, int] = {}
         for rank, leaf in enumerate(self.leaf):
             self.member[rank] = seen.get(int(leaf), 0)
             seen[int(leaf)] = int(self.member[rank]) + 1
-        self.index = np.arange(self.order.size)
-        if self.kind == "rail":
-            first: dict[int, int] = {}
-            self.index = np.array([first.setdefault(int(one), len(first)) for one in server], np.int64)
         self.ports = self._ports()
         self.far = self._far_ends()
 
@@ -123,9 +122,8 @@ class Model:
         """The directed links of every flow that crosses leaves: one row per flow, -1 where the path is shorter."""
         here, there = self.leaf[senders], self.leaf[receivers]
         if self.kind == "rail":
-            here = self.group[senders] * self.per_server + self.order[receivers] % self.per_server
-            inside = self.server[senders] == self.server[receivers]
-            here = np.where(inside, there, here)
+            same_rail = self.group[senders] * self.per_server + self.order[receivers] % self.per_server
+            here = np.where(self.server[senders] == self.server[receivers], there, same_rail)
         crosses = here != there
         senders, receivers, here, there = senders[crosses], receivers[crosses], here[crosses], there[crosses]
         if not senders.size:

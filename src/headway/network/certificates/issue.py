@@ -47,11 +47,11 @@ def issue_leaf_spine(
     """The certificate of a slice by vclos or vclos-padded, on leaf-spine, rails, or inside one pod."""
     if width == 0:
         return _below_one_leaf(fabric, order, pattern)
-    rails = fabric.gpus_per_server if fabric.kind == "rail" else 1
-    masks = np.repeat(taken, rails).tolist()
+    masks = np.repeat(taken, fabric.rails).tolist()
     held = {leaf: [uplink for uplink in range(64) if mask >> uplink & 1] for leaf, mask in enumerate(masks)}
     routing = {"rule": "rank-mod", "modulus": width, "spines": max(held.values(), key=len)}
-    return Certificate(fabric, order, _links(fabric, held), routing, _promised(len(order), width, pattern, rails))
+    promised = _promised(len(order), width, pattern, fabric.rails)
+    return Certificate(fabric, order, _links(fabric, held), routing, promised)
 
 
 def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, pattern: Pattern) -> Certificate:

@@ -71,7 +71,6 @@ class _Job:
         members: dict[int, Iterator[int]] = defaultdict(count)
         self.member = [next(members[leaf]) for leaf in self.leaf]
         self.leaves = sorted(members)
-        self.rails = self.fabric.gpus_per_server if self.fabric.kind == "rail" else 1
         self.rule, self.modulus = self.routing["rule"], self.routing.get("modulus", 1)
         fibres = self.routing.get("fibres")
         self.ports: dict[int, list[int]] = {
@@ -87,7 +86,7 @@ class _Job:
         """The uplink of a leaf between it and its member `rank`, for what rank `sender` sends."""
         ports = self.ports[leaf]
         if self.rule == "rank-mod":
-            return ports[sender // self.rails % self.modulus]
+            return ports[sender // self.fabric.rails % self.modulus]
         if self.rule == "by-class":
             each = len(ports) // self.modulus
             return ports[sender % self.modulus * each + self.member[rank] // self.modulus]
@@ -118,7 +117,7 @@ def _lane_rules(job: _Job) -> Iterator[Rule]:
     for uplink in job.routing["spines"] if lanes > 1 else ():
         name = job.fabric.upper_name(job.leaves[0], uplink).rsplit(".", 1)[0]
         for here, there in permutations(job.leaves, 2):
-            if (here - there) % job.rails == 0:  # a flow stays on its rail
+            if (here - there) % job.fabric.rails == 0:  # a flow stays on its rail
                 out, came = f"down{there}.{uplink % lanes}", f"down{here}.{uplink % lanes}"
                 yield Rule(name, out, lower_address(there, uplink), incoming=came, target=leaf_net(there))
 

@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from statistics import median_high
 
@@ -35,5 +34,5 @@ def read_inventory(path: Path) -> Fabric:
     groups = tuple(leaf for leaf, (_, count) in enumerate(hosts) for _ in range(count))
     spines = min(MOST_UPLINKS, median_high(count for _, count in hosts) * GPUS_PER_SERVER)
     leaf_pod = tuple(pod for pod, leaves in enumerate(leaves_in_pod.values()) for _ in range(leaves))
-    fabric = Fabric(path.name.split(".")[0], "three-tier", groups, GPUS_PER_SERVER, spines)
-    return replace(fabric, leaf_pod=leaf_pod, cores_per_group=max(leaves_in_pod.values()))
+    name, cores = path.name.split(".")[0], max(leaves_in_pod.values())
+    return Fabric(name, "three-tier", groups, GPUS_PER_SERVER, spines, leaf_pod=leaf_pod, cores_per_group=cores)

@@ -65,7 +65,12 @@ class Fabric:
     @cached_property
     def leaves(self) -> int:
         """Leaf switches in all."""
-        return self.groups * self.gpus_per_server if self.kind == "rail" else self.groups
+        return self.groups * self.rails
+
+    @property
+    def rails(self) -> int:
+        """Leaves that a server's GPUs are spread over: one each on rails, otherwise one for all."""
+        return self.gpus_per_server if self.kind == "rail" else 1
 
     @property
     def servers(self) -> int:
@@ -96,20 +101,14 @@ class Fabric:
     def leaf_of_gpu(self) -> NDArray[np.int64]:
         """The leaf switch of every GPU's NIC."""
         gpu = np.arange(self.gpus)
-        group = self.server_leaf[gpu // self.gpus_per_server]
-        if self.kind == "rail":
-            return np.asarray(group * self.gpus_per_server + gpu % self.gpus_per_server, np.int64)
-        return np.asarray(group, np.int64)
+        return np.asarray(self.server_leaf[gpu // self.gpus_per_server] * self.rails + gpu % self.rails, np.int64)
 
     @cached_property
     def nic_of_gpu(self) -> NDArray[np.int64]:
         """The position of every GPU's NIC on its leaf."""
-        before = np.zeros(self.leaves, np.int64)
-        nic = np.zeros(self.gpus, np.int64)
-        for gpu, leaf in enumerate(self.leaf_of_gpu):
-            nic[gpu] = before[leaf]
-            before[leaf] += 1
-        return nic
+        first_server = np.searchsorted(self.server_leaf, self.server_leaf)  # of every server's group
+        first_gpu = np.repeat(first_server, self.gpus_per_server) * self.gpus_per_server
+        return np.asarray((np.arange(self.gpus) - first_gpu) // self.rails, np.int64)
 
     @cached_property
     def gpus_per_leaf(self) -> int:
