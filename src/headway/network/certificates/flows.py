@@ -86,11 +86,9 @@ class Model:
             self.leaf = self.group * self.per_server + self.order % self.per_server
             first: dict[int, int] = {}
             self.index = np.array([first.setdefault(int(one), len(first)) for one in self.server], np.int64)
-        self.member = np.zeros(self.order.size, np.int64)
-        seen: dict[int, int] = {}
-        for rank, leaf in enumerate(self.leaf):
-            self.member[rank] = seen.get(int(leaf), 0)
-            seen[int(leaf)] = int(self.member[rank]) + 1
+        by_leaf = np.argsort(self.leaf, kind="stable")
+        self.member = np.empty_like(by_leaf)  # the position of every rank on its leaf
+        self.member[by_leaf] = np.arange(by_leaf.size) - np.searchsorted(self.leaf[by_leaf], self.leaf[by_leaf])
         self.ports = self._ports()
         self.far = self._far_ends()
 

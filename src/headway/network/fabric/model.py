@@ -125,19 +125,13 @@ class Fabric:
         """Cables between switches: leaf up-links first, then (three tiers) aggregation to core."""
         return self.leaves * self.uplinks + self.pods * self.uplinks * self.cores_per_group
 
-    @property
-    def directed_links(self) -> int:
-        """Every cable carries two directions: 2 x cable is up, 2 x cable + 1 is down."""
-        return 2 * self.cables
-
     def leaf_cable(self, leaf: int, uplink: int) -> int:
         """The cable from a leaf to its virtual spine (or OCS) `uplink`."""
         return leaf * self.uplinks + uplink
 
     def core_cable(self, pod: int, aggregation: int, core: int) -> int:
         """The cable from a pod's aggregation switch to core number `core` of that switch's group."""
-        base = self.leaves * self.uplinks
-        return base + (pod * self.uplinks + aggregation) * self.cores_per_group + core
+        return self.leaves * self.uplinks + (pod * self.uplinks + aggregation) * self.cores_per_group + core
 
     def leaf_name(self, leaf: int) -> str:
         """`leaf3`, or on rails `leaf1.r3` (segment and rail)."""
@@ -165,5 +159,4 @@ class Fabric:
 
     def free_masks(self) -> NDArray[np.uint64]:
         """Every group's mask of uplinks with all of them free."""
-        full = (1 << self.uplinks) - 1
-        return np.full(self.groups, full, np.uint64)
+        return np.full(self.groups, (1 << self.uplinks) - 1, np.uint64)

@@ -81,26 +81,25 @@ class _Problem:
 
 def solve_equal(masks: Masks, leaf_free: Counts, uplinks: int, width: int, leaves: int) -> Choice | None:
     """The shape `leaves` x `width` with the fewest free GPUs, or None if it has no room."""
-    spines = np.ones(uplinks)
-    problem = _Problem(np.append(leaf_free, 0 * spines), np.append(leaf_free >= width, spines))
+    problem = _Problem(np.append(leaf_free, np.zeros(uplinks)), np.append(leaf_free >= width, np.ones(uplinks)))
     problem.count(range(masks.size), leaves)
-    return _choice(problem, masks, uplinks, width)
+    return _choice(problem, masks, width)
 
 
 def solve_padded(masks: Masks, leaf_free: Counts, uplinks: int, width: int, gpus: int) -> Choice | None:
     """The fewest leaves that share `width` spines and give `gpus` GPUs, at most `width` each; cost is the leaves."""
-    spines = np.ones(uplinks)
-    problem = _Problem(np.append(np.ones(masks.size), 0 * spines), np.append(leaf_free > 0, spines))
+    cost = np.append(np.ones(masks.size), np.zeros(uplinks))
+    problem = _Problem(cost, np.append(leaf_free > 0, np.ones(uplinks)))
     given = dict(enumerate(np.minimum(leaf_free, width).astype(float).tolist()))
     problem.rows.append((given, gpus, np.inf))
-    return _choice(problem, masks, uplinks, width)
+    return _choice(problem, masks, width)
 
 
-def _choice(problem: _Problem, masks: Masks, uplinks: int, width: int) -> Choice | None:
+def _choice(problem: _Problem, masks: Masks, width: int) -> Choice | None:
     """Solve for `width` spines whose links to all chosen leaves are free."""
     total = masks.size
-    problem.count(range(total, total + uplinks), width)
-    problem.exclude_busy(masks, 0, total, uplinks)
+    problem.count(range(total, problem.cost.size), width)
+    problem.exclude_busy(masks, 0, total, problem.cost.size - total)
     found = problem.solve()
     if found is None:
         return None
