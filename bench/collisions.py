@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.network.certificates.allocate import allocate, empty
+from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.verify import verify
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
@@ -64,7 +64,7 @@ def by_pattern(seeds: int) -> None:
     """
     fabric = PRESETS["vclos-512"]()
     rng = np.random.default_rng(0)
-    sliced = allocate(empty(fabric), 64, "vclos").certificate
+    sliced = allocate(occupied_by(fabric), 64, "vclos").certificate
     assert sliced
     print(f"{'64 GPUs alone: communication time, 1 = clean':<46} {'ring':>6} {'halving':>8} {'all-to-all':>11}")
     for place in ("a slice", "random GPUs"):

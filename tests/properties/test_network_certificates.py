@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headway.network
-from headway.network.certificates.allocate import allocate, empty, occupied_by
+from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import fabric_from, load_fabric
 from headway.network.sharing.patterns import parse_pattern, why_undefined
@@ -68,9 +68,9 @@ def test_every_placement_is_isolated_on_every_kind_of_fabric(content, method, un
         verdicts = verify([(str(i), json.loads(one.as_text())) for i, one in enumerate(held)])
         assert not [reason for verdict in verdicts for reason in verdict.reasons]
     assert spread > 5
-    whole, fresh = occupied_by(fabric, []), empty(fabric)
+    whole = occupied_by(fabric)
     assert whole.gpu_free.all()
-    assert (whole.masks == fresh.masks).all()
+    assert (whole.masks == fabric.free_masks()).all()
 
 
 def test_the_fallback_gives_what_the_search_gives():
@@ -102,7 +102,7 @@ def test_running_past_the_budget_asks_the_milp(monkeypatch):
     rng = np.random.default_rng(1)
     undecided = placed = 0
     for gpus in (36, 40, 48, 60, 66, 80):
-        state = empty(fabric)
+        state = occupied_by(fabric)
         state.masks[:] = ((rng.random((16, 32)) < 0.8) @ (1 << np.arange(32))).astype(np.uint64)
         whole = allocate(state, gpus, "vclos").certificate
         undecided += find_slice(state.room(), gpus, 0, 1)[0] == UNDECIDED

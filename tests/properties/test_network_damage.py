@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from headway.network.certificates.allocate import allocate, empty
+from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import digest_of
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import fabric_from
@@ -61,7 +61,7 @@ def damaged(content, rng):
 @pytest.mark.parametrize("method", [*FABRICS, "pods"])
 def test_a_verdict_for_every_damage(method, rounds):
     fabric = fabric_from(FABRICS.get(method, PODS), "x")
-    answer = allocate(empty(fabric), 16, "vclos" if method == "pods" else method)
+    answer = allocate(occupied_by(fabric), 16, "vclos" if method == "pods" else method)
     content = json.loads(answer.certificate.as_text())
     rng = np.random.default_rng(23)
     rejected = 0

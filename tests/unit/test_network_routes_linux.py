@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from headway.network.certificates.allocate import allocate, empty
+from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.routes import leaf_net, lower_address, nic_address, render, rules_of, upper_address
 from headway.network.fabric.file import fabric_from
 
@@ -63,7 +63,7 @@ def forward(namespace):
 
 
 def test_a_leaf_sends_every_rank_by_its_own_link(namespace):
-    certificate = allocate(empty(fabric_from(LANES, "x")), 8, "vclos").certificate
+    certificate = allocate(occupied_by(fabric_from(LANES, "x")), 8, "vclos").certificate
     for uplink in range(4):
         port(f"up{uplink}", namespace, f"{lower_address(0, uplink)}/31")
     port("nics", namespace, f"{nic_address(0, 100)}/24")
@@ -78,7 +78,7 @@ def test_a_leaf_sends_every_rank_by_its_own_link(namespace):
 
 
 def test_a_spine_keeps_the_lane(namespace):
-    certificate = allocate(empty(fabric_from(LANES, "x")), 8, "vclos").certificate
+    certificate = allocate(occupied_by(fabric_from(LANES, "x")), 8, "vclos").certificate
     for leaf in (0, 1):
         for lane in (0, 1):
             port(f"down{leaf}.{lane}", namespace, f"{upper_address(leaf, lane)}/31")

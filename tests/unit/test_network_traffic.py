@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headway.errors import BadInput
-from headway.network.certificates.allocate import allocate, empty
+from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.flows import Model
 from headway.network.fabric.file import fabric_from, load_fabric
 from headway.network.sharing.links import ONE_FLOW, new_links
@@ -60,7 +60,7 @@ def test_bad_patterns():
 def slice_load(fabric, pattern, gpus, spines):
     """The fullest link of a slice whose ranks leave by spine rank mod width, by the verifier's count."""
     routing = {"rule": "rank-mod", "modulus": len(spines), "spines": spines}
-    certificate = allocate(empty(fabric), 8, "vclos").certificate.as_json()
+    certificate = allocate(occupied_by(fabric), 8, "vclos").certificate.as_json()
     model = Model(certificate | {"rank_order": list(gpus), "routing": routing})
     model.follow()
     return model.worst(pattern)[0].flows

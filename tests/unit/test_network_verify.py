@@ -6,7 +6,7 @@ import json
 import pytest
 
 from headway.errors import BadInput
-from headway.network.certificates.allocate import allocate, empty, occupied_by
+from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import Certificate, certificate_from, digest_of
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import fabric_from, load_fabric
@@ -21,7 +21,7 @@ LANES = {"leaves": 6, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 4, 
 
 
 def issued(fabric, gpus, method="vclos", pattern=None):
-    answer = allocate(empty(fabric), gpus, method, parse_pattern(pattern) if pattern else None)
+    answer = allocate(occupied_by(fabric), gpus, method, parse_pattern(pattern) if pattern else None)
     assert answer.certificate, answer.reason
     return json.loads(answer.certificate.as_text())
 
@@ -212,12 +212,12 @@ def test_counter_example_ranks_not_contiguous():
 def test_sizes_that_can_never_be_isolated_say_which_would():
     fabric = load_fabric("vclos-512")
     with pytest.raises(BadInput, match=r"no m <= 16 leaves and n <= 32 with m\*n = 37; .* are 36 or 38"):
-        allocate(empty(fabric), 37, "vclos")
+        allocate(occupied_by(fabric), 37, "vclos")
     with pytest.raises(BadInput, match="never be isolated by vclos-padded"):
-        allocate(empty(fabric), 37, "vclos-padded")
-    assert allocate(empty(load_fabric("ocs-vclos-512")), 37, "ocs-vclos").certificate, "one spine takes any split"
+        allocate(occupied_by(fabric), 37, "vclos-padded")
+    assert allocate(occupied_by(load_fabric("ocs-vclos-512")), 37, "ocs-vclos").certificate, "one spine takes any split"
     with pytest.raises(BadInput, match="never be isolated on rails: whole servers of 8 only, so 8 or 16"):
-        allocate(empty(load_fabric("superpod")), 12, "vclos")
+        allocate(occupied_by(load_fabric("superpod")), 12, "vclos")
 
 
 @pytest.mark.parametrize(
@@ -232,12 +232,12 @@ def test_sizes_that_can_never_be_isolated_say_which_would():
 )
 def test_requests_that_make_no_sense_are_refused(name, gpus, method, pattern, complaint):
     with pytest.raises(BadInput, match=complaint):
-        allocate(empty(load_fabric(name)), gpus, method, parse_pattern(pattern) if pattern else None)
+        allocate(occupied_by(load_fabric(name)), gpus, method, parse_pattern(pattern) if pattern else None)
 
 
 def test_no_room_is_an_answer_not_an_error():
     fabric = fabric_from(SMALL, "x")
-    full = allocate(empty(fabric), 48, "vclos").certificate
+    full = allocate(occupied_by(fabric), 48, "vclos").certificate
     assert full
     answer = allocate(occupied_by(fabric, [full]), 1, "vclos")
     assert (answer.certificate, answer.reason) == (None, "1 GPUs asked, 0 free")
@@ -246,7 +246,7 @@ def test_no_room_is_an_answer_not_an_error():
 def test_the_pattern_restricts_the_shape():
     """Blocks of 16 on leaves of 24 free GPUs: 2 x 24 would not be clean, so 3 x 16 is taken."""
     fabric = fabric_from({"leaves": 4, "servers_per_leaf": 3, "gpus_per_server": 8, "spines": 24}, "x")
-    assert allocate(empty(fabric), 48, "vclos").certificate.routing["modulus"] == 24
-    blocks = allocate(empty(fabric), 48, "vclos", parse_pattern("hybrid:16")).certificate
+    assert allocate(occupied_by(fabric), 48, "vclos").certificate.routing["modulus"] == 24
+    blocks = allocate(occupied_by(fabric), 48, "vclos", parse_pattern("hybrid:16")).certificate
     assert blocks.routing["modulus"] == 16
     assert blocks.patterns[0] == "hybrid:16"

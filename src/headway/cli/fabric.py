@@ -10,10 +10,7 @@ import typer
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
-    from headway.network.certificates.allocate import Answer
     from headway.network.certificates.certificate import Certificate
-    from headway.network.fabric.model import Fabric
-    from headway.network.sharing.patterns import Pattern
 
 fabric = typer.Typer(
     no_args_is_help=True,
@@ -106,7 +103,10 @@ def allocate(
     from rich.console import Console
 
     from headway.cli.tables.fabrics import show_certificate
+    from headway.core.compiler.jit import compiled_before
     from headway.io.files import write_atomically
+    from headway.network.certificates.allocate import allocate as find
+    from headway.network.certificates.allocate import occupied_by
     from headway.network.fabric.file import load_fabric
     from headway.network.sharing.patterns import parse_pattern
 
@@ -114,14 +114,18 @@ def allocate(
     wanted = None if pattern == "auto" else parse_pattern(pattern)
     method = placement if placement != "auto" else "ocs-vclos" if loaded.ocs else "vclos"
     issued = after or []
-    answer = _find(loaded, gpus, method, wanted, _read(issued))
+    state = occupied_by(loaded, _read(issued))
+    if not compiled_before():
+        print("compiling the search, once, some seconds ...", file=sys.stderr)
+    answer = find(state, gpus, method, wanted)
+    if answer.certificate is None:
+        raise BadInput(f"no isolated slice of {loaded.name}: {answer.reason}")
     if answer.reissued and reissue is None:
         owners = ", ".join(str(issued[number]) for number, _ in answer.reissued)
         raise BadInput(f"{answer.moved} circuits of {owners} would move: give --reissue DIR for their new certificates")
     for number, again in answer.reissued:
         assert reissue
         write_atomically(reissue / issued[number].name, again.as_text())
-    assert answer.certificate
     if out:
         write_atomically(out, answer.certificate.as_text())
     if as_json:
@@ -130,19 +134,6 @@ def allocate(
     show_certificate(Console(), answer.certificate, answer.moved)
     if out:
         print(f"certificate: {out}", file=sys.stderr)
-
-
-def _find(loaded: "Fabric", gpus: int, method: str, pattern: "Pattern | None", issued: list["Certificate"]) -> "Answer":
-    """A slice with its certificate, or a refusal."""
-    from headway.core.compiler.jit import compiled_before
-    from headway.network.certificates.allocate import allocate, occupied_by
-
-    if not compiled_before():
-        print("compiling the search, once, some seconds ...", file=sys.stderr)
-    answer = allocate(occupied_by(loaded, issued), gpus, method, pattern)
-    if answer.certificate is None:
-        raise BadInput(f"no isolated slice of {loaded.name}: {answer.reason}")
-    return answer
 
 
 @fabric.command()

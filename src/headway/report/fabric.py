@@ -91,13 +91,12 @@ def _map(figure: Any, go: Any, fabric: Fabric, holder: NDArray[np.int64], jobs: 
     """A cell for every uplink of every leaf, in the colour of its holder."""
     colours = [FREE_COLOUR] + [JOB_COLOURS[i % len(JOB_COLOURS)] for i in range(jobs)]
     steps = [((i + end) / len(colours), colour) for i, colour in enumerate(colours) for end in (0, 1)]
-    text = [
-        [
-            f"{' - '.join(fabric.cable_name(fabric.leaf_cable(leaf, uplink)))}: {_owner(holder[leaf, uplink])}"
-            for leaf in range(fabric.leaves)
-        ]
-        for uplink in range(fabric.uplinks)
-    ]
+
+    def words(leaf: int, uplink: int) -> str:
+        ends = fabric.cable_name(fabric.leaf_cable(leaf, uplink))
+        return f"{' - '.join(ends)}: {_owner(holder[leaf, uplink])}"
+
+    text = [[words(leaf, uplink) for leaf in range(fabric.leaves)] for uplink in range(fabric.uplinks)]
     cells = go.Heatmap(
         z=holder.T, zmin=-1, zmax=len(colours) - 1, colorscale=steps, showscale=False, text=text, hoverinfo="text",
         xgap=0.5 if fabric.leaves <= 128 else 0, ygap=0.5,

@@ -49,9 +49,8 @@ def show_fabric(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
     """Draw a fabric from the cores down to the GPUs, then its free uplinks leaf by leaf."""
     console.print(f"[bold]{fabric.name}[/bold]: {fabric.kind}, {fabric.gpus:,} GPUs in {fabric.servers:,} servers")
     table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
+    for no_wrap in (True, True, False):
+        table.add_column(no_wrap=no_wrap)
     for index, (name, boxes, note) in enumerate(_tiers(fabric)):
         if index:
             table.add_row("", Text("  |  \\ /  |  \\ /  |", style="dim"), "")
@@ -73,11 +72,8 @@ def _show_free(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
     table.add_column("free GPUs", justify="right")
     table.add_column("uplinks 0 to " + str(fabric.uplinks - 1), no_wrap=True, overflow="crop")
     for group in range(min(fabric.groups, MOST_LEAVES)):
-        if fabric.ocs:
-            marks = "".join("." if end < 0 else "#" for end in state.circuits.ports["far"][group])
-        else:
-            marks = "".join("." if int(state.masks[group]) >> v & 1 else "#" for v in range(fabric.uplinks))
-        table.add_row(str(group), str(per_group[group]), marks)
+        held = [not int(state.masks[group]) >> uplink & 1 for uplink in range(fabric.uplinks)]
+        table.add_row(str(group), str(per_group[group]), "".join(".#"[one] for one in held))
     if fabric.groups > MOST_LEAVES:
         table.add_row("...", str(sum(per_group[MOST_LEAVES:])), f"{fabric.groups - MOST_LEAVES} more")
     console.print(table)
@@ -90,9 +86,8 @@ def show_certificate(console: Console, certificate: "Certificate", moved: int) -
     leaves = {int(fabric.leaf_of_gpu[gpu]) for gpu in certificate.rank_order}
     table = Table(title=f"{len(certificate.rank_order)} GPUs on {fabric.name}", title_justify="left", show_header=False)
     table.add_row("servers, leaves", f"{len(servers)}, {len(leaves)}")
-    rule = certificate.routing["rule"]
-    modulus = certificate.routing.get("modulus")
-    table.add_row("routing", f"{rule}, modulus {modulus}" if modulus else rule)
+    modulus = f", modulus {certificate.routing['modulus']}" if "modulus" in certificate.routing else ""
+    table.add_row("routing", f"{certificate.routing['rule']}{modulus}")
     table.add_row("cables held", str(len(certificate.links)))
     if fabric.ocs:
         table.add_row("circuits", f"{len(certificate.circuits)} set up, {moved} of other jobs moved")

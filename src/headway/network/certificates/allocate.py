@@ -3,6 +3,7 @@
 `headway fabric allocate` uses this; placements call the same kernels on the engine's ledger.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +12,7 @@ from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.network.certificates.certificate import Certificate
-from headway.network.certificates.issue import (
-    circuits_of,
-    issue_leaf_spine,
-    issue_ocs,
-    issue_pods,
-    rank_order,
-    reissue,
-)
+from headway.network.certificates.issue import circuits_of, issue_leaf_spine, issue_ocs, issue_pods, reissue
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.patterns import Pattern, choose_pattern, clean_patterns, why_undefined
 from headway.network.slices.circuits import find_circuits
@@ -41,7 +35,7 @@ class Occupancy:
     masks: NDArray[np.uint64]  # free uplinks per leaf (rail fabrics: per segment, equal on all its rails)
     core_free: NDArray[np.bool_]  # three tiers: pod, aggregation, core
     circuits: Circuits  # through optical switches; each is held by the number of its certificate
-    held: tuple[Certificate, ...] = ()
+    held: tuple[Certificate, ...]
 
     def free_per_server(self) -> NDArray[np.int64]:
         """Free GPUs of every server."""
@@ -52,49 +46,33 @@ class Occupancy:
         return new_room(self.free_per_server() if free is None else free, self.fabric.server_leaf, self.masks)
 
     def order(self, seats: NDArray[Any]) -> tuple[int, ...]:
-        """The GPUs that seats stand for, one per rank."""
-        return rank_order(self.fabric, self.gpu_free, seats)
+        """The GPUs that seats stand for, one per rank: the lowest free ones of every server."""
+        free = [np.nonzero(server)[0].tolist() for server in self.gpu_free.reshape(self.fabric.servers, -1)]
+        each = self.fabric.gpus_per_server
+        return tuple(int(one["server"]) * each + gpu for one in seats for gpu in free[one["server"]][: one["gpus"]])
 
 
-def empty(fabric: Fabric) -> Occupancy:
-    """A fabric nobody uses yet."""
-    return Occupancy(
-        fabric=fabric,
-        gpu_free=np.ones(fabric.gpus, np.bool_),
-        masks=fabric.free_masks(),
-        core_free=np.ones((fabric.pods, fabric.uplinks, fabric.cores_per_group), np.bool_),
-        circuits=new_circuits(fabric),
-    )
-
-
-def occupied_by(fabric: Fabric, certificates: list[Certificate]) -> Occupancy:
+def occupied_by(fabric: Fabric, certificates: Sequence[Certificate] = ()) -> Occupancy:
     """What the certificates leave free. They must be of this fabric and hold nothing twice (`verify` says which)."""
-    state = empty(fabric)
-    state.held = tuple(certificates)
-    cables = {fabric.cable_name(cable): cable for cable in range(fabric.cables)}
-    base = fabric.leaves * fabric.uplinks
+    gpu_free, cable_free = np.ones(fabric.gpus, np.bool_), np.ones(fabric.cables, np.bool_)
+    circuits = new_circuits(fabric)
+    cables = {fabric.cable_name(cable): cable for cable in range(fabric.cables if certificates else 0)}
     for number, held in enumerate(certificates):
         if held.fabric != fabric:
             raise BadInput(f"certificate {number + 1} is of fabric {held.fabric.name}, not of {fabric.name}")
-        if not state.gpu_free[list(held.rank_order)].all():
-            raise BadInput(
-                f"certificate {number + 1} holds GPUs that an earlier one holds: run `fabric verify` on them"
-            )
-        state.gpu_free[list(held.rank_order)] = False
-        for link in held.links:
-            cable = cables[link]
-            if cable >= base:
-                switch, core = divmod(cable - base, fabric.cores_per_group)
-                state.core_free[switch // fabric.uplinks, switch % fabric.uplinks, core] = False
-                continue
-            leaf, uplink = divmod(cable, fabric.uplinks)
-            group = leaf // fabric.gpus_per_server if fabric.kind == "rail" else leaf
-            state.masks[group] &= np.uint64(~(1 << uplink) & (2**64 - 1))
+        if not gpu_free[list(held.rank_order)].all():
+            what = "holds GPUs that an earlier one holds"
+            raise BadInput(f"certificate {number + 1} {what}: run `fabric verify` on them")
+        gpu_free[list(held.rank_order)] = False
+        cable_free[[cables[link] for link in held.links]] = False
         for one in held.circuits:
             sub = fabric.leaves + one.spine * fabric.ocs.spine_fibres + one.fibre if fabric.ocs else -1
-            far = one.other_leaf if one.other_leaf >= 0 else sub
-            connect(state.circuits.ports, one.leaf, far, one.ocs, number)
-    return state
+            connect(circuits.ports, one.leaf, one.other_leaf if one.other_leaf >= 0 else sub, one.ocs, number)
+    below, above = np.split(cable_free, [fabric.leaves * fabric.uplinks])
+    uplinks = below.reshape(fabric.groups, -1, fabric.uplinks).all(axis=1)
+    masks = (uplinks * (np.uint64(1) << np.arange(fabric.uplinks, dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
+    core_free = above.reshape(fabric.pods, fabric.uplinks, fabric.cores_per_group)
+    return Occupancy(fabric, gpu_free, masks, core_free, circuits, tuple(certificates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +84,6 @@ class Answer:
 
     certificate: Certificate | None
     reason: str = ""
-    undecided: bool = False
     moved: int = 0
     reissued: tuple[tuple[int, Certificate], ...] = ()
 
@@ -118,14 +95,8 @@ def allocate(state: Occupancy, gpus: int, method: str, pattern: Pattern | None =
     chosen = pattern or choose_pattern(gpus)
     if int(state.gpu_free.sum()) < gpus:
         return Answer(None, f"{gpus} GPUs asked, {int(state.gpu_free.sum())} free")
-    if method == "ocs-vclos":
-        answer = _ocs(state, gpus, chosen)
-    elif fabric.kind == "rail":
-        answer = _rail(state, gpus, method, chosen)
-    elif fabric.kind == "three-tier":
-        answer = _three_tier(state, gpus, method, chosen)
-    else:
-        answer = _two_tier(state, gpus, method, chosen)
+    find = {"leaf-spine": _two_tier, "rail": _rail, "three-tier": _three_tier}[fabric.kind]
+    answer = _ocs(state, gpus, chosen) if fabric.ocs else find(state, gpus, method, chosen)
     if answer.certificate and str(chosen) not in answer.certificate.patterns:
         clean = ", ".join(answer.certificate.patterns)
         return Answer(None, f"the slice found for {gpus} GPUs is not clean for {chosen}; it would be for {clean}")
@@ -141,30 +112,27 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
         raise BadInput(f"fabric {fabric.name} {'has' if fabric.ocs else 'has no'} OCS layer: use {right}, not {method}")
     if not 1 <= gpus <= fabric.gpus:
         raise BadInput(f"{gpus} GPUs asked: fabric {fabric.name} has {fabric.gpus}")
-    reason = why_undefined(pattern, gpus) if pattern else ""
-    if reason:
+    if pattern and (reason := why_undefined(pattern, gpus)):
         raise BadInput(reason)
     _check_size(fabric, gpus, method)
 
 
 def _check_size(fabric: Fabric, gpus: int, method: str) -> None:
     """Refuse sizes that no slice of the empty fabric has."""
-    unit = fabric.gpus_per_server if fabric.kind == "rail" and gpus > fabric.gpus_per_server else 1
+    unit = fabric.rails if gpus > fabric.rails else 1
     if gpus % unit:
         below = gpus // unit * unit
-        raise BadInput(
-            f"{gpus} GPUs can never be isolated on rails: whole servers of {unit} only, so {below} or {below + unit}"
-        )
+        fix = f"whole servers of {unit} only, so {below} or {below + unit}"
+        raise BadInput(f"{gpus} GPUs can never be isolated on rails: {fix}")
     if fabric.ocs and gpus <= fabric.ocs.switches * fabric.ocs.spine_fibres:
         return  # one spine takes any split over the leaves
-    per_leaf = fabric.gpus_per_leaf
-    if not can_ever_fit(fabric.groups, per_leaf, fabric.uplinks, gpus // unit):
-        below, above = possible_sizes(fabric.groups, per_leaf, fabric.uplinks, gpus // unit)
-        near = " or ".join(str(size * unit) for size in (below, above) if size)
-        raise BadInput(
-            f"{gpus} GPUs can never be isolated by {method} on {fabric.name}: no m <= {fabric.groups} leaves and n <= "
-            f"{min(per_leaf, fabric.uplinks)} with m*n = {gpus // unit}; the nearest sizes that fit are {near}"
-        )
+    limits = (fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus // unit)
+    if not can_ever_fit(*limits):
+        near = " or ".join(str(size * unit) for size in possible_sizes(*limits) if size)
+        most = min(fabric.gpus_per_leaf, fabric.uplinks)
+        why = f"no m <= {fabric.groups} leaves and n <= {most} with m*n = {gpus // unit}"
+        never = f"{gpus} GPUs can never be isolated by {method} on {fabric.name}"
+        raise BadInput(f"{never}: {why}; the nearest sizes that fit are {near}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +164,9 @@ def _search(method: str, room: Room, gpus: int, block: int) -> _Slice:
 def _refusal(status: int, gpus: int, what: str) -> Answer:
     """Why the search gave nothing."""
     if status == NO_ROOM:
-        return Answer(
-            None, f"no {what} for {gpus} GPUs is free now: enough GPUs, but not on leaves that share free links"
-        )
-    return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes", undecided=True)
+        why = "enough GPUs, but not on leaves that share free links"
+        return Answer(None, f"no {what} for {gpus} GPUs is free now: {why}")
+    return Answer(None, f"undecided: the search for {gpus} GPUs ran past {NODE_BUDGET} nodes")
 
 
 def _issue(state: Occupancy, found: _Slice, pattern: Pattern) -> Answer:
@@ -240,49 +207,43 @@ def _three_tier(state: Occupancy, gpus: int, method: str, pattern: Pattern) -> A
     room = state.room()
     survey(room)
     try:
-        choice, width = _across_pods(state, room.leaves["free"], gpus, pattern)
+        choice = _across_pods(state, room.leaves["free"], gpus, pattern)
     except OutOfTime as error:
-        return Answer(None, f"undecided: {error}", undecided=True)
+        return Answer(None, f"undecided: {error}")
     if choice is None:
         return _refusal(NO_ROOM, gpus, "slice within or across pods")
     count = 0
     for leaf in choice.leaves:
-        count = take_in_leaf(room, leaf, width, count)
-    return Answer(issue_pods(fabric, state.order(room.seats[:count]), choice, width, pattern))
+        count = take_in_leaf(room, leaf, len(choice.aggregations), count)
+    return Answer(issue_pods(fabric, state.order(room.seats[:count]), choice, pattern))
 
 
-def _across_pods(
-    state: Occupancy, leaf_free: NDArray[np.int64], gpus: int, pattern: Pattern
-) -> tuple[PodChoice | None, int]:
+def _across_pods(state: Occupancy, leaf_free: NDArray[np.int64], gpus: int, pattern: Pattern) -> PodChoice | None:
     """The first feasible shape q pods x l leaves x n ranks, n then l descending, that keeps the pattern clean."""
     fabric = state.fabric
     for width in range(min(gpus, fabric.uplinks, int(leaf_free.max())), 0, -1):
-        promised = clean_patterns(gpus, width, pattern.group)
-        if gpus % width or (pattern.group and pattern not in promised):
+        if gpus % width or (pattern.group and pattern not in clean_patterns(gpus, width, pattern.group)):
             continue
         for leaves in range(min(gpus // width, fabric.cores_per_group), 0, -1):
             pods, rest = divmod(gpus // width, leaves)
+            shape, pod_of_leaf = (pods, leaves, width), np.asarray(fabric.leaf_pod)
             if rest or not 2 <= pods <= fabric.pods:
                 continue
-            shape = (pods, leaves, width)
-            choice = solve_pods(state.masks, state.core_free, leaf_free, np.asarray(fabric.leaf_pod), shape)
-            if choice:
-                return choice, width
-    return None, 0
+            if choice := solve_pods(state.masks, state.core_free, leaf_free, pod_of_leaf, shape):
+                return choice
+    return None
 
 
 def _ocs(state: Occupancy, gpus: int, pattern: Pattern) -> Answer:
     fabric, room, circuits, job = state.fabric, state.room(), copied(state.circuits), len(state.held)
     case, count, width, moved = find_circuits(room, circuits, gpus, pattern.group, job)
     if case == BLOCKED:
-        return Answer(
-            None, f"ports for {gpus} GPUs are free, but leaves joined directly close an odd cycle of circuits"
-        )
+        why = "leaves joined directly close an odd cycle of circuits"
+        return Answer(None, f"ports for {gpus} GPUs are free, but {why}")
     if case == NO_ROOM:
         return Answer(None, f"no spine ports for {gpus} GPUs are free now")
     order = state.order(room.seats[:count])
     certificate = issue_ocs(fabric, order, circuits_of(fabric, circuits, job), case, width, pattern)
-    moves = circuits.moves[:moved]
-    owners = sorted(set(moves["job"].tolist()))
+    owners = sorted(set(circuits.moves["job"][:moved].tolist()))
     again = tuple((number, reissue(state.held[number], circuits_of(fabric, circuits, number))) for number in owners)
-    return Answer(certificate, moved=len(moves), reissued=again)
+    return Answer(certificate, moved=int(moved), reissued=again)

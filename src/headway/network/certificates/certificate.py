@@ -7,15 +7,18 @@ signature.
 
 import hashlib
 import json
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from headway.errors import BadInput
 from headway.network.fabric.model import Fabric, Ocs
 
 VERSION = 1
+# Fields of a fabric that certificates carry as they are.
+PLAIN_FIELDS = ("gpus_per_server", "spines", "parallel_links", "link_gbps", "server_gbps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,7 @@ class Circuit:
 
     def as_json(self) -> dict[str, int]:
         """As written in certificates."""
-        if self.other_leaf >= 0:
-            return {"ocs": self.ocs, "leaf": self.leaf, "other_leaf": self.other_leaf}
-        return {"ocs": self.ocs, "leaf": self.leaf, "spine": self.spine, "fibre": self.fibre}
+        return {end: number for end, number in asdict(self).items() if number >= 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Certificate:
     links: tuple[tuple[str, str], ...]
     routing: dict[str, Any]
     patterns: tuple[str, ...]
-    circuits: tuple[Circuit, ...] = field(default=())
+    circuits: tuple[Circuit, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The certificate as plain data, with its digest."""
@@ -73,55 +74,32 @@ def digest_of(content: dict[str, Any]) -> str:
 
 def describe(fabric: Fabric) -> dict[str, Any]:
     """A fabric in full, as certificates carry it: nobody needs the file it came from."""
-    on_leaf = Counter(fabric.server_group)
-    content: dict[str, Any] = {
-        "name": fabric.name,
-        "kind": fabric.kind,
-        "servers_on_leaf": [on_leaf[group] for group in range(fabric.groups)],
-        "gpus_per_server": fabric.gpus_per_server,
-        "spines": fabric.spines,
-        "parallel_links": fabric.parallel_links,
-        "link_gbps": fabric.link_gbps,
-        "server_gbps": fabric.server_gbps,
-    }
+    on_leaf = np.bincount(fabric.server_leaf).tolist()
+    content: dict[str, Any] = {"name": fabric.name, "kind": fabric.kind, "servers_on_leaf": on_leaf}
+    content |= {name: getattr(fabric, name) for name in PLAIN_FIELDS}
     if fabric.kind == "three-tier":
         content |= {"leaf_pod": list(fabric.leaf_pod), "cores_per_group": fabric.cores_per_group}
-    if fabric.ocs:
-        content["ocs"] = {"switches": fabric.ocs.switches, "spine_fibres": fabric.ocs.spine_fibres}
-    return content
+    return content | ({"ocs": asdict(fabric.ocs)} if fabric.ocs else {})
 
 
 def fabric_of(content: dict[str, Any]) -> Fabric:
     """The fabric that a certificate describes."""
-    ocs = content.get("ocs")
-    return Fabric(
-        name=content["name"],
-        kind=content["kind"],
-        server_group=tuple(leaf for leaf, count in enumerate(content["servers_on_leaf"]) for _ in range(count)),
-        gpus_per_server=content["gpus_per_server"],
-        spines=content["spines"],
-        parallel_links=content["parallel_links"],
-        leaf_pod=tuple(content.get("leaf_pod", ())),
-        cores_per_group=content.get("cores_per_group", 0),
-        link_gbps=content["link_gbps"],
-        server_gbps=content["server_gbps"],
-        ocs=Ocs(ocs["switches"], ocs["spine_fibres"]) if ocs else None,
-    )
+    on_leaf, ocs = content["servers_on_leaf"], content.get("ocs")
+    given = {name: value for name, value in content.items() if name != "servers_on_leaf"}
+    given["server_group"] = tuple(np.repeat(np.arange(len(on_leaf)), on_leaf).tolist())
+    given["leaf_pod"] = tuple(content.get("leaf_pod") or ())
+    return Fabric(**given | {"ocs": Ocs(**ocs) if ocs else None})
 
 
 def certificate_from(content: dict[str, Any]) -> Certificate:
     """A certificate from checked plain data (`verify` checks)."""
-    circuits = tuple(
-        Circuit(one["ocs"], one["leaf"], one.get("spine", -1), one.get("fibre", -1), one.get("other_leaf", -1))
-        for one in content["circuits"]
-    )
     return Certificate(
-        fabric=fabric_of(content["fabric"]),
-        rank_order=tuple(content["rank_order"]),
-        links=tuple((low, high) for low, high in content["links"]),
-        routing=content["routing"],
-        patterns=tuple(content["patterns"]),
-        circuits=circuits,
+        fabric_of(content["fabric"]),
+        tuple(content["rank_order"]),
+        tuple((low, high) for low, high in content["links"]),
+        content["routing"],
+        tuple(content["patterns"]),
+        tuple(Circuit(**one) for one in content["circuits"]),
     )
 
 

@@ -43,16 +43,13 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
     elif kind == "halving-doubling":
         if ranks & (ranks - 1):
             raise Fault(f"halving-doubling does not exist for {ranks} ranks")
-        distance = 1
-        while distance < ranks:
-            yield f"exchange {distance}", me, me ^ distance
-            distance *= 2
+        for bit in range(ranks.bit_length() - 1):
+            yield f"exchange {1 << bit}", me, me ^ 1 << bit
     elif kind == "pipeline":
         yield "forward", me[:-1], me[1:]
         yield "backward", me[1:], me[:-1]
     elif kind in ("hierarchical-ring", "hybrid"):
-        distances = [1] if kind == "hierarchical-ring" else range(1, group)
-        for distance in distances:
+        for distance in [1] if kind == "hierarchical-ring" else range(1, group):
             yield f"block shift {distance}", me, me // group * group + (me % group + distance) % group
         yield f"stride {group}", me, (me + group) % ranks
     else:
@@ -82,31 +79,25 @@ class Model:
 
     def follow(self) -> None:
         """Work out every rank's place and every leaf's links; Fault where the rule does not say enough."""
-        server = self.order // self.per_server
-        group = self.group_of_server[server]
-        self.server, self.group = server, group
-        self.leaf = group * self.per_server + self.order % self.per_server if self.kind == "rail" else group
-        self.member = np.zeros(self.order.size, np.int64)
-        seen: dict[int, int] = {}
-        for rank, leaf in enumerate(self.leaf):
-            self.member[rank] = seen.get(int(leaf), 0)
-            seen[int(leaf)] = int(self.member[rank]) + 1
+        self.server = self.order // self.per_server
+        self.group = self.leaf = self.group_of_server[self.server]
         self.index = np.arange(self.order.size)
         if self.kind == "rail":
+            self.leaf = self.group * self.per_server + self.order % self.per_server
             first: dict[int, int] = {}
-            self.index = np.array([first.setdefault(int(one), len(first)) for one in server], np.int64)
+            self.index = np.array([first.setdefault(int(one), len(first)) for one in self.server], np.int64)
+        by_leaf = np.argsort(self.leaf, kind="stable")
+        self.member = np.empty_like(by_leaf)  # the position of every rank on its leaf
+        self.member[by_leaf] = np.arange(by_leaf.size) - np.searchsorted(self.leaf[by_leaf], self.leaf[by_leaf])
         self.ports = self._ports()
         self.far = self._far_ends()
 
     def _ports(self) -> Ints:
         """ports[leaf, i]: the uplink that link index i is on that leaf; -1 where there is none."""
-        fibres = self.routing.get("fibres")
         spines = self.routing.get("spines") or []
-        width = max([len(held) for held in fibres.values()] if fibres else [len(spines)], default=0)
-        ports = np.full((self.leaves, max(width, 1)), -1, np.int64)
-        if not fibres:
-            ports[:, : len(spines)] = spines
-        for leaf, held in (fibres or {}).items():
+        fibres = self.routing.get("fibres") or {str(leaf): spines for leaf in range(self.leaves)}
+        ports = np.full((self.leaves, max(1, *map(len, fibres.values()))), -1, np.int64)
+        for leaf, held in fibres.items():
             if not leaf.isdigit() or int(leaf) >= self.leaves:
                 raise Fault(f"routing.fibres names leaf {leaf!r}, which does not exist")
             ports[int(leaf), : len(held)] = held
@@ -129,9 +120,8 @@ class Model:
         """The directed links of every flow that crosses leaves: one row per flow, -1 where the path is shorter."""
         here, there = self.leaf[senders], self.leaf[receivers]
         if self.kind == "rail":
-            here = self.group[senders] * self.per_server + self.order[receivers] % self.per_server
-            inside = self.server[senders] == self.server[receivers]
-            here = np.where(inside, there, here)
+            same_rail = self.group[senders] * self.per_server + self.order[receivers] % self.per_server
+            here = np.where(self.server[senders] == self.server[receivers], there, same_rail)
         crosses = here != there
         senders, receivers, here, there = senders[crosses], receivers[crosses], here[crosses], there[crosses]
         if not senders.size:
@@ -185,27 +175,25 @@ class Model:
         wrong = ~(spine | joined)
         if wrong.any():
             at = int(np.argmax(wrong))
-            raise Fault(
-                f"no circuit leads from {self.leaf_name(int(here[at]))} fibre {int(up[at])} to "
-                f"{self.leaf_name(int(there[at]))} fibre {int(down[at])}"
-            )
+            ends = [f"{self.leaf_name(leaf[at])} fibre {fibre[at]}" for leaf, fibre in ((here, up), (there, down))]
+            raise Fault(f"no circuit leads from {' to '.join(ends)}")
 
     def _core_links(self, senders: Ints, here: Ints, there: Ints, index: Ints, port: Ints) -> Ints:
         """Up to a core and down again, for flows between pods."""
         if not self.routing.get("cores"):
             raise Fault("flows cross pods, but routing names no cores")
-        modulus = self.routing["core_modulus"]
-        turn = self.index[senders] // self.routing["modulus"] % modulus
-        cores = self.routing["cores"]
+        cores, turn = (
+            self.routing["cores"],
+            self.index[senders] // self.routing["modulus"] % self.routing["core_modulus"],
+        )
         try:
             core = np.array([cores[i][t] for i, t in zip(index, turn, strict=True)], np.int64)
         except IndexError:
             raise Fault("routing.cores has fewer cores than core_modulus") from None
         if core.max(initial=0) >= self.cores:
             raise Fault(f"routing uses core {core.max()}, but a group has {self.cores}")
-        base = self.leaves * self.uplinks
-        up = base + (self.pod_of_leaf[here] * self.uplinks + port) * self.cores + core
-        down = base + (self.pod_of_leaf[there] * self.uplinks + port) * self.cores + core
+        pods = self.pod_of_leaf[np.stack([here, there])]
+        up, down = self.leaves * self.uplinks + (pods * self.uplinks + port) * self.cores + core
         return np.stack([2 * up, 2 * down + 1], axis=1)
 
     def worst(self, pattern: str) -> tuple[Worst, set[int]]:
@@ -219,9 +207,9 @@ class Model:
             found, counts = np.unique(links, return_counts=True)
             used.update((found // 2).tolist())
             if counts.max() > worst.flows:
-                low, high = self.cable_name(int(found[counts.argmax()]) // 2)
-                ends = (low, high) if found[counts.argmax()] % 2 == 0 else (high, low)
-                worst = Worst(int(counts.max()), label, " -> ".join(ends))
+                cable, down = divmod(int(found[counts.argmax()]), 2)
+                ends = self.cable_name(cable)
+                worst = Worst(int(counts.max()), label, " -> ".join(reversed(ends) if down else ends))
         return worst, used
 
     def leaf_name(self, leaf: int) -> str:

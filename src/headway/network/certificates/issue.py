@@ -11,6 +11,7 @@ re-compute the links of every flow:
 """
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,24 +26,19 @@ from headway.network.slices.colouring import Circuits
 from headway.network.slices.solver import PodChoice
 
 
-def rank_order(fabric: Fabric, gpu_free: NDArray[np.bool_], seats: NDArray[Any]) -> tuple[int, ...]:
-    """The lowest free GPUs of every server, in the order of the seats."""
-    order: list[int] = []
-    for server, count in zip(seats["server"].tolist(), seats["gpus"].tolist(), strict=True):
-        first = server * fabric.gpus_per_server
-        free = np.nonzero(gpu_free[first : first + fabric.gpus_per_server])[0]
-        order += [first + int(gpu) for gpu in free[:count]]
-    return tuple(order)
-
-
-def _promised(ranks: int, width: int, pattern: Pattern) -> tuple[str, ...]:
+def _promised(ranks: int, width: int, pattern: Pattern, unit: int = 1) -> tuple[str, ...]:
     """The job's pattern first, then the others that the theorem promises; with width 0 every permutation is clean."""
-    found = clean_patterns(ranks, width, pattern.group or DEFAULT_GROUP)
+    found = clean_patterns(ranks, width, pattern.group or (unit if unit > 1 else DEFAULT_GROUP), unit)
     return tuple(str(one) for one in sorted(found, key=lambda one: one != pattern))
 
 
-def _bits(mask: int) -> list[int]:
-    return [index for index in range(64) if mask >> index & 1]
+def _below_one_leaf(fabric: Fabric, order: tuple[int, ...], pattern: Pattern) -> Certificate:
+    return Certificate(fabric, order, (), {"rule": "none"}, _promised(len(order), 0, pattern))
+
+
+def _links(fabric: Fabric, uplinks: Mapping[int, Iterable[int]]) -> tuple[tuple[str, str], ...]:
+    """Both ends of the uplinks held, by leaf."""
+    return tuple(fabric.cable_name(fabric.leaf_cable(leaf, one)) for leaf, held in uplinks.items() for one in held)
 
 
 def issue_leaf_spine(
@@ -50,58 +46,33 @@ def issue_leaf_spine(
 ) -> Certificate:
     """The certificate of a slice by vclos or vclos-padded, on leaf-spine, rails, or inside one pod."""
     if width == 0:
-        patterns = _promised(len(order), 0, pattern)
-        return Certificate(fabric, order, (), {"rule": "none"}, patterns)
-    # On rails the theorem speaks of servers: a shift of ranks is, on every rail, a shift of servers.
-    rails = fabric.gpus_per_server if fabric.kind == "rail" else 1
-    patterns = _promised(len(order), width, pattern)
-    if rails > 1:
-        patterns = _clean_on_rails(len(order), width, rails, pattern)
-    spines = _bits(int(taken.max()))
-    links = [
-        fabric.cable_name(fabric.leaf_cable(group * rails + rail, spine))
-        for group, mask in enumerate(taken.tolist())
-        for rail in range(rails)
-        for spine in _bits(mask)
-    ]
-    return Certificate(fabric, order, tuple(links), {"rule": "rank-mod", "modulus": width, "spines": spines}, patterns)
+        return _below_one_leaf(fabric, order, pattern)
+    masks = np.repeat(taken, fabric.rails).tolist()
+    held = {leaf: [uplink for uplink in range(64) if mask >> uplink & 1] for leaf, mask in enumerate(masks)}
+    routing = {"rule": "rank-mod", "modulus": width, "spines": max(held.values(), key=len)}
+    promised = _promised(len(order), width, pattern, fabric.rails)
+    return Certificate(fabric, order, _links(fabric, held), routing, promised)
 
 
-def _clean_on_rails(ranks: int, width: int, unit: int, pattern: Pattern) -> tuple[str, ...]:
-    """Patterns clean on rails: shifts of ranks are shifts of servers; XOR needs powers of two throughout.
-
-    Blocks of whole servers follow the rule for blocks of servers; other blocks are not promised.
-    """
-
-    def clean(one: Pattern) -> bool:
-        if one.name == "halving-doubling":
-            return not (width & (width - 1) or unit & (unit - 1))
-        blocks, part = divmod(one.group, unit)
-        return not part and (blocks <= 1 or not width % blocks or not blocks % width)
-
-    defined = clean_patterns(ranks, 0, pattern.group or unit)
-    return tuple(str(one) for one in sorted(filter(clean, defined), key=lambda one: one != pattern))
-
-
-def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, width: int, pattern: Pattern) -> Certificate:
+def issue_pods(fabric: Fabric, order: tuple[int, ...], choice: PodChoice, pattern: Pattern) -> Certificate:
     """The certificate of a slice across pods."""
     pods = sorted({fabric.leaf_pod[leaf] for leaf in choice.leaves})
-    links = [fabric.cable_name(fabric.leaf_cable(leaf, agg)) for leaf in choice.leaves for agg in choice.aggregations]
-    for pod in pods:
-        for agg, cores in zip(choice.aggregations, choice.cores, strict=True):
-            links += [fabric.cable_name(fabric.core_cable(pod, agg, core)) for core in cores]
+    cores_of = dict(zip(choice.aggregations, choice.cores, strict=True))
+    upper = [(pod, agg, core) for pod in pods for agg, cores in cores_of.items() for core in cores]
+    links = _links(fabric, dict.fromkeys(choice.leaves, choice.aggregations))
+    links += tuple(fabric.cable_name(fabric.core_cable(*ends)) for ends in upper)
     leaves_each = len(choice.leaves) // len(pods)
     routing: dict[str, Any] = {
         "rule": "rank-mod",
-        "modulus": width,
+        "modulus": len(choice.aggregations),
         "spines": list(choice.aggregations),
         "core_modulus": leaves_each,
         "cores": [list(cores) for cores in choice.cores],
     }
-    patterns = _promised(len(order), width, pattern)
+    patterns = _promised(len(order), len(choice.aggregations), pattern)
     if leaves_each & (leaves_each - 1):
         patterns = tuple(name for name in patterns if name != "halving-doubling")
-    return Certificate(fabric, order, tuple(links), routing, patterns)
+    return Certificate(fabric, order, links, routing, patterns)
 
 
 def circuits_of(fabric: Fabric, circuits: Circuits, job: int) -> tuple[Circuit, ...]:
@@ -125,14 +96,9 @@ def fibre_order(circuits: tuple[Circuit, ...]) -> dict[int, list[int]]:
     """
     ends: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for one in circuits:
-        ends[one.leaf].append((one.spine, one.ocs))
-        if one.other_leaf >= 0:
-            ends[one.other_leaf].append((one.spine, one.ocs))
+        for leaf in (one.leaf, one.other_leaf) if one.other_leaf >= 0 else (one.leaf,):
+            ends[leaf].append((one.spine, one.ocs))
     return {leaf: [ocs for _, ocs in sorted(fibres)] for leaf, fibres in sorted(ends.items())}
-
-
-def _ends(fabric: Fabric, fibres: dict[int, list[int]]) -> tuple[tuple[str, str], ...]:
-    return tuple(fabric.cable_name(fabric.leaf_cable(leaf, ocs)) for leaf, held in fibres.items() for ocs in held)
 
 
 def issue_ocs(
@@ -140,7 +106,7 @@ def issue_ocs(
 ) -> Certificate:
     """The certificate of an OCS-vClos slice."""
     if case == ONE_LEAF:
-        return Certificate(fabric, order, (), {"rule": "none"}, _promised(len(order), 0, pattern))
+        return _below_one_leaf(fabric, order, pattern)
     fibres = fibre_order(circuits)
     routing: dict[str, Any] = {"fibres": {str(leaf): held for leaf, held in fibres.items()}}
     if case == DIRECT:
@@ -153,11 +119,11 @@ def issue_ocs(
         single = all(len(held) == width for held in fibres.values())
         routing |= {"rule": "rank-mod" if single else "by-class", "modulus": width}
     patterns = _promised(len(order), 0 if case in (DIRECT, ONE_SPINE) else width, pattern)
-    return Certificate(fabric, order, _ends(fabric, fibres), routing, patterns, circuits)
+    return Certificate(fabric, order, _links(fabric, fibres), routing, patterns, circuits)
 
 
 def reissue(held: Certificate, circuits: tuple[Circuit, ...]) -> Certificate:
     """The certificate of a job whose circuits were moved: same GPUs, ranks and spines, other fibres."""
     fibres = fibre_order(circuits)
     routing = held.routing | {"fibres": {str(leaf): mine for leaf, mine in fibres.items()}}
-    return replace(held, links=_ends(held.fabric, fibres), routing=routing, circuits=circuits)
+    return replace(held, links=_links(held.fabric, fibres), routing=routing, circuits=circuits)

@@ -10,15 +10,17 @@ u of leaf a is the /31 at 100.64.0.0 + 2 (64 a + u), upper end first; cables to 
 import ipaddress
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import count, permutations
 from typing import Any
 
 from headway.errors import BadInput, unknown
 from headway.network.certificates.certificate import Certificate
 
-NIC_BASE = int(ipaddress.IPv4Address("10.64.0.0"))
-CABLE_BASE = int(ipaddress.IPv4Address("100.64.0.0"))  # RFC 6598: not routed outside
-CORE_BASE = int(ipaddress.IPv4Address("100.96.0.0"))
+NIC_BASE = ipaddress.IPv4Address("10.64.0.0")
+CABLE_BASE = ipaddress.IPv4Address("100.64.0.0")  # RFC 6598: not routed outside
+CORE_BASE = ipaddress.IPv4Address("100.96.0.0")
 FIRST_TABLE = 1000  # above the tables Linux itself uses
 FORMATS = ("linux", "frr", "json")
 
@@ -37,200 +39,136 @@ class Rule:
 
 def nic_address(leaf: int, position: int) -> str:
     """The address of NIC `position` on a leaf."""
-    return str(ipaddress.IPv4Address(NIC_BASE + 256 * leaf + position + 1))
+    return str(NIC_BASE + 256 * leaf + position + 1)
 
 
 def leaf_net(leaf: int) -> str:
     """The /24 of a leaf's NICs."""
-    return f"{ipaddress.IPv4Address(NIC_BASE + 256 * leaf)}/24"
+    return f"{NIC_BASE + 256 * leaf}/24"
 
 
 def upper_address(leaf: int, uplink: int) -> str:
     """The upper end of a leaf's uplink."""
-    return str(ipaddress.IPv4Address(CABLE_BASE + 2 * (64 * leaf + uplink)))
+    return str(CABLE_BASE + 2 * (64 * leaf + uplink))
 
 
 def lower_address(leaf: int, uplink: int) -> str:
     """The leaf's end of its uplink."""
-    return str(ipaddress.IPv4Address(CABLE_BASE + 2 * (64 * leaf + uplink) + 1))
+    return str(CABLE_BASE + 2 * (64 * leaf + uplink) + 1)
 
 
-def core_address(cable: int) -> str:
-    """The core's end of an aggregation switch's cable, counted from the first such cable."""
-    return str(ipaddress.IPv4Address(CORE_BASE + 2 * cable))
-
-
-class _Places:
-    """Where every rank of a certificate is."""
+class _Job:
+    """The job of a certificate: where every rank is, and which links its leaves hold."""
 
     def __init__(self, certificate: Certificate) -> None:
-        fabric = certificate.fabric
-        if fabric.gpus_per_leaf > 254:
-            raise BadInput(f"{fabric.gpus_per_leaf} NICs on a leaf do not fit the /24 of the address plan")
-        self.leaf = fabric.leaf_of_gpu[list(certificate.rank_order)]
-        nic = fabric.nic_of_gpu
-        self.address = [
-            nic_address(int(leaf), int(nic[gpu])) for leaf, gpu in zip(self.leaf, certificate.rank_order, strict=True)
-        ]
-        member: dict[int, int] = defaultdict(int)
-        self.member = []
-        for leaf in self.leaf:
-            self.member.append(member[int(leaf)])
-            member[int(leaf)] += 1
-        self.leaves = sorted({int(leaf) for leaf in self.leaf})
-        unit = fabric.gpus_per_server if fabric.kind == "rail" else 1
-        self.index = [rank // unit for rank in range(len(certificate.rank_order))]
+        self.fabric, self.routing = certificate.fabric, certificate.routing
+        if self.fabric.gpus_per_leaf > 254:
+            raise BadInput(f"{self.fabric.gpus_per_leaf} NICs on a leaf do not fit the /24 of the address plan")
+        order = list(certificate.rank_order)
+        self.leaf: list[int] = self.fabric.leaf_of_gpu[order].tolist()
+        nics = self.fabric.nic_of_gpu[order].tolist()
+        self.host = [f"{nic_address(leaf, nic)}/32" for leaf, nic in zip(self.leaf, nics, strict=True)]
+        members: dict[int, Iterator[int]] = defaultdict(count)
+        self.member = [next(members[leaf]) for leaf in self.leaf]
+        self.leaves = sorted(members)
+        self.rule, self.modulus = self.routing["rule"], self.routing.get("modulus", 1)
+        fibres = self.routing.get("fibres")
+        self.ports: dict[int, list[int]] = {
+            leaf: fibres[str(leaf)] if fibres else self.routing["spines"] for leaf in self.leaves
+        }
+        # By leaf and OCS: the spine that the circuit ends on, its port, and the address at the other end.
+        self.spine_end = {
+            (one.leaf, one.ocs): (f"spine{one.spine}", f"ocs{one.ocs}.{one.fibre}", lower_address(one.leaf, one.ocs))
+            for one in certificate.circuits
+        }
+
+    def port(self, leaf: int, rank: int, sender: int) -> int:
+        """The uplink of a leaf between it and its member `rank`, for what rank `sender` sends."""
+        ports = self.ports[leaf]
+        if self.rule == "rank-mod":
+            return ports[sender // self.fabric.rails % self.modulus]
+        if self.rule == "by-class":
+            each = len(ports) // self.modulus
+            return ports[sender % self.modulus * each + self.member[rank] // self.modulus]
+        return ports[self.member[rank]]
 
 
 def rules_of(certificate: Certificate) -> list[Rule]:
     """Every policy route of a slice, leaf by leaf, then the switches above."""
-    rule = certificate.routing["rule"]
-    if rule == "none":
+    if certificate.routing["rule"] == "none":
         return []
-    places = _Places(certificate)
-    if rule == "direct":
-        return _direct(certificate, places)
-    leaf_rules = _up_rules(certificate, places)
-    if certificate.fabric.ocs:
-        return leaf_rules + _ocs_spine_rules(certificate, places)
-    return leaf_rules + _lane_rules(certificate, places) + _aggregation_rules(certificate, places)
+    job = _Job(certificate)
+    if job.rule == "direct":
+        return list(_direct(job))
+    above = (_ocs_spine_rules,) if job.fabric.ocs else (_lane_rules, _aggregation_rules)
+    return [rule for part in (_up_rules, *above) for rule in part(job)]
 
 
-def _ports(certificate: Certificate, leaf: int) -> list[int]:
-    fibres = certificate.routing.get("fibres")
-    return list(fibres[str(leaf)] if fibres else certificate.routing["spines"])
-
-
-def _up_rules(certificate: Certificate, places: _Places) -> list[Rule]:
+def _up_rules(job: _Job) -> Iterator[Rule]:
     """At the leaf: rank r leaves by the link of its index."""
-    rules = []
-    for rank, leaf in enumerate(places.leaf):
-        ports = _ports(certificate, int(leaf))
-        port = ports[_up_index(certificate, places, rank, len(ports))]
-        rules.append(
-            Rule(
-                switch=certificate.fabric.leaf_name(int(leaf)),
-                port=f"up{port}",
-                via=upper_address(int(leaf), port),
-                source=f"{places.address[rank]}/32",
-            )
-        )
-    return rules
+    for rank, leaf in enumerate(job.leaf):
+        port = job.port(leaf, rank, rank)
+        yield Rule(job.fabric.leaf_name(leaf), f"up{port}", upper_address(leaf, port), source=job.host[rank])
 
 
-def _up_index(certificate: Certificate, places: _Places, rank: int, held: int) -> int:
-    """Which of the `held` links of its leaf a rank leaves by."""
-    rule, modulus = certificate.routing["rule"], certificate.routing.get("modulus", 1)
-    if rule == "by-member":
-        return places.member[rank]
-    if rule == "by-class":
-        return rank % modulus * (held // modulus) + places.member[rank] // modulus
-    return places.index[rank] % modulus
-
-
-def _lane_rules(certificate: Certificate, places: _Places) -> list[Rule]:
+def _lane_rules(job: _Job) -> Iterator[Rule]:
     """At a spine with parallel links: what came in on lane k leaves on lane k. With single links routing is enough."""
-    fabric = certificate.fabric
-    if fabric.parallel_links == 1:
-        return []
-    rules = []
-    for spine in certificate.routing["spines"]:
-        name = fabric.upper_name(places.leaves[0], spine).rsplit(".", 1)[0]
-        lane = spine % fabric.parallel_links
-        rails = fabric.gpus_per_server if fabric.kind == "rail" else 1  # a flow stays on its rail
-        rules += [
-            Rule(name, f"down{there}.{lane}", lower_address(there, spine), incoming=f"down{here}.{lane}", target=leaf_net(there))
-            for here in places.leaves
-            for there in places.leaves
-            if here != there and (here - there) % rails == 0
-        ]  # fmt: skip
-    return rules
+    lanes = job.fabric.parallel_links
+    for uplink in job.routing["spines"] if lanes > 1 else ():
+        name = job.fabric.upper_name(job.leaves[0], uplink).rsplit(".", 1)[0]
+        for here, there in permutations(job.leaves, 2):
+            if (here - there) % job.fabric.rails == 0:  # a flow stays on its rail
+                out, came = f"down{there}.{uplink % lanes}", f"down{here}.{uplink % lanes}"
+                yield Rule(name, out, lower_address(there, uplink), incoming=came, target=leaf_net(there))
 
 
-def _aggregation_rules(certificate: Certificate, places: _Places) -> list[Rule]:
+def _aggregation_rules(job: _Job) -> Iterator[Rule]:
     """Three tiers, at the aggregation switch: the core of rank r is floor(r / n) mod l, towards other pods."""
-    fabric, routing = certificate.fabric, certificate.routing
-    if "cores" not in routing:
-        return []
-    rules = []
-    for rank, leaf in enumerate(places.leaf):
-        index = rank % routing["modulus"]
-        core = routing["cores"][index][rank // routing["modulus"] % routing["core_modulus"]]
-        pod = fabric.leaf_pod[int(leaf)]
-        switch = f"agg{pod}.{routing['spines'][index]}"
-        cable = fabric.core_cable(pod, routing["spines"][index], core) - fabric.leaves * fabric.uplinks
-        via, source = core_address(cable), f"{places.address[rank]}/32"
-        rules += [
-            Rule(switch, f"core{core}", via, source=source, target=leaf_net(there))
-            for there in places.leaves
-            if fabric.leaf_pod[there] != pod
-        ]
-    return rules
+    fabric = job.fabric
+    for rank, leaf in enumerate(job.leaf if "cores" in job.routing else ()):
+        index, pod = rank % job.modulus, fabric.leaf_pod[leaf]
+        core = job.routing["cores"][index][rank // job.modulus % job.routing["core_modulus"]]
+        agg = job.routing["spines"][index]
+        via = str(CORE_BASE + 2 * (fabric.core_cable(pod, agg, core) - fabric.leaves * fabric.uplinks))
+        for there in job.leaves:
+            if fabric.leaf_pod[there] != pod:
+                yield Rule(f"agg{pod}.{agg}", f"core{core}", via, source=job.host[rank], target=leaf_net(there))
 
 
-def _ocs_spine_rules(certificate: Certificate, places: _Places) -> list[Rule]:
-    """At a spine below optical switches: by member, a host route to each NIC; by rank, in on link i and out on link i."""
-    spine_of = {(one.leaf, one.ocs): (one.spine, one.fibre) for one in certificate.circuits}
-    rules = []
-    if certificate.routing["rule"] == "by-member":
-        for rank, leaf in enumerate(places.leaf):
-            port = _ports(certificate, int(leaf))[places.member[rank]]
-            spine, fibre = spine_of[int(leaf), port]
-            via = lower_address(int(leaf), port)
-            rules.append(Rule(f"spine{spine}", f"ocs{port}.{fibre}", via, target=f"{places.address[rank]}/32"))
-        return rules
-    if certificate.routing["rule"] == "by-class":
-        return _class_rules(certificate, places, spine_of)
-    for index in range(certificate.routing["modulus"]):
-        for here in places.leaves:
-            spine, fibre = spine_of[here, _ports(certificate, here)[index]]
-            incoming = f"ocs{_ports(certificate, here)[index]}.{fibre}"
-            for there in places.leaves:
-                if here == there:
-                    continue
-                port = _ports(certificate, there)[index]
-                out = f"ocs{port}.{spine_of[there, port][1]}"
-                via = lower_address(there, port)
-                rules.append(Rule(f"spine{spine}", out, via, incoming=incoming, target=leaf_net(there)))
-    return rules
+def _ocs_spine_rules(job: _Job) -> Iterator[Rule]:
+    """At a spine below optical switches: by member, a host route to each NIC; by rank, in on link i and out on link i.
+
+    By class: in on a link of a class, and out on the link of that class that the receiver's position gives.
+    """
+    if job.rule == "by-member":
+        for rank, leaf in enumerate(job.leaf):
+            yield Rule(*job.spine_end[leaf, job.port(leaf, rank, rank)], target=job.host[rank])
+    elif job.rule == "rank-mod":
+        for index in range(job.modulus):
+            for here, there in permutations(job.leaves, 2):
+                _, came, _ = job.spine_end[here, job.ports[here][index]]
+                out = job.spine_end[there, job.ports[there][index]]
+                yield Rule(*out, incoming=came, target=leaf_net(there))
+    else:
+        for here, ports in job.ports.items():
+            for at, port in enumerate(ports):
+                _, came, _ = job.spine_end[here, port]
+                sender = at // (len(ports) // job.modulus)
+                for rank, there in enumerate(job.leaf):
+                    if there != here:
+                        out = job.spine_end[there, job.port(there, rank, sender)]
+                        yield Rule(*out, incoming=came, target=job.host[rank])
 
 
-def _class_rules(
-    certificate: Certificate, places: _Places, spine_of: dict[tuple[int, int], tuple[int, int]]
-) -> list[Rule]:
-    """In on a link of a class and out on the link of that class that the receiver's position gives."""
-    classes = certificate.routing["modulus"]
-    rules = []
-    for here in places.leaves:
-        for at, come in enumerate(_ports(certificate, here)):
-            spine, fibre = spine_of[here, come]
-            one = at // (len(_ports(certificate, here)) // classes)
-            for rank, leaf in enumerate(places.leaf):
-                there = int(leaf)
-                if there == here:
-                    continue
-                held = _ports(certificate, there)
-                port = held[one * (len(held) // classes) + places.member[rank] // classes]
-                out, via = f"ocs{port}.{spine_of[there, port][1]}", lower_address(there, port)
-                target = f"{places.address[rank]}/32"
-                rules.append(Rule(f"spine{spine}", out, via, incoming=f"ocs{come}.{fibre}", target=target))
-    return rules
-
-
-def _direct(certificate: Certificate, places: _Places) -> list[Rule]:
+def _direct(job: _Job) -> Iterator[Rule]:
     """Two leaves joined: at the near leaf by sender, at the other by receiver."""
-    near = certificate.routing["near"]
-    other = next(leaf for leaf in places.leaves if leaf != near)
-    name = certificate.fabric.leaf_name
-    rules = []
-    for rank, leaf in enumerate(places.leaf):
-        if leaf != near:
-            continue
-        port = _ports(certificate, near)[places.member[rank]]
-        address = f"{places.address[rank]}/32"
-        rules.append(Rule(name(near), f"up{port}", lower_address(other, port), source=address, target=leaf_net(other)))
-        rules.append(Rule(name(other), f"up{port}", lower_address(near, port), target=address))
-    return rules
+    near, name = job.routing["near"], job.fabric.leaf_name
+    other = next(leaf for leaf in job.leaves if leaf != near)
+    for rank, leaf in enumerate(job.leaf):
+        if leaf == near:
+            port, host = job.port(near, rank, rank), job.host[rank]
+            yield Rule(name(near), f"up{port}", lower_address(other, port), source=host, target=leaf_net(other))
+            yield Rule(name(other), f"up{port}", lower_address(near, port), target=host)
 
 
 def cross_connects(certificate: Certificate) -> list[tuple[str, str, str]]:
@@ -255,18 +193,17 @@ def render(certificate: Certificate, form: str) -> str:
         return json.dumps(content, indent=1) + "\n"
     mark = "#" if form == "linux" else "!"
     name = f"slice-{certificate.as_json()['digest'][7:13]}"
-    head = [
-        f"{mark} {len(certificate.rank_order)} GPUs on {certificate.fabric.name}: {len(certificate.links)} cables held"
-    ]
+    held = f"{len(certificate.links)} cables held"
+    head = [f"{mark} {len(certificate.rank_order)} GPUs on {certificate.fabric.name}: {held}"]
     if not rules:
         head.append(f"{mark} the job stays below one leaf: no routes are needed")
     head += [f"{mark} cross-connect {switch}: {one} <-> {other}" for switch, one, other in crossings]
     by_switch: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         by_switch[rule.switch].append(rule)
-    for switch, held in by_switch.items():
+    for switch, its_rules in by_switch.items():
         head += ["", f"{mark} on {switch}"]
-        head += _linux(held) if form == "linux" else _frr(name, held)
+        head += _linux(its_rules) if form == "linux" else _frr(name, its_rules)
     return "\n".join(head) + "\n"
 
 
@@ -291,10 +228,9 @@ def _linux(rules: list[Rule]) -> list[str]:
             lines.append(f"ip route replace {rule.target} {way}")
             continue
         table = _table(rule.port)
-        routes = (
-            [f"ip route replace throw {_leaf_net_of(rule)} table {table}"] if rule.source and not rule.target else []
-        )
-        routes.append(f"ip route replace {rule.target or 'default'} {way} table {table}")
+        routes = [f"ip route replace {rule.target or 'default'} {way} table {table}"]
+        if rule.source and not rule.target:
+            routes.insert(0, f"ip route replace throw {_leaf_net_of(rule)} table {table}")
         lines += [line for line in routes if line not in written]
         written.update(routes)
         match = f"from {rule.source}" if rule.source else f"iif {rule.incoming}"

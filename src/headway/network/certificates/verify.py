@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from headway.network.certificates.flows import Fault, Model, Worst
 
@@ -24,8 +24,8 @@ MOST_SWITCHES = 4096
 _Count = Annotated[int, Field(ge=0, le=1 << 22)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Strict(BaseModel, extra="forbid", strict=True):
+    """Nothing but the fields named, each of its own type."""
 
 
 class _Ocs(_Strict):
@@ -143,8 +143,7 @@ def verify(certificates: list[tuple[str, Any]]) -> list[Verdict]:
     for where, content in certificates:
         verdict = Verdict(where)
         verdicts.append(verdict)
-        reason = _malformed(content)
-        if reason:
+        if reason := _malformed(content):
             verdict.reasons.append(reason)
             continue
         verdict.ranks, verdict.fabric = len(content["rank_order"]), content["fabric"]["name"]
@@ -152,9 +151,8 @@ def verify(certificates: list[tuple[str, Any]]) -> list[Verdict]:
         if verdict.reasons:
             continue
         if first_fabric and content["fabric"] != first_fabric[1]:
-            verdict.reasons.append(
-                f"is of another fabric than {first_fabric[0]}: only one fabric can be checked at once"
-            )
+            other = f"is of another fabric than {first_fabric[0]}"
+            verdict.reasons.append(f"{other}: only one fabric can be checked at once")
             continue
         first_fabric = first_fabric or (where, content["fabric"])
         for thing in _holdings(content):
@@ -171,8 +169,7 @@ def _malformed(content: Any) -> str:
     except ValidationError as error:
         first = error.errors()[0]
         return f"field {'.'.join(map(str, first['loc'])) or 'certificate'}: {first['msg'].lower()}"
-    reason = _inconsistent(content["fabric"]) or _incomplete(content["routing"])
-    if reason:
+    if reason := _inconsistent(content["fabric"]) or _incomplete(content["routing"]):
         return reason
     rest = {key: value for key, value in content.items() if key != "digest"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
@@ -293,12 +290,9 @@ def _check_patterns(content: dict[str, Any], model: Model, held: set[int], verdi
             continue
         used |= cables
         if not finding.clean:
-            verdict.reasons.append(
-                f"{name} is promised, but {worst.link} carries {worst.flows} flows at once ({worst.step}): "
-                f"at most 1/{worst.flows} of its rate each"
-            )
-    foreign = sorted(used - held)
-    if foreign:
+            flows = f"{worst.flows} flows at once ({worst.step}): at most 1/{worst.flows} of its rate each"
+            verdict.reasons.append(f"{name} is promised, but {worst.link} carries {flows}")
+    if foreign := sorted(used - held):
         verdict.reasons.append(f"uses {' - '.join(model.cable_name(foreign[0]))}, a link it does not hold")
 
 

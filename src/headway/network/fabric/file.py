@@ -12,11 +12,12 @@ Every refusal names the file, the field and what would be right. A leaf-spine wi
     ocs: {switches: 32, spine_fibres: 2}
 """
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headway.errors import BadInput, unknown
 from headway.io.yaml_file import check_content, read_yaml
@@ -24,28 +25,34 @@ from headway.network.fabric.inventory import read_inventory
 from headway.network.fabric.model import MOST_UPLINKS, Fabric, Ocs
 from headway.network.fabric.presets import PRESETS
 
+# What a regular fabric is counted by: groups of servers (the product), then servers in each.
+SIZE_FIELDS = {
+    "leaf-spine": ("leaves", "servers_per_leaf"),
+    "rail": ("segments", "servers_per_segment"),
+    "three-tier": ("pods", "leaves_per_pod", "servers_per_leaf"),
+}
+# Fields of the file that the fabric takes over as they are.
+SAME_FIELDS = {"name", "kind", "gpus_per_server", "parallel_links", "cores_per_group", "link_gbps", "server_gbps"}
 
-class OcsFile(BaseModel):
+
+class OcsFile(BaseModel, extra="forbid"):
     """The optical layer as written in YAML."""
 
-    model_config = ConfigDict(extra="forbid")
     switches: int = Field(ge=1, le=MOST_UPLINKS)
     spine_fibres: int = Field(ge=1)
     ports: int | None = Field(default=None, ge=1)
 
 
-class ServerFile(BaseModel):
+class ServerFile(BaseModel, extra="forbid"):
     """One server listed by name, for fabrics that are not regular."""
 
-    model_config = ConfigDict(extra="forbid")
     name: str
     leaf: int | None = Field(default=None, ge=0)
 
 
-class FabricFile(BaseModel):
+class FabricFile(BaseModel, extra="forbid"):
     """A fabric as written in YAML."""
 
-    model_config = ConfigDict(extra="forbid")
     name: str = "fabric"
     kind: Literal["leaf-spine", "rail", "three-tier"] = Field(default="leaf-spine", examples=["leaf-spine"])
     leaves: int | None = Field(default=None, ge=1)
@@ -87,142 +94,106 @@ def fabric_from(content: Any, where: str) -> Fabric:
 
 def _fabric(given: FabricFile, where: str) -> Fabric:
     """The fabric that was described, once its parts fit together."""
-    group_of_server = _groups(given, where)
-    ocs = _ocs(given, group_of_server, where)
-    spines = _spines(given, group_of_server, where)
+    try:
+        return _fitted(given)
+    except _Unfit as reason:
+        raise BadInput(f"{where}: {reason}") from None
+
+
+class _Unfit(Exception):
+    """Which field does not fit the others, and why."""
+
+
+def _fitted(given: FabricFile) -> Fabric:
+    group_of_server = _groups(given)
+    servers = max(Counter(group_of_server).values())
+    nics = servers if given.kind == "rail" else servers * given.gpus_per_server  # on the fullest leaf
+    ocs = _ocs(given, max(group_of_server) + 1, nics) if given.ocs else None
+    spines = _spines(given, nics)
     leaf_pod: tuple[int, ...] = ()
     if given.kind == "three-tier":
-        per_pod = _needed(given.leaves_per_pod, "leaves_per_pod", given, where)
+        per_pod = _needed(given, "leaves_per_pod")
         leaf_pod = tuple(leaf // per_pod for leaf in range(max(group_of_server) + 1))
         if given.cores_per_group < 1:
-            raise BadInput(f"{where}: cores_per_group: a three-tier fabric needs at least 1")
+            raise _Unfit("cores_per_group: a three-tier fabric needs at least 1")
     elif given.cores_per_group:
-        raise BadInput(f"{where}: cores_per_group: only a three-tier fabric has cores (kind is {given.kind})")
-    fabric = Fabric(
-        name=given.name,
-        kind=given.kind,
-        server_group=group_of_server,
-        gpus_per_server=given.gpus_per_server,
-        spines=spines,
-        parallel_links=given.parallel_links,
-        leaf_pod=leaf_pod,
-        cores_per_group=given.cores_per_group,
-        link_gbps=given.link_gbps,
-        server_gbps=given.server_gbps,
-        ocs=ocs,
-    )
-    _check_ports(given, fabric, where)
+        raise _Unfit(f"cores_per_group: only a three-tier fabric has cores (kind is {given.kind})")
+    same = given.model_dump(include=SAME_FIELDS)
+    fabric = Fabric(**same, server_group=group_of_server, spines=spines, leaf_pod=leaf_pod, ocs=ocs)
+    if given.spine_ports is not None:
+        _check_ports(given.spine_ports, fabric)
     return fabric
 
 
-def _needed(value: int | None, field: str, given: FabricFile, where: str) -> int:
+def _needed(given: FabricFile, field: str) -> int:
+    value: int | None = getattr(given, field)
     if value is None:
-        raise BadInput(f"{where}: {field}: missing; a {given.kind} fabric needs it")
+        raise _Unfit(f"{field}: missing; a {given.kind} fabric needs it")
     return value
 
 
-def _groups(given: FabricFile, where: str) -> tuple[int, ...]:
+def _groups(given: FabricFile) -> tuple[int, ...]:
     """The leaf or segment of every server, in order."""
-    if given.servers is not None:
-        if not given.servers:
-            raise BadInput(f"{where}: servers: the list is empty")
-        for index, server in enumerate(given.servers):
-            if server.leaf is None:
-                raise BadInput(f"{where}: servers.{index}.leaf: server {server.name!r} has NICs but no leaf")
-            if given.leaves is not None and server.leaf >= given.leaves:
-                raise BadInput(
-                    f"{where}: servers.{index}.leaf: server {server.name!r} is on leaf {server.leaf}, "
-                    f"but leaves are 0 to {given.leaves - 1}"
-                )
-        return tuple(sorted(server.leaf for server in given.servers if server.leaf is not None))
-    if given.kind == "rail":
-        groups = _needed(given.segments, "segments", given, where)
-        each = _needed(given.servers_per_segment, "servers_per_segment", given, where)
-    elif given.kind == "three-tier":
-        groups = _needed(given.pods, "pods", given, where) * _needed(
-            given.leaves_per_pod, "leaves_per_pod", given, where
-        )
-        each = _needed(given.servers_per_leaf, "servers_per_leaf", given, where)
-    else:
-        groups = _needed(given.leaves, "leaves", given, where)
-        each = _needed(given.servers_per_leaf, "servers_per_leaf", given, where)
-    return tuple(group for group in range(groups) for _ in range(each))
+    if given.servers is None:
+        *groups, each = (_needed(given, field) for field in SIZE_FIELDS[given.kind])
+        return tuple(group for group in range(math.prod(groups)) for _ in range(each))
+    if not given.servers:
+        raise _Unfit("servers: the list is empty")
+    leaves = []
+    for index, server in enumerate(given.servers):
+        field = f"servers.{index}.leaf: server {server.name!r}"
+        if server.leaf is None:
+            raise _Unfit(f"{field} has NICs but no leaf")
+        if given.leaves is not None and server.leaf >= given.leaves:
+            raise _Unfit(f"{field} is on leaf {server.leaf}, but leaves are 0 to {given.leaves - 1}")
+        leaves.append(server.leaf)
+    return tuple(sorted(leaves))
 
 
-def _fullest(given: FabricFile, group_of_server: tuple[int, ...]) -> int:
-    """NICs on the fullest leaf."""
-    servers = max(Counter(group_of_server).values())
-    return servers if given.kind == "rail" else servers * given.gpus_per_server
-
-
-def _spines(given: FabricFile, group_of_server: tuple[int, ...], where: str) -> int:
+def _spines(given: FabricFile, nics: int) -> int:
     """Spines as given, or as many as the oversubscription asks for; both must agree."""
-    nics = _fullest(given, group_of_server)
-    if given.ocs:
-        if given.spines is None:
-            raise BadInput(f"{where}: spines: missing; an OCS fabric needs it")
-        return given.spines
+    ratio, lanes = given.oversubscription, given.parallel_links
     if given.spines is None:
-        if given.oversubscription is None:
-            raise BadInput(f"{where}: spines: missing; give spines or oversubscription")
-        spines = nics / given.oversubscription / given.parallel_links
+        if given.ocs or ratio is None:
+            what = "an OCS fabric needs it" if given.ocs else "give spines or oversubscription"
+            raise _Unfit(f"spines: missing; {what}")
+        spines = nics / ratio / lanes
         if spines < 1 or abs(spines - round(spines)) > 1e-6:
-            raise BadInput(
-                f"{where}: oversubscription: {given.oversubscription:g} of {nics} NICs per leaf gives {spines:.2f} spines; "
-                f"give a ratio that divides, or spines"
-            )
+            gives = f"{ratio:g} of {nics} NICs per leaf gives {spines:.2f} spines"
+            raise _Unfit(f"oversubscription: {gives}; give a ratio that divides, or spines")
         return round(spines)
-    ratio = nics / (given.spines * given.parallel_links)
-    if given.oversubscription is not None and abs(ratio - given.oversubscription) > 1e-6 * ratio:
-        raise BadInput(
-            f"{where}: oversubscription: {given.oversubscription:g} given, but {nics} NICs over "
-            f"{given.spines * given.parallel_links} uplinks per leaf is {ratio:g}"
-        )
+    uplinks = given.spines * lanes
+    if not given.ocs and ratio is not None and abs(nics / uplinks - ratio) > 1e-6 * nics / uplinks:
+        found = f"{nics} NICs over {uplinks} uplinks per leaf is {nics / uplinks:g}"
+        raise _Unfit(f"oversubscription: {ratio:g} given, but {found}")
     return given.spines
 
 
-def _ocs(given: FabricFile, group_of_server: tuple[int, ...], where: str) -> Ocs | None:
+def _ocs(given: FabricFile, leaves: int, nics: int) -> Ocs:
     """The optical layer, once its ports add up: one fibre per leaf and OCS, enough of them for every NIC."""
-    if given.ocs is None:
-        return None
+    assert given.ocs
+    switches, fibres, ports = given.ocs.switches, given.ocs.spine_fibres, given.ocs.ports
     if given.kind != "leaf-spine":
-        raise BadInput(f"{where}: ocs: only a leaf-spine fabric can have an OCS layer (kind is {given.kind})")
+        raise _Unfit(f"ocs: only a leaf-spine fabric can have an OCS layer (kind is {given.kind})")
     if given.parallel_links != 1:
-        raise BadInput(
-            f"{where}: parallel_links: {given.parallel_links} with an OCS layer; a leaf has one fibre to each OCS"
-        )
-    nics = _fullest(given, group_of_server)
-    if given.ocs.switches != nics and given.oversubscription is None:
-        raise BadInput(
-            f"{where}: ocs.switches: {given.ocs.switches}, but a leaf has {nics} NICs and one fibre to each OCS; "
-            f"give {nics} switches, or say the oversubscription"
-        )
-    leaves = max(group_of_server) + 1
-    used = leaves + (given.spines or 0) * given.ocs.spine_fibres
-    if given.ocs.ports is not None and given.ocs.ports < used:
-        raise BadInput(
-            f"{where}: ocs.ports: {given.ocs.ports}, but {leaves} leaves and {given.spines} spines x "
-            f"{given.ocs.spine_fibres} fibres need {used} ports on each OCS"
-        )
-    return Ocs(given.ocs.switches, given.ocs.spine_fibres)
+        raise _Unfit(f"parallel_links: {given.parallel_links} with an OCS layer; a leaf has one fibre to each OCS")
+    if switches != nics and given.oversubscription is None:
+        fix = f"give {nics} switches, or say the oversubscription"
+        raise _Unfit(f"ocs.switches: {switches}, but a leaf has {nics} NICs and one fibre to each OCS; {fix}")
+    used = leaves + (given.spines or 0) * fibres
+    if ports is not None and ports < used:
+        need = f"{leaves} leaves and {given.spines} spines x {fibres} fibres need {used} ports on each OCS"
+        raise _Unfit(f"ocs.ports: {ports}, but {need}")
+    return Ocs(switches, fibres)
 
 
-def _check_ports(given: FabricFile, fabric: Fabric, where: str) -> None:
+def _check_ports(ports: int, fabric: Fabric) -> None:
     """Spine ports must be enough for the cables that end on a spine."""
-    if given.spine_ports is None:
-        return
     if fabric.ocs:
-        used = fabric.ocs.switches * fabric.ocs.spine_fibres
-        if used != given.spine_ports:
-            raise BadInput(
-                f"{where}: spine_ports: {given.spine_ports}, but {fabric.ocs.spine_fibres} fibres to each of "
-                f"{fabric.ocs.switches} OCS are {used}"
-            )
+        switches, fibres = fabric.ocs.switches, fabric.ocs.spine_fibres
+        if switches * fibres != ports:
+            raise _Unfit(f"spine_ports: {ports}, but {fibres} fibres to each of {switches} OCS are {switches * fibres}")
         return
-    below = fabric.leaves // fabric.pods if fabric.kind == "three-tier" else fabric.leaves
-    used = below * fabric.parallel_links
-    if used > given.spine_ports:
-        raise BadInput(
-            f"{where}: spine_ports: {given.spine_ports}, but {below} leaves x {fabric.parallel_links} "
-            f"uplinks to each spine need {used}"
-        )
+    below, lanes = fabric.leaves // fabric.pods, fabric.parallel_links
+    if below * lanes > ports:
+        raise _Unfit(f"spine_ports: {ports}, but {below} leaves x {lanes} uplinks to each spine need {below * lanes}")

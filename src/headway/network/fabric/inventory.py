@@ -5,6 +5,7 @@ import gzip
 import io
 from collections import Counter
 from pathlib import Path
+from statistics import median_high
 
 from headway.errors import BadInput
 from headway.network.fabric.model import MOST_UPLINKS, Fabric
@@ -28,21 +29,10 @@ def read_inventory(path: Path) -> Fabric:
     for line, row in enumerate(rows, start=2):
         if not row["psw"] or not row["asw"]:
             raise BadInput(f"{path}: line {line}: asw: host {row['host']!r} has NICs but no leaf")
-    return _fabric(path.name.split(".")[0], [(row["psw"], row["asw"]) for row in rows])
-
-
-def _fabric(name: str, leaf_of_host: list[tuple[str, str]]) -> Fabric:
-    leaves = sorted(set(leaf_of_host))
-    pods = sorted({pod for pod, _ in leaves})
-    number = {leaf: place for place, leaf in enumerate(leaves)}
-    groups = sorted(number[leaf] for leaf in leaf_of_host)
-    sizes = sorted(Counter(groups).values())
-    return Fabric(
-        name=name,
-        kind="three-tier",
-        server_group=tuple(groups),
-        gpus_per_server=GPUS_PER_SERVER,
-        spines=min(MOST_UPLINKS, sizes[len(sizes) // 2] * GPUS_PER_SERVER),
-        leaf_pod=tuple(pods.index(pod) for pod, _ in leaves),
-        cores_per_group=max(Counter(pod for pod, _ in leaves).values()),
-    )
+    hosts = sorted(Counter((row["psw"], row["asw"]) for row in rows).items())
+    leaves_in_pod = Counter(pod for (pod, _), _ in hosts)
+    groups = tuple(leaf for leaf, (_, count) in enumerate(hosts) for _ in range(count))
+    spines = min(MOST_UPLINKS, median_high(count for _, count in hosts) * GPUS_PER_SERVER)
+    leaf_pod = tuple(pod for pod, leaves in enumerate(leaves_in_pod.values()) for _ in range(leaves))
+    name, cores = path.name.split(".")[0], max(leaves_in_pod.values())
+    return Fabric(name, "three-tier", groups, GPUS_PER_SERVER, spines, leaf_pod=leaf_pod, cores_per_group=cores)

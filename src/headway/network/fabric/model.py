@@ -65,7 +65,12 @@ class Fabric:
     @cached_property
     def leaves(self) -> int:
         """Leaf switches in all."""
-        return self.groups * self.gpus_per_server if self.kind == "rail" else self.groups
+        return self.groups * self.rails
+
+    @property
+    def rails(self) -> int:
+        """Leaves that a server's GPUs are spread over: one each on rails, otherwise one for all."""
+        return self.gpus_per_server if self.kind == "rail" else 1
 
     @property
     def servers(self) -> int:
@@ -96,20 +101,14 @@ class Fabric:
     def leaf_of_gpu(self) -> NDArray[np.int64]:
         """The leaf switch of every GPU's NIC."""
         gpu = np.arange(self.gpus)
-        group = self.server_leaf[gpu // self.gpus_per_server]
-        if self.kind == "rail":
-            return np.asarray(group * self.gpus_per_server + gpu % self.gpus_per_server, np.int64)
-        return np.asarray(group, np.int64)
+        return np.asarray(self.server_leaf[gpu // self.gpus_per_server] * self.rails + gpu % self.rails, np.int64)
 
     @cached_property
     def nic_of_gpu(self) -> NDArray[np.int64]:
         """The position of every GPU's NIC on its leaf."""
-        before = np.zeros(self.leaves, np.int64)
-        nic = np.zeros(self.gpus, np.int64)
-        for gpu, leaf in enumerate(self.leaf_of_gpu):
-            nic[gpu] = before[leaf]
-            before[leaf] += 1
-        return nic
+        first_server = np.searchsorted(self.server_leaf, self.server_leaf)  # of every server's group
+        first_gpu = np.repeat(first_server, self.gpus_per_server) * self.gpus_per_server
+        return np.asarray((np.arange(self.gpus) - first_gpu) // self.rails, np.int64)
 
     @cached_property
     def gpus_per_leaf(self) -> int:
@@ -126,19 +125,13 @@ class Fabric:
         """Cables between switches: leaf up-links first, then (three tiers) aggregation to core."""
         return self.leaves * self.uplinks + self.pods * self.uplinks * self.cores_per_group
 
-    @property
-    def directed_links(self) -> int:
-        """Every cable carries two directions: 2 x cable is up, 2 x cable + 1 is down."""
-        return 2 * self.cables
-
     def leaf_cable(self, leaf: int, uplink: int) -> int:
         """The cable from a leaf to its virtual spine (or OCS) `uplink`."""
         return leaf * self.uplinks + uplink
 
     def core_cable(self, pod: int, aggregation: int, core: int) -> int:
         """The cable from a pod's aggregation switch to core number `core` of that switch's group."""
-        base = self.leaves * self.uplinks
-        return base + (pod * self.uplinks + aggregation) * self.cores_per_group + core
+        return self.leaves * self.uplinks + (pod * self.uplinks + aggregation) * self.cores_per_group + core
 
     def leaf_name(self, leaf: int) -> str:
         """`leaf3`, or on rails `leaf1.r3` (segment and rail)."""
@@ -166,5 +159,4 @@ class Fabric:
 
     def free_masks(self) -> NDArray[np.uint64]:
         """Every group's mask of uplinks with all of them free."""
-        full = (1 << self.uplinks) - 1
-        return np.full(self.groups, full, np.uint64)
+        return np.full(self.groups, (1 << self.uplinks) - 1, np.uint64)

@@ -91,7 +91,7 @@ def new_links(fabric: Fabric, rule: str, seed: int, jobs: int, uses: int) -> Lin
     gpus = np.zeros(fabric.gpus, GPU)
     gpus["leaf"], gpus["nic"] = fabric.leaf_of_gpu, fabric.nic_of_gpu
     gpus["pod"] = np.asarray(fabric.leaf_pod)[fabric.leaf_of_gpu] if fabric.leaf_pod else 0
-    directed, table = np.zeros(fabric.directed_links, DIRECTED), np.zeros(jobs, JOB)
+    directed, table = np.zeros(2 * fabric.cables, DIRECTED), np.zeros(jobs, JOB)
     directed["first_share"] = table["first_use"] = table["first_share"] = -1
     table["factor"] = table["duty"] = 1.0
     pool, shares = np.zeros(uses, USE), np.zeros(uses, SHARE)

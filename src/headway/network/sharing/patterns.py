@@ -54,19 +54,19 @@ def choose_pattern(ranks: int) -> Pattern:
     return Pattern("ring" if ranks & (ranks - 1) else "halving-doubling")
 
 
-def clean_patterns(ranks: int, width: int, group: int) -> list[Pattern]:
-    """The patterns that the theorem promises clean on a slice of `width` ranks (or padded links) per leaf; all of them with width 0."""
+def clean_patterns(ranks: int, width: int, group: int, unit: int = 1) -> list[Pattern]:
+    """The patterns that the theorem promises clean on a slice of `width` ranks (or padded links) per leaf; all of them with width 0.
+
+    On rails the theorem speaks of servers of `unit` GPUs: a shift of ranks is, on every rail, a shift of servers.
+    """
     candidates = [Pattern(name, group if name in ("hybrid", "hierarchical-ring") else 0) for name in PATTERNS]
     defined = [pattern for pattern in candidates if not why_undefined(pattern, ranks)]
-    if width == 0:
-        return defined
-    return [pattern for pattern in defined if _promised(pattern, width)]
+    return [pattern for pattern in defined if not width or _promised(pattern, width, unit)]
 
 
-def _promised(pattern: Pattern, width: int) -> bool:
-    """One pattern of the theorem on `width` ranks per leaf."""
+def _promised(pattern: Pattern, width: int, unit: int) -> bool:
+    """One pattern of the theorem on `width` ranks (rails: servers) per leaf; blocks of parts of servers are not promised."""
     if pattern.name == "halving-doubling":
-        return width & (width - 1) == 0
-    if pattern.group:
-        return width % pattern.group == 0 or pattern.group % width == 0
-    return True
+        return not (width & (width - 1) or unit & (unit - 1))
+    blocks, part = divmod(pattern.group, unit)
+    return not part and (blocks <= 1 or not width % blocks or not blocks % width)

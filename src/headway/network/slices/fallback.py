@@ -7,20 +7,18 @@ Slow (milliseconds to `TIME_LIMIT_S` per shape) and rare: on states reached by a
 import numpy as np
 
 from headway.network.slices.room import NO_ROOM, PLACED, UNDECIDED, Room, survey
-from headway.network.slices.solver import TIME_LIMIT_S, Choice, OutOfTime, solve_equal, solve_padded
+from headway.network.slices.solver import Choice, OutOfTime, solve_equal, solve_padded
 from headway.network.slices.vclos import scarcest, shape_fits_block, write_slice
 
 
-def solve_slice(
-    method: str, room: Room, gpus: int, block: int, widest: int, limit_s: float = TIME_LIMIT_S
-) -> tuple[int, int, int]:
+def solve_slice(method: str, room: Room, gpus: int, block: int, widest: int) -> tuple[int, int, int]:
     """Find a slice of at most `widest` ranks per leaf by the MILP alone and write it to the room: (status, seats, width).
 
     vclos takes the first feasible shape; vclos-padded the one that holds the fewest links. Out of time: UNDECIDED.
     """
     survey(room)
     room.leaves["taken"] = 0
-    status, width, best = _best_shape(method, room, gpus, block, widest, limit_s)
+    status, width, best = _best_shape(method, room, gpus, block, widest)
     if best is None:
         return status, 0, 0
     common = np.bitwise_and.reduce(room.leaves["links"][list(best.leaves)])
@@ -30,26 +28,23 @@ def solve_slice(
     return PLACED, int(seats), width
 
 
-def _best_shape(
-    method: str, room: Room, gpus: int, block: int, widest: int, limit_s: float
-) -> tuple[int, int, Choice | None]:
+def _best_shape(method: str, room: Room, gpus: int, block: int, widest: int) -> tuple[int, int, Choice | None]:
     """(status if there is none, width, leaves) of the shape that the method prefers."""
     leaf_free, masks = np.array(room.leaves["free"]), np.array(room.leaves["links"])
     uplinks = int(np.bitwise_or.reduce(masks)).bit_length()
+    padded = method == "vclos-padded"
+    solve = solve_padded if padded else solve_equal
     best: Choice | None = None
     best_width = 0
     for width in range(min(widest, uplinks), 0, -1):
         if gpus % width or not shape_fits_block(width, block):
             continue
         try:
-            if method == "vclos-padded":
-                found = solve_padded(masks, leaf_free, uplinks, width, gpus, limit_s)
-            else:
-                found = solve_equal(masks, leaf_free, uplinks, width, gpus // width, limit_s)
+            found = solve(masks, leaf_free, uplinks, width, gpus if padded else gpus // width)
         except OutOfTime:
             return UNDECIDED, best_width, best
         if found and (best is None or len(found.leaves) * width < len(best.leaves) * best_width):
             best, best_width = found, width
-        if best and (method == "vclos" or len(best.leaves) * best_width == gpus):
+        if best and (not padded or len(best.leaves) * best_width == gpus):
             break
     return NO_ROOM, best_width, best
