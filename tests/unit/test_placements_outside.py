@@ -2,10 +2,11 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 import headway
-from headway.core.tables.actions import add_seat
+from headway.core.tables.actions import add_link, add_seat
 from headway.errors import BadInput, HeadwayError
 from headway.placement.registry import find_placement
 
@@ -70,9 +71,10 @@ def test_an_object_runs_too_also_one_that_cannot_be_compiled(outside):
 @pytest.mark.parametrize(
     ("seats", "words"),
     [
-        ([(0, 0)], "not on offer"),
-        ([], "another number of GPUs"),
-        ([(0, 1), (0, 1), (0, 1), (0, 1), (0, 1)] * 20, "not on offer|another number"),
+        ([(0, 0)], "^the placement took GPUs of a node that were not on offer$"),
+        ([], "^the placement seated a job on the wrong number of GPUs$"),
+        ([(0, 1)] * 100, "wrong number of GPUs"),
+        ([(0, 1)] * 200_000, "more seats than there are GPUs"),
         ([(99, 1)], "a node that does not exist"),
         ([(-1, 1)], "a node that does not exist"),
         ([(0, 33)], "not on offer"),
@@ -87,6 +89,36 @@ def test_one_that_seats_wrongly_is_a_clear_error_never_a_job_on_no_gpus(seats, w
 
     with pytest.raises(HeadwayError, match=words):
         simulate(Wrong())
+
+
+@pytest.mark.parametrize("leaf", [0, 1, -1, 100_000_000])
+def test_links_that_do_not_exist_are_refused(leaf):
+    class Linked:
+        def place(self, nodes, leaves, fewest, job, options, out):
+            add_seat(out, 0, int(job["gpus"]))
+            add_link(out, leaf, np.uint64(1))
+            return True
+
+    with pytest.raises(HeadwayError, match="links that were not on offer"):
+        simulate(Linked())
+
+
+def test_what_it_added_before_it_gave_up_is_forgotten():
+    class GivesUp:
+        """Fills the nodes from the first on, and says at the end whether that was enough."""
+
+        def place(self, nodes, leaves, fewest, job, options, out):
+            left = int(job["gpus"])
+            for x in range(len(nodes)):
+                taken = min(left, int(nodes[x]["offer"]))
+                if taken:
+                    add_seat(out, x, taken)
+                left -= taken
+            return left == 0
+
+    for policy in ("fifo", "las", "tiresias-l"):
+        found = headway.simulate("synthetic:tiresias-480?jobs=30&seed=2", "4x8", policy, placement=GivesUp())
+        assert found.summary["finished"] == 30
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,8 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Continue until the job ends, then exit with its code.")
     ] = False,
-    rank: Annotated[int | None, typer.Option(min=0, help="Only this rank [default: all, each line labelled].")] = None,
-    attempt: Annotated[int | None, typer.Option(min=0, help="Only this attempt [default: the latest].")] = None,
+    rank: Annotated[int | None, typer.Option(min=0, help="Only this rank; default: all, each line labelled.")] = None,
+    attempt: Annotated[int | None, typer.Option(min=0, help="Only this attempt; default: the latest.")] = None,
 ) -> None:
     """What a job printed. With --follow it continues until the job ends, through preemptions; the exit code is then 0, 100 or 103.
 

@@ -22,14 +22,14 @@ FAILED, NOT_FINISHED, NOT_FOUND, CANCELLED = 100, 101, 102, 103
 
 ServerOption = Annotated[
     str | None,
-    typer.Option("--server", metavar="URL", help="The manager [default: $HEADWAY_API, or the one of --data]."),
+    typer.Option("--server", metavar="URL", help="The manager; default: $HEADWAY_API, or the one of --data."),
 ]
 DataOption = Annotated[
     Path | None,
     typer.Option(
         "--data",
         metavar="DIR",
-        help="The manager's data folder, which holds its address and token [default: $HEADWAY_DATA or ~/.local/share/headway].",
+        help="The manager's data folder, which holds its address and token; default: $HEADWAY_DATA or ~/.local/share/headway.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]

@@ -22,8 +22,8 @@ def register(app: typer.Typer) -> None:
 def replay(
     session: Session,
     policy: Annotated[list[str], typer.Option(help="A policy to try; may be repeated, or several with commas.")],
-    last: Annotated[str | None, typer.Option(help="Only jobs submitted in the last 12h, 7d [default: all].")] = None,
-    placement: Annotated[str | None, typer.Option(help="Another placement [default: the manager's].")] = None,
+    last: Annotated[str | None, typer.Option(help="Only jobs submitted in the last 12h, 7d; default: all.")] = None,
+    placement: Annotated[str | None, typer.Option(help="Another placement; default: the manager's.")] = None,
 ) -> None:
     """What the completion times of each user would have been under another policy, from the jobs that ran.
 

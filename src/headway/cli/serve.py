@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     cluster: Annotated[
         str | None,
-        typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file [default: its GPUs]."),
+        typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file; default: its GPUs."),
     ] = None,
     policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "tiresias-l",
     placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
@@ -171,7 +171,8 @@ def _serve(
     server.run(sockets=[listening])
     if any(failures):
         raise HeadwayError(
-            f"{failures[0]}; running jobs continue, and nothing submitted is lost: start a manager with another policy"
+            f"{failures[0]}; running jobs continue, and nothing submitted is lost: start a manager again, "
+            "with another policy or executor if that is what failed"
         )
 
 

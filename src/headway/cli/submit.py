@@ -49,12 +49,12 @@ def submit(
         Path | None,
         typer.Argument(metavar="[FILE | -- COMMAND ARGS...]", help="A job file (YAML) or a script with #SBATCH lines."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the job [default: its program].")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", "-N", min=1, help="Nodes [default: 1].")] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", "-g", min=1, help="GPUs on each node [default: 1].")] = None,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the job; default: its program.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", "-N", min=1, help="Nodes; default: 1.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", "-g", min=1, help="GPUs on each node; default: 1.")] = None,
     tasks: Annotated[
         str | None,
-        typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU [default: 1]."),
+        typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU; default: 1."),
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
     after: Annotated[list[int] | None, typer.Option(min=1, help="Start only after this job has completed.")] = None,
@@ -67,12 +67,12 @@ def submit(
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable.")
     ] = None,
-    workdir: Annotated[str | None, typer.Option(help="Where it runs [default: here].")] = None,
+    workdir: Annotated[str | None, typer.Option(help="Where it runs; default: here.")] = None,
     checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Where it saves; makes it preemptible.")] = None,
     preemptible: Annotated[
         bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
     ] = None,
-    grace: Annotated[str | None, typer.Option(help="Time to save state before it is killed [default: 30s].")] = None,
+    grace: Annotated[str | None, typer.Option(help="Time to save state before it is killed; default: 30s.")] = None,
     key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where and when it would start.")] = False,
     wait: Annotated[

@@ -24,6 +24,7 @@ from headway.core.offers import (
     keep,
     make_offer,
     offered_gpus,
+    offered_links,
     open_classes,
     open_rooms,
     withdraw,
@@ -42,6 +43,7 @@ def _place(state: State, options: Options, place: Any, scratch: Scratch, out: Ac
     """Ask the placement for a place within NOW, SOON or TARGET, and check what it chose. True: it is in the row being written."""
     make_offer(state, scratch, within)
     if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):
+        forget(out)  # what it added before it gave up
         return False
     gpus = 0
     for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats):
@@ -52,7 +54,11 @@ def _place(state: State, options: Options, place: Any, scratch: Scratch, out: Ac
             raise ValueError("the placement took GPUs of a node that were not on offer")
         gpus += taken
     if gpus != job.gpus:
-        raise ValueError("the placement seated a job on another number of GPUs than it is to get")
+        raise ValueError("the placement seated a job on the wrong number of GPUs")
+    for k in range(out.rows[out.counts[0].rows].link_at, out.counts[0].links):
+        leaf, mask = out.links[k].leaf, out.links[k].mask
+        if leaf < 0 or leaf >= len(scratch.leaves) or mask & ~offered_links(scratch, leaf, within):
+            raise ValueError("the placement took links that were not on offer")
     return True
 
 

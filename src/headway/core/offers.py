@@ -53,8 +53,7 @@ def make_offer(state: State, scratch: Scratch, within: int) -> None:
     for x in range(len(scratch.nodes)):
         scratch.nodes[x].offer = 0 if state.nodes[x].closed else offered_gpus(scratch, x, within)
     for x in range(len(scratch.leaves)):
-        room = scratch.leaves[x]
-        room.offer = room.target & (room.now if within == NOW else room.soon if within == SOON else room.target)
+        scratch.leaves[x].offer = offered_links(scratch, x, within)
 
 
 @jit
@@ -63,6 +62,13 @@ def offered_gpus(scratch: Scratch, node: int, within: int) -> int:
     room = scratch.nodes[node]
     limit = room.now if within == NOW else room.soon if within == SOON else room.target
     return max(0, min(room.target, limit))
+
+
+@jit
+def offered_links(scratch: Scratch, leaf: int, within: int) -> Any:
+    """Links of a leaf that are in the target and within the given room."""
+    room = scratch.leaves[leaf]
+    return room.target & (room.now if within == NOW else room.soon if within == SOON else room.target)
 
 
 @jit

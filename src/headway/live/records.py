@@ -43,7 +43,7 @@ class Progress:
         return self.step is not None and self.total is not None and self.step >= self.total
 
     def as_dict(self) -> dict[str, Any]:
-        """What was reported, without what was not."""
+        """The values that were reported."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

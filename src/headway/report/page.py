@@ -160,7 +160,7 @@ def _section(place: int, figure: Figure) -> str:
 
 
 def _wide(whether: bool) -> str:
-    """The class of what is as wide as the page."""
+    """The CSS class of a figure as wide as the page."""
     return " class='wide'" if whether else ""
 
 

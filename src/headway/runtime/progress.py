@@ -22,7 +22,7 @@ _stale = False
 
 
 def report(step: int, total: int | None = None, loss: float | None = None) -> None:
-    """This step is done (of so many, with this loss)."""
+    """Report that a step is done, of `total` steps, with this loss."""
     _update(step == total, step=int(step), total=total, loss=None if loss is None else float(loss))
 
 

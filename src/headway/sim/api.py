@@ -72,7 +72,7 @@ def run_experiment(
     keep_journal: bool = False,
     progress: Progress | None = None,
 ) -> Result:
-    """Run an experiment to its end; `trace` and `policy` are those that it names where they were read and found before."""
+    """Run an experiment to its end. `trace` and `policy`, if given, spare reading and looking up what it names."""
     policy, placement, cluster, setting = find(experiment, policy)
     trace = trace or read_trace(experiment.trace, strict=experiment.strict)
     whole = shaped(trace.workload, cluster, experiment.seed, **experiment.shaping)

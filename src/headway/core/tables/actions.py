@@ -63,6 +63,8 @@ def clear(out: Actions) -> None:
 def add_seat(out: Actions, node: int, gpus: int) -> None:
     """Add GPUs to the row being written."""
     k = out.counts[0].seats
+    if k >= len(out.seats):
+        raise ValueError("the placement added more seats than there are GPUs")
     out.seats[k].node = node
     out.seats[k].gpus = gpus
     out.counts[0].seats = k + 1
@@ -72,6 +74,8 @@ def add_seat(out: Actions, node: int, gpus: int) -> None:
 def add_link(out: Actions, leaf: int, mask: Any) -> None:
     """Add links to the row being written."""
     k = out.counts[0].links
+    if k >= len(out.links):
+        raise ValueError("the placement added more links than there are")
     out.links[k].leaf = leaf
     out.links[k].mask = mask
     out.counts[0].links = k + 1

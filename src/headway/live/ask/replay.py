@@ -42,7 +42,7 @@ class PastJob:
 
     @property
     def averaged(self) -> bool:
-        """Whether its completion time is known and its own."""
+        """Whether its completion time is known, and not cut short by a cancel."""
         return self.state in AVERAGED and self.ended_at is not None
 
 

@@ -4,7 +4,7 @@ import pkgutil
 from pathlib import Path
 
 from headway.errors import BadInput, unknown
-from headway.io.outside import imported, is_outside
+from headway.io.outside import imported, is_outside, raised
 from headway.live import executors
 from headway.live.executors import Executor
 
@@ -25,5 +25,8 @@ def find_executor(name: str, data: Path) -> Executor:
     missing = [hook for hook in hooks if not callable(getattr(found, hook, None))]
     if not isinstance(found, type) or missing:
         raise BadInput(f"executor {name!r} is not a class with the methods {', '.join(missing or hooks)}")
-    made: Executor = found(data)
+    try:
+        made: Executor = found(data)
+    except Exception as error:  # one from outside may raise anything
+        raise BadInput(f"executor {name!r}: {found.__name__}(data) failed: {raised(error, __file__)}") from None
     return made

@@ -30,7 +30,7 @@ class LossCurves:
     def reported(
         self, ids: NDArray[np.int64], done: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Work and loss, a row a job, of the reports made by the time each job has done so much. Never of what is to come."""
+        """Work and loss in the reports that each job had made by the time it had done so much work, one row per job."""
         x = np.outer(done / (REPORTS - 1), np.arange(REPORTS))
         steep = _steepness() / self.work[ids, None]
         loss = 1.0 / (steep * x + 1.0) + self.floor[ids, None]

@@ -76,7 +76,7 @@ def _check(fabric: Fabric, cluster: Cluster, placement: Placement) -> None:
 
 
 def ledger_of(fabric: Fabric | None, placement: Placement) -> dict[str, Any]:
-    """What `new_state` is told of the fabric: links by leaf, and ports by row where circuits can be rewired."""
+    """What `new_state` needs to know of the fabric: links by leaf, and ports by row where circuits can be rewired."""
     if fabric is None or not placement.needs_fabric:
         return {}
     links, spines = fabric.free_masks(), np.full(fabric.leaves, -1, np.int64)

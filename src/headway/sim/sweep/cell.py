@@ -24,7 +24,16 @@ FOLDER = "cells"
 # Traces that a worker keeps in memory: cells come in the order of traces.
 KEPT_TRACES = 4
 # Columns of a row that follow the settings. How long the run took is left out: the same sweep gives the same table.
-FIGURES = ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s", "events", "trace_sha256", "version")
+FIGURES = (
+    "makespan_s",
+    "gpu_utilisation",
+    "preemptions",
+    "preemption_cost_s",
+    "events",
+    "trace_sha256",
+    "version",
+    "command",
+)
 
 
 class Outcome(NamedTuple):

@@ -100,7 +100,7 @@ def cells(sweep: BaseModel) -> list[Experiment]:
 
 
 def _axis(sweep: BaseModel, name: str) -> list[dict[str, Any]]:
-    """The values of a field, each with those of the fields that stand beside it: its own, or all of the sweep."""
+    """The values of a field, each with the fields that its entry may set: as it set them, or as the sweep lists them."""
     values = getattr(sweep, name)
     if name == "policy":
         values = itertools.chain(*values)

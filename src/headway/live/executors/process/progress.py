@@ -29,7 +29,7 @@ def read_progress(path: Path, known_ns: int) -> tuple[Progress | None, int]:
 
 
 def parse_progress(content: Any) -> Progress:
-    """What a job says about itself, with everything dropped that is not what it should be."""
+    """What a job says about itself; values of a wrong type are dropped."""
     if not isinstance(content, dict):
         raise ValueError("a report is a mapping")
     whole = {name: _whole(content.get(name)) for name in ("step", "total", "checkpointed")}
