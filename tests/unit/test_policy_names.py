@@ -143,3 +143,12 @@ def test_the_listed_defaults_are_the_real_ones(name):
 
 def test_the_listed_pack_limit_is_the_real_one():
     assert PLACEMENTS["profile"][2]["packlimit"] == f"{find_placement('profile').pack_limit:g}"
+
+
+def test_a_policy_that_writes_into_the_job_is_refused():
+    class Writes:
+        def key(self, job, now, options):
+            job.gpus = 1
+            return 0.0, 0.0
+
+    assert "read-only" in refused(find_policy, Writes())

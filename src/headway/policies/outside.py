@@ -83,6 +83,7 @@ def _try_out(policy: Policy) -> None:
     jobs["state"] = JobState.PENDING
     if policy.oracle:
         jobs["left"] = 60.0
+    jobs.flags.writeable = False  # a policy reads a job, and never writes
     job, options = jobs.view(np.recarray)[0], policy.options(1)
     call = f"policy {policy.name}: key(job, now, options)"
     key = _called(call, policy.key, job, options, (0.0, 0.0))
