@@ -94,6 +94,35 @@ def test_parts_become_internal_functions_of_the_kernel_that_python_calls(capfd):
     assert all("quarter" in name for name in exported)
 
 
+def test_a_part_in_a_whole_is_not_taken_for_the_part_itself():
+    """LLVM drops the arguments that an internal function does not use; whoever links the part by itself passes them all."""
+
+    @jit
+    def last(a: int, b: int, c: np.ndarray, d: np.ndarray) -> int:
+        total = 0
+        for x in d:  # a loop, so that it is not inlined into both callers
+            total += x * x % 7 if x % 3 else last_of(d, x)
+        return total
+
+    @jit
+    def last_of(d: np.ndarray, x: int) -> int:
+        return d[-1] + x
+
+    @jit
+    def whole(c: np.ndarray, d: np.ndarray) -> int:
+        return last(1, 2, c, d) + last(3, 4, c, d) + last(5, 6, c, d[1:])
+
+    @njit
+    def plain(c: np.ndarray, d: np.ndarray) -> int:
+        return last(1, 2, c, d) + last(3, 4, c, d) + last(5, 6, c, d[1:])
+
+    c, d = np.arange(3), np.arange(50)
+    assert whole(c, d) == plain(c, d)
+    for result in whole.entry.overloads.values():
+        inside = [f.name for f in result.library.get_defined_functions() if f.linkage.name == "internal"]
+        assert all(name.endswith(".part") for name in inside)
+
+
 def test_importing_the_engine_compiles_and_loads_nothing():
     kernel = Kernel(gpu_count.py_func)
     assert not {"entry", "part"} & set(vars(kernel))

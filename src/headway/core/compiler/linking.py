@@ -10,7 +10,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 from llvmlite import binding  # type: ignore[import-untyped]
 from numba.core.codegen import JITCodeLibrary
@@ -71,17 +70,21 @@ class Whole(JITCodeLibrary):  # type: ignore[misc]
         super().finalize()
 
     def _optimize_final_module(self) -> None:
-        mark = uuid4().hex
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage == binding.Linkage.linkonce_odr:
-                function.linkage = "internal"
-                # LLVM may drop arguments of internal functions, and its loader finds them by name all the same: no other code may use
-                # that name.
-                function.name = f"{function.name}.{mark}"
+        for function in self._parts(binding.Linkage.linkonce_odr):
+            function.linkage = "internal"
         for variable in _variables(self, ENVIRONMENT):
             if variable.name not in self._own:
                 variable.linkage = "linkonce_any"  # goes away where nothing refers to it, which is nearly everywhere
         super()._optimize_final_module()
+        # LLVM may have changed how an internal function takes its arguments; found under the name of the part, which other code links
+        # as it is, it would be called wrongly. The loader looks internal names up like any other.
+        for function in self._parts(binding.Linkage.internal):
+            function.name += ".part"
+
+    def _parts(self, linkage: Any) -> list[Any]:
+        """The functions of this linkage, except those that count references: numba leaves pairs of them out, and knows them by name."""
+        functions = [f for f in self._final_module.functions if not f.is_declaration and f.linkage == linkage]
+        return [function for function in functions if not function.name.startswith("NRT_")]
 
     def _finalize_specific(self) -> None:
         super()._finalize_specific()
@@ -97,7 +100,8 @@ class Whole(JITCodeLibrary):  # type: ignore[misc]
         """What to keep on disk; None if it holds only in this process."""
         if self.has_dynamic_globals:
             return None
-        return self.name, self._get_compiled_object(), [function.name for function in self.get_defined_functions()]
+        exported = [f.name for f in self.get_defined_functions() if f.linkage == binding.Linkage.external]
+        return self.name, self._get_compiled_object(), exported
 
     @classmethod
     def unpacked(cls, codegen: Any, packed: Any) -> "Whole":
@@ -122,14 +126,18 @@ class PartCompiler(Compiler):  # type: ignore[misc]
         notices.compiling()
         self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
-        with _uncollected():
-            return super().compile_extra(function)
+        return super().compile_extra(function)
 
 
 class WholeCompiler(PartCompiler):
     """Numba's compiler, with a `Whole` to put the code in."""
 
     library = Whole
+
+    def compile_extra(self, function: Any) -> Any:
+        """Compile a Python function, and with it all parts that it calls."""
+        with _uncollected():
+            return super().compile_extra(function)
 
 
 @contextmanager
