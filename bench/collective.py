@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 from bench.line_chart import line_chart
+from bench.random_topologies import random_size_bytes, random_topology
 
 from headway.collectives.schedulers import Outcome, schedule
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import PAPER, PRESETS
-from headway.collectives.topology.random import random_size_bytes, random_topology
 from headway.io.files import write_atomically
 
 GB = 10**9

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from bench.random_topologies import random_size_bytes, random_topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -16,7 +17,6 @@ from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate.cost import Collective
 from headway.collectives.simulate.play import play
 from headway.collectives.topology.model import Dimension, Kind, Topology
-from headway.collectives.topology.random import random_size_bytes, random_topology
 
 AR = Collective.ALL_REDUCE
 

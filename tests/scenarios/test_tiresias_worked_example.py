@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.gittins import index_of
 
 from headway.core.events import NAMES
-from headway.core.history import index_of
 from headway.sim.api import simulate
 from headway.workloads.workload import workload
 

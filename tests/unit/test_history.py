@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.gittins import index_of
 
-from headway.core.history import FEWEST_SAMPLES, add_sample, gittins, gittins_within, index_of, refresh, stale
+from headway.core.history import FEWEST_SAMPLES, add_sample, gittins, gittins_within, refresh, stale
 from headway.core.tables.options import history
 
 

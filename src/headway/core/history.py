@@ -9,10 +9,9 @@ The slides plot another curve: (N - i + 1) in place of (N - i), and the whole ti
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.options import History, history
+from headway.core.tables.options import History
 
 FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-gittins.md)
 REFIT_PART = 100  # the curve is fitted again when the samples have grown by a hundredth
@@ -94,10 +93,3 @@ def gittins_within(past: History, a: float, horizon: float) -> float:
         return 0.0
     e = np.searchsorted(past.samples[:n], a + horizon, side="right")
     return (e - m) / (past.curve[e].sum - past.curve[m].sum - (e - m) * a + (n - e) * horizon)
-
-
-def index_of(samples: NDArray[np.float64], attained: float, plotted: bool = False) -> float:
-    """The Gittins index for given samples: what a notebook or a test asks for."""
-    past = history(np.asarray(samples, np.float64))
-    refresh(past, plotted)
-    return float(gittins(past, attained, plotted))

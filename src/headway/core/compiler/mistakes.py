@@ -6,21 +6,13 @@ from contextlib import contextmanager
 
 from headway.errors import HeadwayError
 
-# What core itself raises over a mistake of a policy or placement: the exception, the file, and what to say (else the exception does).
-KNOWN = (
-    (
-        AssertionError,
-        "order.py",
-        "the order of jobs broke: does the policy's key return NaN for some job? It must return two numbers",
-    ),
-    (
-        AssertionError,
-        "timers.py",
-        "too many timers: the policy's change(job, now, options) must return a time after now, or infinity",
-    ),
-    (ValueError, "decide.py", ""),
-    (ValueError, "tables/actions.py", ""),
-)
+# What a failed assertion of core says about the policy, by file.
+BROKEN = {
+    "order.py": "the order of jobs broke: does the policy's key return NaN for some job? It must return two numbers",
+    "timers.py": "too many timers: the policy's change(job, now, options) must return a time after now, or infinity",
+}
+# Files of core that refuse what a placement did, in words of their own.
+REFUSING = ("decide.py", "tables/actions.py")
 
 
 @contextmanager
@@ -31,7 +23,8 @@ def explained() -> Iterator[None]:
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         where, inside = f"{at.filename}, line {at.lineno}", at.filename.replace("\\", "/").partition("headway/core/")[2]
-        for kind, file, said in KNOWN:
-            if isinstance(error, kind) and inside == file:
-                raise HeadwayError(said or str(error)) from error
+        if isinstance(error, AssertionError) and inside in BROKEN:
+            raise HeadwayError(BROKEN[inside]) from error
+        if isinstance(error, ValueError) and inside in REFUSING:
+            raise HeadwayError(str(error)) from error
         raise HeadwayError(f"the policy or placement failed: {type(error).__name__}: {error} ({where})") from error
