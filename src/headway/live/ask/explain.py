@@ -46,9 +46,12 @@ def explain(state: ClusterState, job: Job, now: float) -> Explanation:
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
     """The waiting jobs that the policy sorts before this one, in order."""
-    order = waiting_order(state.tables.jobs[: len(state.jobs)])
+    jobs = state.tables.jobs[: len(state.jobs)]
+    order = waiting_order(jobs)
     here = np.nonzero(order == job.row)[0]
-    before = order[: int(here[0])] if len(here) else order  # accepted this instant: behind all who wait
+    # One that was accepted this instant comes after all who wait, and after those that were accepted before it.
+    accepted = np.nonzero(jobs["state"][: job.row] == JobState.FUTURE)[0]
+    before = order[: int(here[0])] if len(here) else np.concatenate([order, accepted])
     return [int(row) + 1 for row in before]
 
 
