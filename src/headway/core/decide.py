@@ -1,9 +1,10 @@
-"""decide: target, then diff. Who should run now, where, and who has to make room.
+"""decide: who starts now, where, who is promised GPUs, and who has to make room.
 
-Jobs are seated in order over a scratch ledger. One that runs keeps its GPUs unless a job before it took them; one that waits takes what is
-free now, else what is being freed, else what later jobs hold. One that finds no place gives its turn to the next. Nobody is stopped
-for a job that was not placed in the same decision; only what fits now is started. Deciding reads the state, and writes the scratch
-(core/tables/scratch.py) and `out`.
+Waiting jobs are seated in the order of the policy. Each takes what is free now, else what is being freed, else what it makes jobs after it
+give up (core/deciding/victims.py); one that finds no place gives its turn to the next, and the first of those has GPUs kept for it
+(core/deciding/reservations.py). Jobs are stopped only at the moment of an arrival, an end, a change of keys, or the end of a quantum: when
+a job has merely stopped or started, the others fill what is free. Deciding reads the state, and writes the scratch
+(core/tables/scratch.py) and `out`. docs/semantics.md has the rules.
 """
 
 from typing import Any
@@ -12,24 +13,25 @@ import numpy as np
 from numba import types
 
 from headway.core.compiler.jit import jit
-from headway.core.events import PACK, RESERVE, RESIZE, START, STOP
-from headway.core.keys import pinned
-from headway.core.ledger import nodes_held
-from headway.core.offers import (
+from headway.core.deciding.offers import (
     NOW,
     SOON,
-    TARGET,
+    choose_place,
     close_class,
     holds,
-    keep,
-    make_offer,
-    offered_gpus,
-    offered_links,
+    limit_offer,
+    offer,
     open_classes,
     open_rooms,
     withdraw,
 )
-from headway.core.order import before, first_waiting, list_by_key, moved_key, next_waiting, rank_of, runs_before
+from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
+from headway.core.deciding.reservations import is_late
+from headway.core.deciding.victims import choose_victims, mark_stopped
+from headway.core.deciding.why import explain_classes
+from headway.core.events import NOT_WAITING, RESERVE, RESIZE, START, STOP, WAIT_GPUS, WAIT_RESERVATION
+from headway.core.keys import pinned
+from headway.core.order import before, first_waiting, list_as_kept, list_by_key, next_waiting, rank_of
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, add_seat, clear, close_row, copy_places, forget
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
@@ -39,70 +41,10 @@ from headway.job_state import JobState
 
 
 @jit
-def _place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, within: int) -> bool:
-    """Ask the placement for a place within NOW, SOON or TARGET, and check what it chose. True: it is in the row being written."""
-    make_offer(state, scratch, within)
-    if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):
-        forget(out)  # what it added before it gave up
-        return False
-    gpus = 0
-    for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats):
-        node, taken = out.seats[k].node, out.seats[k].gpus
-        if node < 0 or node >= len(state.nodes):
-            raise ValueError("the placement chose a node that does not exist")
-        if taken < 1 or taken > offered_gpus(scratch, node, within) or state.nodes[node].closed:
-            raise ValueError("the placement took GPUs of a node that were not on offer")
-        gpus += taken
-    if gpus != job.gpus:
-        raise ValueError("the placement seated a job on the wrong number of GPUs")
-    for k in range(out.rows[out.counts[0].rows].link_at, out.counts[0].links):
-        leaf, mask = out.links[k].leaf, out.links[k].mask
-        if leaf < 0 or leaf >= len(scratch.leaves) or mask & ~offered_links(scratch, leaf, within):
-            raise ValueError("the placement took links that were not on offer")
-    return True
-
-
-@jit
-def _gather(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> None:
-    """Move a job that had its turn and sits on more nodes than it must, if there is room for it on fewer."""
-    sits_on = nodes_held(state, job)
-    if moved_key(options, scratch, job)[0] == -np.inf or job.partner >= 0 or sits_on == state.fewest[job.gpus]:
-        return
-    if not _place(state, options, place, scratch, out, job, NOW):
-        return
-    if out.counts[0].seats - out.rows[out.counts[0].rows].seat_at >= sits_on:
-        forget(out)
-        return
-    _take(scratch, out, RESERVE, job, NOW)
-    add_seat(out, -1, job.gpus)
-    close_row(out, RESIZE, job.row)
-
-
-@jit
-def _take(scratch: Scratch, out: Actions, kind: int, job: Any, within: int) -> None:
+def _take(scratch: Scratch, out: Actions, kind: int, job: Any, within: int, late: bool) -> None:
     """End the row being written about the job; its places are no longer on offer."""
     close_row(out, kind, job.row)
-    withdraw(scratch, out, out.counts[0].rows - 1, within)
-
-
-@jit
-def _pack(state: State, scratch: Scratch, order: Any, now: float, out: Actions, job: Any) -> bool:
-    """Put the job on the GPUs of one of the same size that keeps them, runs alone, and has not proved a bad partner, if there is one."""
-    for i in range(state.counts[0].running):
-        other = state.jobs[order[i]]
-        if (
-            scratch.jobs[other.row].kept
-            and other.state == JobState.RUNNING
-            and other.started < now  # not with one that starts in this very decision
-            and other.partner < 0
-            and other.gpus == job.gpus
-            and not state.bad_pairs[job.model, other.model]
-        ):
-            scratch.jobs[other.row].kept = 0  # a pair is enough
-            add_seat(out, other.row, job.gpus)
-            close_row(out, PACK, job.row)
-            return True
-    return False
+    withdraw(scratch, out, out.counts[0].rows - 1, within, late)
 
 
 @jit
@@ -111,38 +53,83 @@ def _promised(state: State, scratch: Scratch, job: Any) -> int:
     row = job.promise
     if row < 0 or row >= state.promises.counts[0].rows or state.promises.rows[row].job != job.row:
         return -1
-    return row if holds(state, scratch, state.promises, row, TARGET) else -1
+    return row if holds(state, scratch, state.promises, row, SOON) else -1
 
 
 @jit
-def _seat_waiting(
-    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, lesser: bool
-) -> bool:
-    """Find a place for a waiting job; `lesser` jobs may have to make room. Writes its action, if any."""
-    walk = scratch.walk[0]
-    fits = job.gpus <= walk.spare
-    row = _promised(state, scratch, job)
-    if row >= 0 and holds(state, scratch, state.promises, row, NOW):
-        copy_places(state.promises, row, out)
-        _take(scratch, out, START, job, NOW)
-        return True
-    if not fits:
+def _start_promised(state: State, scratch: Scratch, out: Actions, job: Any, row: int) -> bool:
+    """Start the job on what it was promised, if that is free now."""
+    if not holds(state, scratch, state.promises, row, NOW):
         return False
-    if _place(state, options, place, scratch, out, job, NOW):
-        _take(scratch, out, START, job, NOW)
-        return True
+    copy_places(state.promises, row, out)
+    _take(scratch, out, START, job, NOW, False)
+    return True
+
+
+@jit
+def _keep_promises(state: State, scratch: Scratch, out: Actions) -> None:
+    """Where nobody may be stopped, all promises are kept, before anyone else is seated."""
+    for row in range(state.promises.counts[0].rows):
+        job = state.jobs[state.promises.rows[row].job]
+        if job.promise != row or job.state != JobState.PENDING or _promised(state, scratch, job) < 0:
+            continue
+        scratch.jobs[job.row].waits = scratch.walk[0].decision
+        if not _start_promised(state, scratch, out, job, row):
+            withdraw(scratch, state.promises, row, SOON, False)
+
+
+@jit
+def _finds_place(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, within: int, late: bool
+) -> bool:
+    """Whether there is a place for the job now or soon. True: it is in the row being written."""
+    offer(scratch, within)
+    return limit_offer(state, scratch, late) >= job.gpus and choose_place(state, options, place, scratch, out, job)
+
+
+@jit
+def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
+    """Stop the chosen jobs and those that share their GPUs; what the seated job leaves of theirs is free soon."""
+    for i in range(scratch.walk[0].chosen):
+        job = state.jobs[scratch.chosen[i]]
+        close_row(out, STOP, job.row)
+        if job.partner >= 0:
+            scratch.jobs[job.partner].stops = scratch.walk[0].decision
+            close_row(out, STOP, job.partner)
+
+
+@jit
+def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> int:
+    """Find a place for a waiting job, and write what to do. Returns NOT_WAITING, or why it waits as far as is known here."""
+    walk = scratch.walk[0]
+    if scratch.jobs[job.row].waits == walk.decision:
+        return NOT_WAITING  # its promise is kept
+    row = _promised(state, scratch, job)
+    if row >= 0 and _start_promised(state, scratch, out, job, row):
+        return NOT_WAITING
+    if job.gpus > walk.spare:
+        return WAIT_GPUS
+    late = row < 0 and options.reserves and is_late(state, options, place, scratch, out, job)
+    if _finds_place(state, options, place, scratch, out, job, NOW, late):
+        _take(scratch, out, START, job, NOW, late)
+        return NOT_WAITING
     if row >= 0:
-        withdraw(scratch, state.promises, row, SOON)
-        walk.evicted = 1
-        return True
-    if state.counts[0].stopping > 0 and _place(state, options, place, scratch, out, job, SOON):
-        _take(scratch, out, RESERVE, job, SOON)
-        return True
-    if (lesser or walk.evicted) and _place(state, options, place, scratch, out, job, TARGET):
-        _take(scratch, out, RESERVE, job, TARGET)
-        walk.evicted = 1
-        return True
-    return False
+        withdraw(scratch, state.promises, row, SOON, False)
+        return NOT_WAITING
+    if state.counts[0].stopping + walk.stops > 0 and _finds_place(state, options, place, scratch, out, job, SOON, late):
+        _take(scratch, out, RESERVE, job, SOON, late)
+        return NOT_WAITING
+    if walk.full and choose_victims(state, options, place, scratch, out, job, late):
+        for i in range(walk.chosen):
+            mark_stopped(state, scratch, state.jobs[scratch.chosen[i]])
+        walk.stops += walk.chosen
+        _take(scratch, out, RESERVE, job, SOON, late)
+        _stop_chosen(state, scratch, out)
+        return NOT_WAITING
+    if late and _finds_place(state, options, place, scratch, out, job, NOW, False):
+        forget(out)
+        return WAIT_RESERVATION
+    return WAIT_GPUS
 
 
 @jit
@@ -156,12 +143,23 @@ def _next_head(state: State, scratch: Scratch) -> int:
 
 
 @jit
-def _advance(state: State, options: Options, scratch: Scratch, i: int, seated: bool) -> None:
+def _found_no_place(state: State, scratch: Scratch, i: int, why: int) -> None:
+    """The head of open class i waits on."""
+    walk, c, head = scratch.walk[0], scratch.classes[i].id, scratch.classes[i].head
+    scratch.classes[c].why = why
+    if walk.first < 0 or before(state.jobs, head, walk.first):
+        walk.first = head
+
+
+@jit
+def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int) -> None:
     """After the head of class i had its turn, go on to the next of its class; where the head found no place, close the class."""
-    walk = scratch.walk[0]
-    if not seated and options.blocks:
-        walk.open = 0
-        return
+    walk, seated = scratch.walk[0], why == NOT_WAITING
+    if not seated:
+        _found_no_place(state, scratch, i, why)
+        if options.blocks:
+            walk.open = 0
+            return
     c, following = scratch.classes[i].id, -1
     if seated or not options.by_class:
         following = next_waiting(state, c, scratch.classes[i].head)
@@ -174,85 +172,23 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, seated: b
     if not options.blocks:
         # Classes are sorted by GPUs: the last ones stop fitting first.
         while walk.open > 0 and scratch.classes[walk.open - 1].id // (2 * options.models) > walk.spare:
+            _found_no_place(state, scratch, walk.open - 1, WAIT_GPUS)
             walk.open -= 1
 
 
 @jit
-def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, order: Any, out: Actions) -> None:
-    """Walk the running jobs (in `order`) and the waiting ones together, first come first."""
-    open_classes(state, scratch)
-    n, r, whole_walk = state.counts[0].running, 0, options.packs or options.migrates
-    i = _next_head(state, scratch)
-    if whole_walk:
-        _keep_nobody(state, scratch, order)
-    else:
-        r = rank_of(state, options, scratch, order, scratch.classes[i].head)  # those before everyone who waits stay
-    open_rooms(state, scratch, order, r, whole_walk)
-    while True:
-        if i < 0 and not scratch.walk[0].evicted and not options.migrates:
-            break
-        if r < n and (i < 0 or runs_before(state, options, scratch, order[r], scratch.classes[i].head)):
-            job = state.jobs[order[r]]
-            r += 1
-            if keep(state, scratch, job):
-                scratch.jobs[job.row].kept = 1
-                if options.migrates:
-                    _gather(state, options, place, scratch, out, job)
-            else:
-                close_row(out, STOP, job.row)
-                scratch.walk[0].evicted = 1
-        elif i >= 0:
-            job = state.jobs[scratch.classes[i].head]
-            seated = _seat_waiting(state, options, place, scratch, out, job, r < n)
-            _advance(state, options, scratch, i, seated)
-            i = _next_head(state, scratch)
-        else:
-            break
-
-
-@jit
-def _keep_nobody(state: State, scratch: Scratch, order: Any) -> None:
-    """Mark the running jobs as not seated yet, and their partners too: one that is stopping is not among those that run."""
-    for i in range(state.counts[0].running):
-        job = state.jobs[order[i]]
-        scratch.jobs[job.row].kept = 0
-        if job.partner >= 0:
-            scratch.jobs[job.partner].kept = 0
-
-
-@jit
-def _pack_rest(state: State, scratch: Scratch, order: Any, now: float, out: Actions) -> None:
-    """Those who found no place join others on their GPUs, in order. When one of a class finds no partner, no other of its class does."""
+def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, out: Actions) -> None:
+    """Walk the waiting jobs, first come first."""
     walk = scratch.walk[0]
-    walk.open = 0
-    for i in range(state.counts[0].classes):
-        c = state.classes[i].open
-        if scratch.classes[c].rest >= 0:
-            scratch.classes[walk.open].id = c
-            scratch.classes[walk.open].head = scratch.classes[c].rest
-            walk.open += 1
+    open_classes(state, scratch)
     i = _next_head(state, scratch)
+    if walk.full and i >= 0:
+        for k in range(rank_of(state, options, scratch, state.jobs[scratch.classes[i].head]), state.counts[0].running):
+            walk.spare += state.jobs[scratch.order[k]].gpus
     while i >= 0:
-        c, job = scratch.classes[i].id, state.jobs[scratch.classes[i].head]
-        following = next_waiting(state, c, job.row) if _pack(state, scratch, order, now, out, job) else -1
-        scratch.classes[i].head = following
-        if following < 0:
-            close_class(scratch, i)
+        job = state.jobs[scratch.classes[i].head]
+        _advance(state, options, scratch, i, _seat_waiting(state, options, place, scratch, out, job))
         i = _next_head(state, scratch)
-
-
-@jit
-def _part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
-    """Move the later of two packed jobs that together made less headway than one alone, after a fair trial."""
-    for i in range(state.counts[0].running):
-        job = state.jobs[state.run[i]]
-        if job.partner < 0 or job.state != JobState.RUNNING or now < job.started + options.quantum:
-            continue
-        other = state.jobs[job.partner]
-        later = job.started > other.started or (job.started == other.started and job.row > other.row)
-        if later and other.state == JobState.RUNNING and job.rate + other.rate <= 1.0:
-            add_seat(out, -1, job.gpus)
-            close_row(out, RESIZE, job.row)
 
 
 ALLOT_SIGNATURE = types.void(STATE_TYPE, SCRATCH_TYPE, types.float64)
@@ -265,12 +201,13 @@ def as_asked(state: State, scratch: Scratch, now: float) -> None:
 
 
 @jit
-def _resize(state: State, options: Options, allot: Any, scratch: Scratch, now: float, out: Actions) -> None:
+def _resize(state: State, options: Options, allot: Any, scratch: Scratch, out: Actions) -> None:
     """Give every job the size that an elastic policy wants for it (`want` of the scratch); those that run stop first."""
-    allot(state, scratch, now)
-    for i in range(state.counts[0].running):
+    walk = scratch.walk[0]
+    allot(state, scratch, walk.now)
+    for i in range(state.counts[0].running if walk.full else 0):
         job = state.jobs[state.run[i]]
-        if job.state == JobState.RUNNING and not pinned(job, now, options):
+        if job.state == JobState.RUNNING and not pinned(job, walk.now, options):
             _resize_to(scratch, out, job)
     for i in range(state.counts[0].classes):
         j = first_waiting(state, state.classes[i].open)
@@ -286,26 +223,50 @@ def _resize_to(scratch: Scratch, out: Actions, job: Any) -> None:
         close_row(out, RESIZE, job.row)
 
 
+@jit
+def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: float) -> None:
+    """Begin a walk: what is there, and who runs in which order."""
+    walk = scratch.walk[0]
+    walk.decision += 1
+    walk.now, walk.stopped_by = now, state.counts[0].stopped_by
+    walk.full = options.preempts and state.counts[0].moment == now
+    walk.first, walk.reserved, walk.stops = -1, -1, 0
+    open_rooms(state, scratch)
+    if options.moving:
+        list_by_key(state, options, key, scratch, now)
+    else:
+        list_as_kept(state, scratch)
+
+
 @jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, ALLOT_TYPE, SCRATCH_TYPE, types.float64, ACTIONS_TYPE))
 def decide(
     state: State, options: Options, key: Any, place: Any, allot: Any, scratch: Scratch, now: float, out: Actions
 ) -> None:
     """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
-    if options.packs:
-        _part_bad_pairs(state, options, now, out)
-    if options.elastic and out.counts[0].rows == 0:
-        _resize(state, options, allot, scratch, now, out)
-    idle = state.counts[0].waiting == 0 and not (options.migrates and state.counts[0].running > 0)
-    if out.counts[0].rows > 0 or idle:
+    if state.counts[0].waiting == 0 and not (options.migrates or options.packs or options.elastic):
         return
-    order = state.run
-    if options.moving:
-        list_by_key(state, options, key, scratch, now)
-        order = scratch.order
-    _seat_all(state, options, place, scratch, order, out)
+    _begin(state, options, key, scratch, now)
+    if options.packs and scratch.walk[0].full:
+        part_bad_pairs(state, options, now, out)
+    if options.elastic and out.counts[0].rows == 0:
+        _resize(state, options, allot, scratch, out)
+    if out.counts[0].rows > 0:
+        return
+    if not scratch.walk[0].full:
+        _keep_promises(state, scratch, out)
+    _seat_all(state, options, place, scratch, out)
+    if options.migrates and scratch.walk[0].full:
+        gather_all(state, options, place, scratch, out)
     if options.packs:
-        _pack_rest(state, scratch, order, now, out)
+        pack_rest(state, scratch, out)
+    explain_classes(state, options, scratch)
+
+
+@jit(types.boolean(OPTIONS_TYPE, types.float64, types.float64))
+def tick_due(options: Options, wake: float, now: float) -> bool:
+    """Whether a world has to record Ticked before it decides: a quantum ended at `wake`."""
+    return options.quantum < np.inf and wake <= now
 
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))

@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from headway.core.compiler.address import by_address
-from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, wake_at
-from headway.core.events import NAMES, NO_JOB, REFITTED, RESIZE, STOP
+from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, tick_due, wake_at
+from headway.core.events import NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
 from headway.core.record import record, record_action, refit_due
 from headway.core.tables.actions import one_action
@@ -93,10 +93,10 @@ class Engine:
         places, links = (event.places, event.links) if isinstance(event, Action) else ((), ())
         record_action(*how, one_action(event.kind, event.job, places, links), 0, float(now))
 
-    @property
-    def refit_due(self) -> bool:
-        """Whether the curve over the finished jobs has to be fitted again before the next decision."""
-        return bool(refit_due(self.state, self.options))
+    def own_facts(self, wake: float, now: float) -> list[int]:
+        """What the engine itself finds before it decides: a quantum is over, the finished jobs are to be fitted again."""
+        ticked = [TICKED] if tick_due(self.options, float(wake), float(now)) else []
+        return ticked + ([REFITTED] if refit_due(self.state, self.options) else [])
 
     def decide(self, now: float) -> Decision:
         """What to do now. Reads the state and changes nothing in it."""
@@ -151,10 +151,9 @@ def drive(engine: Engine, world: World) -> None:
         for event in world.facts(now):
             engine.record(event, now)
             world.note(event, now)
-        if engine.refit_due:
-            refitted = Event(REFITTED, NO_JOB)
-            engine.record(refitted, now)
-            world.note(refitted, now)
+        for kind in engine.own_facts(wake, now):
+            engine.record(Event(kind, NO_JOB), now)
+            world.note(Event(kind, NO_JOB), now)
         again = True
         while again:
             decision = engine.decide(now)

@@ -15,12 +15,13 @@ HELD: Final = 5
 RELEASED: Final = 6
 RATED: Final = 7  # a running job was seen to make headway at another speed from now on
 REFITTED: Final = 8  # the curve over the finished jobs was fitted again; about no job
+TICKED: Final = 9  # the policy's quantum is over; about no job
 # Actions.
-STOP: Final = 9
-RESIZE: Final = 10
-RESERVE: Final = 11  # stops were asked for on behalf of a waiting job: these GPUs are for it
-START: Final = 12
-PACK: Final = 13  # start on the second slot of the GPUs that another job holds
+STOP: Final = 10
+RESIZE: Final = 11
+RESERVE: Final = 12  # stops were asked for on behalf of a waiting job: these GPUs are for it
+START: Final = 13
+PACK: Final = 14  # start on the second slot of the GPUs that another job holds
 NO_JOB: Final = -1  # of facts about no job
 
 NAMES: Final = (
@@ -33,6 +34,7 @@ NAMES: Final = (
     "Released",
     "Rated",
     "Refitted",
+    "Ticked",
     "Stop",
     "Resize",
     "Reserve",
@@ -49,6 +51,8 @@ REASONS: Final = (
     "gpus",
     "fragmentation",
     "isolation",
+    "turn",
+    "reservation",
     "preempted",
     "stopping",
     "node_down",
@@ -58,5 +62,7 @@ NOT_WAITING: Final = 0
 WAIT_GPUS: Final = REASONS.index("gpus")
 WAIT_FRAGMENTATION: Final = REASONS.index("fragmentation")
 WAIT_ISOLATION: Final = REASONS.index("isolation")
+WAIT_TURN: Final = REASONS.index("turn")
+WAIT_RESERVATION: Final = REASONS.index("reservation")
 WAIT_PREEMPTED: Final = REASONS.index("preempted")
 WAIT_STOPPING: Final = REASONS.index("stopping")

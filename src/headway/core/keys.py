@@ -3,7 +3,7 @@
 Times are compared, never services, and service snaps to the threshold it crosses: no epsilon, no drift (Tiresias, section 3.2.3).
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,11 +11,19 @@ from headway.core.compiler.jit import jit
 from headway.core.tables.options import CHANGE_SIGNATURE, Options
 from headway.job_state import JobState
 
+TURNS: Final = 4.0  # a turn, as a multiple of what stopping a job and starting it again costs
+
+
+@jit
+def turn(job: Any, options: Options) -> float:
+    """Seconds that an attempt of the job runs before it may lose its GPUs."""
+    return max(options.min_runtime, job.min_runtime, job.turns * (job.save + job.resume))
+
 
 @jit
 def free_at(job: Any, options: Options) -> float:
     """When a running job may lose its GPUs."""
-    return job.started + max(options.min_runtime, job.min_runtime)
+    return job.started + turn(job, options)
 
 
 @jit
@@ -25,18 +33,9 @@ def pinned(job: Any, now: float, options: Options) -> bool:
 
 
 @jit
-def current_key(job: Any, now: float, options: Options, key: Any) -> tuple[float, float]:
-    """How the job sorts now; those that keep their GPUs come first."""
-    first, second = key(job, now, options)
-    if job.state != JobState.PENDING and pinned(job, now, options):
-        first = -np.inf
-    return first, second
-
-
-@jit
 def set_key(job: Any, now: float, options: Options, key: Any) -> None:
     """Write the job's key into its row."""
-    job.k1, job.k2 = current_key(job, now, options, key)
+    job.k1, job.k2 = key(job, now, options)
 
 
 @jit(CHANGE_SIGNATURE)

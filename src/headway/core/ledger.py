@@ -8,6 +8,7 @@ from typing import Any
 
 from headway.core.compiler.jit import jit
 from headway.core.tables.state import State
+from headway.job_state import JobState
 
 
 @jit
@@ -101,23 +102,33 @@ def give_links(state: State, job: Any) -> None:
 
 @jit
 def begin_stopping(state: State, job: Any) -> None:
-    """Count what the job holds among what is free soon; GPUs that it shares with another job are not."""
+    """Count what the job holds among what is free soon; GPUs that it shares are, once both jobs stop."""
     state.counts[0].stopping += 1
-    job.freeing = job.partner < 0
-    _count_stopping(state, job, 1)
+    job.freeing = 0
+    if job.partner < 0 or state.jobs[job.partner].state == JobState.STOPPING:
+        count_freeing(state, job)
+
+
+@jit
+def count_freeing(state: State, job: Any) -> None:
+    """Count what a stopping job holds among what is free soon, if it is not yet."""
+    if job.state == JobState.STOPPING and not job.freeing:
+        job.freeing = 1
+        _count_stopping(state, job, 1)
 
 
 @jit
 def end_stopping(state: State, job: Any) -> None:
     """Take back what `begin_stopping` counted; the job still holds it."""
     state.counts[0].stopping -= 1
-    _count_stopping(state, job, -1)
+    if job.freeing:
+        _count_stopping(state, job, -1)
     job.freeing = 0
 
 
 @jit
 def _count_stopping(state: State, job: Any, sign: int) -> None:
-    seat = job.seat if job.freeing else -1
+    seat = job.seat
     while seat >= 0:
         state.nodes[state.seats[seat].node].stopping += sign
         seat = state.seats[seat].next

@@ -3,7 +3,7 @@
 A world never writes a column itself. Each change is a fact in the world's journal, so that a state can be rebuilt from it.
 """
 
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,26 +13,26 @@ from headway.core.tables.options import History, history
 from headway.core.tables.state import TIMER, State, fewest_nodes
 
 
-def admit(
-    state: State,
-    rows: Any,
-    *,
-    submit: ArrayLike,
-    gpus: ArrayLike,
-    model: ArrayLike = 0,
-    skew: ArrayLike = np.nan,
-    left: ArrayLike = np.nan,
-    min_runtime: ArrayLike = 0.0,
-) -> None:
-    """Fill the rows (a number or a slice) of jobs that will be submitted; columns are values, or arrays of equal length.
+class Known(TypedDict, total=False):
+    """What may be known of a job beside its size: columns of the job table (core/tables/jobs.py)."""
 
-    `left` is for oracles only. `min_runtime` is how long an attempt runs before it may lose its GPUs (infinity: never preempted).
-    """
+    model: ArrayLike
+    skew: ArrayLike
+    left: ArrayLike  # for oracles only
+    min_runtime: ArrayLike
+    turns: ArrayLike
+    save: ArrayLike
+    resume: ArrayLike
+    limit: ArrayLike
+
+
+def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **known: Unpack[Known]) -> None:
+    """Fill the rows (a number or a slice) of jobs that will be submitted; columns are values, or arrays of equal length."""
     jobs = state.jobs
     jobs["submit"][rows] = jobs["since"][rows] = submit
     jobs["asked"][rows] = jobs["gpus"][rows] = gpus
-    jobs["model"][rows], jobs["skew"][rows], jobs["left"][rows] = model, skew, left
-    jobs["min_runtime"][rows] = min_runtime
+    for name, values in known.items():
+        jobs[name][rows] = values
 
 
 def close_node(state: State, node: int) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.keys import current_key
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
@@ -72,7 +71,6 @@ def drop_running(state: State, j: int) -> None:
 def list_by_key(state: State, options: Options, key: Any, scratch: Scratch, now: float) -> None:
     """Write the running jobs with their keys now into `scratch.order`: an insertion sort of a list that is almost sorted."""
     walk, order = scratch.walk[0], scratch.order
-    walk.decision += 1
     n, running = 0, state.counts[0].running
     for i in range(walk.ordered):  # those of the last decision that still run, in its order
         job = state.jobs[order[i]]
@@ -92,7 +90,7 @@ def _list(options: Options, key: Any, scratch: Scratch, job: Any, n: int, now: f
     """Put a job with its key where it belongs among the first n of the order."""
     mine, order, k = scratch.jobs[job.row], scratch.order, n
     mine.listed = scratch.walk[0].decision
-    mine.k1, mine.k2 = current_key(job, now, options, key)
+    mine.k1, mine.k2 = key(job, now, options)
     while k > 0:
         other = scratch.jobs[order[k - 1]]
         if other.k1 < mine.k1 or (other.k1 == mine.k1 and other.k2 < mine.k2):
@@ -105,32 +103,39 @@ def _list(options: Options, key: Any, scratch: Scratch, job: Any, n: int, now: f
 
 
 @jit
-def moved_key(options: Options, scratch: Scratch, job: Any) -> tuple[float, float]:
-    """The key of a running job in this decision."""
-    if options.moving:
+def list_as_kept(state: State, scratch: Scratch) -> None:
+    """Where keys do not move: the running jobs in the order in which they are kept."""
+    for i in range(state.counts[0].running):
+        scratch.order[i] = state.run[i]
+
+
+@jit
+def _key_now(options: Options, scratch: Scratch, job: Any) -> tuple[float, float]:
+    """The key of a job in this decision."""
+    if options.moving and job.state != JobState.PENDING:
         return scratch.jobs[job.row].k1, scratch.jobs[job.row].k2
     return job.k1, job.k2
 
 
 @jit
-def runs_before(state: State, options: Options, scratch: Scratch, j: int, waiting: int) -> bool:
-    """Whether the running job j comes before a waiting one."""
-    first, second = moved_key(options, scratch, state.jobs[j])
-    other = state.jobs[waiting]
-    if first != other.k1:
-        return first < other.k1
-    if second != other.k2:
-        return second < other.k2
-    return j < waiting
+def comes_before(options: Options, scratch: Scratch, a: Any, b: Any) -> bool:
+    """Whether job a comes before job b in this decision, running or waiting."""
+    first, second = _key_now(options, scratch, a)
+    third, fourth = _key_now(options, scratch, b)
+    if first != third:
+        return first < third
+    if second != fourth:
+        return second < fourth
+    return a.row < b.row
 
 
 @jit
-def rank_of(state: State, options: Options, scratch: Scratch, order: Any, waiting: int) -> int:
+def rank_of(state: State, options: Options, scratch: Scratch, job: Any) -> int:
     """How many running jobs come before a waiting one."""
     low, high = 0, state.counts[0].running
     while low < high:
         middle = (low + high) >> 1
-        if runs_before(state, options, scratch, order[middle], waiting):
+        if comes_before(options, scratch, state.jobs[scratch.order[middle]], job):
             low = middle + 1
         else:
             high = middle

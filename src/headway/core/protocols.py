@@ -33,12 +33,14 @@ class Policy:
     change: Any = never
     preempts: bool = True
     blocks: bool = False  # head-of-line blocking
+    reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
     moving: bool = False  # keys of running jobs change as they run
     learns: bool = False  # keys change with the jobs that ended
     oracle: bool = False  # may read the work left, which only a simulator knows
     packs: bool = False
     migrates: bool = False
     quantum: float = np.inf
+    limit: float = np.inf  # seconds that a job is assumed to run at most, where it has no shorter limit
     turn: float = 0.0  # seconds a job runs at least before it may lose its GPUs
     thresholds: tuple[float, ...] = ()
     promote: float = np.inf
@@ -48,14 +50,15 @@ class Policy:
     # see policies/optimus.py.
     allot: Callable[..., Any] | None = None
 
-    def options(self, jobs: int, min_runtime: float = 0.0, **placement: Any) -> Options:
+    def options(self, jobs: int, **placement: Any) -> Options:
         """The options of a run of so many jobs under this policy."""
-        names = ("preempts", "blocks", "moving", "learns", "plotted", "packs", "migrates")
+        names = ("preempts", "blocks", "reserves", "moving", "learns", "plotted", "packs", "migrates")
         return options(
             thresholds=np.array([*self.thresholds, np.inf]),
             promote=float(self.promote),
             quantum=float(self.quantum),
-            min_runtime=float(max(min_runtime, self.turn)),
+            min_runtime=float(self.turn),
+            limit=float(self.limit),
             elastic=self.allot is not None,
             history=history(self.samples, jobs) if self.learns else history(np.zeros(0)),
             **{name: getattr(self, name) for name in names},

@@ -20,10 +20,20 @@ from headway.core.events import (
     STOP,
     STOPPED,
     SUBMITTED,
+    TICKED,
 )
 from headway.core.history import add_sample, refresh, stale
 from headway.core.keys import cross, crossing, free_at, set_key
-from headway.core.ledger import begin_stopping, end_stopping, give_gpus, give_links, join_gpus, take_gpus, take_links
+from headway.core.ledger import (
+    begin_stopping,
+    count_freeing,
+    end_stopping,
+    give_gpus,
+    give_links,
+    join_gpus,
+    take_gpus,
+    take_links,
+)
 from headway.core.order import add_running, add_waiting, as_list, drop_running, drop_waiting, insert
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, copy_places
 from headway.core.tables.jobs import settle
@@ -74,8 +84,10 @@ def _part(state: State, job: Any) -> None:
     give_gpus(state, job)
     give_links(state, job)
     if job.partner >= 0:
-        state.jobs[job.partner].partner = -1
+        other = state.jobs[job.partner]
+        other.partner = -1
         job.partner = -1
+        count_freeing(state, other)
 
 
 @jit
@@ -103,8 +115,8 @@ def _stop(state: State, job: Any, resizing: bool) -> None:
         if job.rate + other.rate <= 1.0:  # both made less headway together than one alone
             state.bad_pairs[job.model, other.model] = 1
             state.bad_pairs[other.model, job.model] = 1
-    begin_stopping(state, job)
     job.state = JobState.STOPPING
+    begin_stopping(state, job)
     job.resizing = resizing
     if resizing:
         job.resizes += 1
@@ -192,6 +204,10 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
     if kind == REFITTED:
         _refit(state, options, key, now)
         return
+    if kind != STOPPED and kind != STARTED:
+        state.counts[0].moment = now
+    if kind == TICKED:
+        return
     job = state.jobs[j]
     crosses_at = crossing(job, now, options) if kind == CROSSED else np.inf
     _leave(state, options, job)
@@ -224,9 +240,11 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
         _start(state, job, now, given, row)
     elif kind == STOP:
         _stop(state, job, False)
+        state.counts[0].stopped_by = max(state.counts[0].stopped_by, now + job.save)
     elif kind == RESIZE:
         if job.state != JobState.PENDING:
             _stop(state, job, True)
+            state.counts[0].stopped_by = max(state.counts[0].stopped_by, now + job.save)
         if job.gpus != given.seats[given.rows[row].seat_at].gpus:
             job.gpus = given.seats[given.rows[row].seat_at].gpus
             job.promise = -1  # it was for another size

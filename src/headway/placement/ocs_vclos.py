@@ -38,7 +38,7 @@ def _pick(leaves: Any, first: int, last: int, spine: int, count: int, out: Actio
         for row in range(first, last):
             if leaves[row].spine != spine:
                 continue
-            within = leaves[row].now if room == 0 else leaves[row].soon if room == 1 else leaves[row].target
+            within = leaves[row].now if room == 0 else leaves[row].soon if room == 1 else leaves[row].offer
             bits, taken = leaves[row].offer & within, np.uint64(0)
             while count > 0 and bits != np.uint64(0):
                 lowest = bits & (~bits + np.uint64(1))

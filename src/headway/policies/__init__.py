@@ -11,6 +11,11 @@ SAMPLES = "the jobs that ended"
 TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "fifo": ("fifo", "first come, first served; a job that does not fit holds up those behind it", {}),
     "best-effort": ("best_effort", "first come, first served; a job that does not fit is passed over", {}),
+    "backfill": (
+        "backfill",
+        "first come, first served; others pass the first in line only if that does not delay it (EASY, as in Slurm)",
+        {"limit": "what jobs ask for"},
+    ),
     "sjf": ("oracles.sjf", "shortest job first, without preemption (oracle)", {}),
     "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM}),
     "srsf": ("oracles.srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM}),

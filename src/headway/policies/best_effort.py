@@ -11,4 +11,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.submit, 0.0
 
 
-POLICY = Policy("best-effort", key, preempts=False)
+POLICY = Policy("best-effort", key, preempts=False, reserves=False)

@@ -11,4 +11,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.submit, 0.0
 
 
-POLICY = Policy("fifo", key, preempts=False, blocks=True)
+POLICY = Policy("fifo", key, preempts=False, reserves=False, blocks=True)

@@ -9,8 +9,8 @@ import numpy as np
 from numba import typeof, types
 
 from headway.core.compiler.jit import jit
-from headway.core.decide import ALLOT_TYPE, decide, wake_at
-from headway.core.events import CROSSED, NO_JOB, REFITTED, RESIZE, STARTED, SUBMITTED
+from headway.core.decide import ALLOT_TYPE, decide, tick_due, wake_at
+from headway.core.events import CROSSED, NO_JOB, REFITTED, RESIZE, STARTED, SUBMITTED, TICKED
 from headway.core.ledger import gpu_count
 from headway.core.record import record, record_action, refit_due
 from headway.core.tables.actions import Actions
@@ -106,6 +106,9 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
         fact = any_fact(state, world, now)
         if fact[0] < 0:
             clock.rounds += 1
+            if tick_due(options, clock.wake, now):
+                record(state, options, key, change, TICKED, NO_JOB, now)
+                note(journal, state, TICKED, NO_JOB, now)
             if refit_due(state, options):
                 record(state, options, key, change, REFITTED, NO_JOB, now)
                 note(journal, state, REFITTED, NO_JOB, now)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Engine
+from headway.core.keys import TURNS
 from headway.core.operations import admit
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.journal import Journal, empty
@@ -35,7 +36,7 @@ class Setting:
 
     preemption_cost: float | None = 0.0  # seconds; None: by model
     slowdown: bool = False  # by model
-    min_runtime: float = 0.0
+    min_runtime: float | None = 0.0  # seconds; None: by what stopping and starting again costs the job
     seed: int = 0
     network: Network = IDEAL
 
@@ -105,13 +106,13 @@ def prepare(
     state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), **ledger_of(fabric, placement))
     options = policy.options(
         n,
-        setting.min_runtime,
         by_class=placement.by_class,
         pack_limit=placement.pack_limit,
         models=len(profiles.TABLE) if policy.packs else 1,
         seed=setting.seed,
     )
     rows = profiles.rows_of(workload.model)
+    save_s, resume_s = _costs(rows, workload.gpus, setting.preemption_cost)
     admit(
         state,
         slice(None),
@@ -120,11 +121,14 @@ def prepare(
         model=rows,
         skew=profiles.column("skew")[rows],
         left=workload.duration_s if policy.oracle else np.nan,
-        min_runtime=np.where(workload.preemptible, 0.0, np.inf),
+        min_runtime=np.where(workload.preemptible, setting.min_runtime or 0.0, np.inf),
+        turns=TURNS if setting.min_runtime is None else 0.0,
+        save=save_s,
+        resume=resume_s,
     )
     apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
     world = new_world(
-        truth_table(workload.duration_s, *_costs(rows, workload.gpus, setting.preemption_cost), apart),
+        truth_table(workload.duration_s, save_s, resume_s, apart),
         int(gpus.sum()) * slots,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,

@@ -29,6 +29,10 @@ JOB: Final = np.dtype(
         ("queued", "f8"),  # when it last began to wait: submitted or preempted, but not resized
         ("end", "f8"),
         ("min_runtime", "f8"),  # seconds that an attempt runs before it may be preempted (infinity: it never is)
+        ("turns", "f8"),  # the same as a multiple of what stopping and starting again costs the job
+        ("save", "f8"),  # seconds from Stop to Stopped, as far as is known
+        ("resume", "f8"),  # seconds from Start to the first headway, but for the first start
+        ("limit", "f8"),  # seconds that it runs at most in all (infinity: not known)
         ("change_at", "f8"),  # the one valid timer of this job
         ("k1", "f8"),  # the policy's key as of the job's last event; decide derives those of running jobs that move
         ("k2", "f8"),
@@ -58,7 +62,7 @@ JOB: Final = np.dtype(
 def job_table(n: int) -> NDArray[Any]:
     """`n` rows of jobs that have not been submitted yet."""
     jobs = np.zeros(n, JOB)
-    for column in ("first", "change_at"):
+    for column in ("first", "change_at", "limit"):
         jobs[column] = np.inf
     for column in ("left", "end", "skew"):
         jobs[column] = np.nan
@@ -82,6 +86,12 @@ def served(job: Any, now: float) -> float:
 def ran(job: Any, now: float) -> float:
     """Seconds run by now."""
     return job.ran + (now - job.since) * (job.state == JobState.RUNNING)
+
+
+@jit
+def run_s(job: Any, now: float) -> float:
+    """Seconds run by now in all attempts, at the size it has."""
+    return job.total / job.gpus + (now - job.since) * (job.state == JobState.RUNNING)
 
 
 @jit

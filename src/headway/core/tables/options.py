@@ -31,7 +31,9 @@ class Options(NamedTuple):
     promote: float = np.inf  # PROMOTEKNOB: waited >= promote * ran lifts a job to the first queue
     quantum: float = np.inf  # decide at multiples of this too (infinity: only on events)
     min_runtime: float = 0.0  # seconds a started job runs before it may be preempted
+    limit: float = np.inf  # seconds that a job runs at most, where a policy plans with that
     preempts: bool = True
+    reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
     blocks: bool = False  # a job that does not fit stops the jobs behind it
     moving: bool = False  # keys of running jobs move all the time
     learns: bool = False  # keys change with the jobs that ended

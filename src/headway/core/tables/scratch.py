@@ -9,32 +9,42 @@ from numpy.typing import NDArray
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, actions
 from headway.core.tables.jobs import JOB_TYPE
 from headway.core.tables.options import OPTIONS_TYPE
-from headway.core.tables.state import State, new_state
+from headway.core.tables.state import TIMER, State, new_state
 
-# What is still there for the jobs not seated yet, GPUs per node and links per leaf (as bits): in the target; of that, free now; free now or
-# soon; and what a placement is shown.
-ROOMS: Final = ("target", "now", "soon", "offer")
+# What is still there for the jobs not seated yet, GPUs per node and links per leaf (as bits): free now; free now or soon; what may be held
+# beyond the bound of the reservation; what a placement is shown and may change; and the same as it was shown.
+ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
 NODE_ROOM: Final = np.dtype([("leaf", "i4"), *((name, "i4") for name in ROOMS)])
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
-# The classes still open, with the first job of each that has not had its turn; `rest`: per class, the first job not seated yet.
-CLASS_WALK: Final = np.dtype([("id", "i4"), ("head", "i4"), ("rest", "i4")])
+# The classes still open, with the first job of each that has not had its turn; per class, `rest`: the first job not seated yet, and `why`
+# it and those after it wait.
+CLASS_WALK: Final = np.dtype([("id", "i4"), ("head", "i4"), ("rest", "i4"), ("why", "i4")])
 JOB_WALK: Final = np.dtype(
     [
         ("k1", "f8"),  # the key now, of running jobs whose keys move
         ("k2", "f8"),
         ("listed", "i8"),  # the decision in which it was last among `order`
+        ("stops", "i8"),  # the decision that last stops it
+        ("paired", "i8"),  # the decision that packs another job on its GPUs
+        ("waits", "i8"),  # the decision in which its promise was last found to stand
         ("want", "i4"),  # GPUs that an elastic policy gives it
-        ("kept", "i1"),  # keeps its GPUs, and may take a partner
     ],
     align=True,
 )
 WALK: Final = np.dtype(
     [
+        ("now", "f8"),
+        ("bound", "f8"),  # by when the GPUs of the reservation are free
+        ("stopped_by", "f8"),  # by when those that stop have stopped
         ("decision", "i8"),
         ("ordered", "i8"),  # jobs in `order`
-        ("spare", "i8"),  # GPUs left to seat
+        ("spare", "i8"),  # GPUs left to seat, at most
         ("open", "i8"),  # classes
-        ("evicted", "i8"),  # whether someone lost a seat
+        ("full", "i8"),  # whether jobs may be stopped
+        ("stops", "i8"),  # jobs to be stopped
+        ("chosen", "i8"),  # jobs in `chosen`
+        ("first", "i8"),  # the first waiting job that found no place; -1: none
+        ("reserved", "i8"),  # the job that the reservation is for; -1: not worked out yet
     ]
 )
 
@@ -47,6 +57,9 @@ class Scratch(NamedTuple):
     classes: NDArray[Any]
     jobs: NDArray[Any]
     order: NDArray[np.int32]  # running jobs by their keys now, where keys move
+    after: NDArray[np.int64]  # GPUs of preemptible jobs from each place in `order` on
+    chosen: NDArray[np.int32]  # the jobs to be stopped for the one being seated
+    bounds: NDArray[Any]  # a heap of running jobs by the time at which their GPUs are free
     walk: NDArray[Any]  # one row of WALK
 
 
@@ -60,6 +73,9 @@ def new_scratch(state: State) -> Scratch:
         np.zeros(len(state.classes), CLASS_WALK),
         np.zeros(len(state.jobs), JOB_WALK),
         np.zeros(len(state.run), np.int32),
+        np.zeros(len(state.run) + 1, np.int64),
+        np.zeros(len(state.run), np.int32),
+        np.zeros(len(state.run), TIMER),
         np.zeros(1, WALK),
     )
 

@@ -34,11 +34,13 @@ LEAF: Final = np.dtype(
 # A seat is a slot of a GPU: number = slot * GPUs + GPU. `next` chains the seats of a job.
 SEAT: Final = np.dtype([("holder", "i4"), ("next", "i4"), ("node", "i4")])
 HELD_LINK: Final = np.dtype([("mask", "u8"), ("leaf", "i4"), ("next", "i4")])
-# root: per class, the tree of its waiting jobs. open: the classes with someone waiting, ascending.
-CLASS: Final = np.dtype([("root", "i4"), ("open", "i4")])
+# root: per class, the tree of its waiting jobs; why they wait, as of the last decision. open: the classes with someone waiting, ascending.
+CLASS: Final = np.dtype([("root", "i4"), ("open", "i4"), ("why", "i4")])
 TIMER: Final = np.dtype([("at", "f8"), ("what", "i8")])
 COUNT: Final = np.dtype(
     [
+        ("moment", "f8"),  # when something last happened for which jobs may be stopped; -infinity: nothing yet
+        ("stopped_by", "f8"),  # by when all that were asked to stop have stopped, as far as is known
         ("running", "i8"),  # jobs with GPUs that are not stopping
         ("waiting", "i8"),
         ("classes", "i8"),  # with someone waiting
@@ -100,6 +102,7 @@ def new_state(
     held["next"][-1] = -1
     count = np.zeros(1, COUNT)
     count["free_gpus"] = total
+    count["moment"] = -np.inf
     return State(
         job_table(jobs),
         nodes,

@@ -12,4 +12,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return left(job, now), 0.0
 
 
-POLICY = Policy("sjf", key, preempts=False, oracle=True)
+POLICY = Policy("sjf", key, preempts=False, reserves=False, oracle=True)

@@ -1,0 +1,178 @@
+"""What a decision can seat jobs on: what is free now, and what is free soon. Both shrink as jobs are seated.
+
+`extra` is what may be held beyond the bound of the reservation (core/deciding/reservations.py); without one, there is no limit.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from headway.core.compiler.jit import jit
+from headway.core.events import NOT_WAITING
+from headway.core.order import first_waiting
+from headway.core.tables.actions import Actions, forget
+from headway.core.tables.options import Options
+from headway.core.tables.scratch import Scratch
+from headway.core.tables.state import State
+
+NOW: Final = 0
+SOON: Final = 1
+NO_LIMIT: Final = 1 << 30
+ALL_LINKS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@jit
+def open_rooms(state: State, scratch: Scratch) -> None:
+    """Work out what is there now and soon."""
+    walk = scratch.walk[0]
+    walk.spare = 0
+    for x in range(len(state.nodes)):
+        node, room = state.nodes[x], scratch.nodes[x]
+        room.now = node.free
+        room.soon = node.free + node.stopping
+        room.extra = NO_LIMIT
+        walk.spare += 0 if node.closed else room.soon
+    for x in range(len(state.leaves)):
+        leaf, links = state.leaves[x], scratch.leaves[x]
+        links.now = leaf.free
+        links.soon = leaf.free | leaf.stopping
+        links.extra = ALL_LINKS
+
+
+@jit
+def offer(scratch: Scratch, within: int) -> None:
+    """Offer what is there now or soon."""
+    for x in range(len(scratch.nodes)):
+        room = scratch.nodes[x]
+        room.offer = min(room.now, room.soon) if within == NOW else room.soon
+    for x in range(len(scratch.leaves)):
+        links = scratch.leaves[x]
+        links.offer = links.now & links.soon if within == NOW else links.soon
+
+
+@jit
+def add_to_offer(state: State, scratch: Scratch, job: Any) -> None:
+    """Offer what a job holds too."""
+    seat = job.seat
+    while seat >= 0:
+        scratch.nodes[state.seats[seat].node].offer += 1
+        seat = state.seats[seat].next
+    entry = job.link
+    while entry >= 0:
+        held = state.held_links[entry]
+        scratch.leaves[held.leaf].offer |= held.mask
+        entry = held.next
+
+
+@jit
+def limit_offer(state: State, scratch: Scratch, late: bool) -> int:
+    """Take closed nodes off the offer and, for a job that would stay beyond the bound, what is kept. Returns the GPUs on offer."""
+    gpus = 0
+    for x in range(len(scratch.nodes)):
+        room = scratch.nodes[x]
+        if late:
+            room.offer = max(0, min(room.offer, room.extra))
+        if state.nodes[x].closed:
+            room.offer = 0
+        room.shown = room.offer
+        gpus += room.offer
+    for x in range(len(scratch.leaves)):
+        links = scratch.leaves[x]
+        if late:
+            links.offer &= links.extra
+        links.shown = links.offer
+    return gpus
+
+
+@jit
+def choose_place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Let the placement choose from the offer, and check what it chose. True: it is in the row being written."""
+    if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):
+        forget(out)  # what it added before it gave up
+        return False
+    gpus = 0
+    for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats):
+        node, taken = out.seats[k].node, out.seats[k].gpus
+        if node < 0 or node >= len(state.nodes):
+            raise ValueError("the placement chose a node that does not exist")
+        if taken < 1 or taken > scratch.nodes[node].shown:
+            raise ValueError("the placement took GPUs of a node that were not on offer")
+        gpus += taken
+    if gpus != job.gpus:
+        raise ValueError("the placement seated a job on the wrong number of GPUs")
+    for k in range(out.rows[out.counts[0].rows].link_at, out.counts[0].links):
+        leaf, mask = out.links[k].leaf, out.links[k].mask
+        if leaf < 0 or leaf >= len(scratch.leaves) or mask & ~scratch.leaves[leaf].shown:
+            raise ValueError("the placement took links that were not on offer")
+    return True
+
+
+@jit
+def holds(state: State, scratch: Scratch, places: Actions, row: int, within: int) -> bool:
+    """Whether all the places of a row are there, now or soon."""
+    for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
+        node = places.seats[k].node
+        room = scratch.nodes[node]
+        there = min(room.now, room.soon) if within == NOW else room.soon
+        if there < places.seats[k].gpus or state.nodes[node].closed:
+            return False
+    for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
+        links, mask = scratch.leaves[places.links[k].leaf], places.links[k].mask
+        there_too = links.now & links.soon if within == NOW else links.soon
+        if there_too & mask != mask:
+            return False
+    return True
+
+
+@jit
+def withdraw(scratch: Scratch, places: Actions, row: int, within: int, late: bool) -> None:
+    """Take the places of a row out of what is there; `late`: also out of what may be held beyond the bound."""
+    for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
+        room, gpus = scratch.nodes[places.seats[k].node], places.seats[k].gpus
+        room.soon -= gpus
+        room.now -= gpus if within == NOW else 0
+        room.extra -= gpus if late else 0
+        scratch.walk[0].spare -= gpus
+    for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
+        links, mask = scratch.leaves[places.links[k].leaf], places.links[k].mask
+        links.soon &= ~mask
+        if within == NOW:
+            links.now &= ~mask
+        if late:
+            links.extra &= ~mask
+
+
+@jit
+def free_soon(state: State, scratch: Scratch, job: Any) -> None:
+    """Count what a job holds, which is to stop, among what is there soon."""
+    seat = job.seat
+    while seat >= 0:
+        scratch.nodes[state.seats[seat].node].soon += 1
+        seat = state.seats[seat].next
+    entry = job.link
+    while entry >= 0:
+        scratch.leaves[state.held_links[entry].leaf].soon |= state.held_links[entry].mask
+        entry = state.held_links[entry].next
+
+
+@jit
+def open_classes(state: State, scratch: Scratch) -> None:
+    """Put the first job of every class at its head."""
+    scratch.walk[0].open = state.counts[0].classes
+    for i in range(state.counts[0].classes):
+        c = state.classes[i].open
+        first = first_waiting(state, c)
+        scratch.classes[i].id = c
+        scratch.classes[i].head = first
+        scratch.classes[c].rest = first
+        scratch.classes[c].why = NOT_WAITING
+
+
+@jit
+def close_class(scratch: Scratch, i: int) -> None:
+    """Nobody of the i-th open class has another turn."""
+    walk = scratch.walk[0]
+    walk.open -= 1
+    for k in range(i, walk.open):
+        scratch.classes[k].id = scratch.classes[k + 1].id
+        scratch.classes[k].head = scratch.classes[k + 1].head

@@ -1,0 +1,146 @@
+"""What is kept for the first waiting job that finds no place, so that others do not pass it for ever (EASY backfilling).
+
+From what is known of the running jobs follows a bound for each: by when its GPUs can be had. One that the waiting job may stop is free at
+the end of its turn and once it has saved; one with a time limit, when that is over; for the others nothing is known. In the order of
+their bounds the running jobs are taken away until the placement finds a place: that place is the reservation, and the last bound its own.
+Another job takes GPUs of that place only if it is sure to have given them back by then, or if enough others are left.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from headway.core.compiler.jit import jit
+from headway.core.deciding.offers import ALL_LINKS, NO_LIMIT, SOON, add_to_offer, choose_place, limit_offer, offer
+from headway.core.keys import turn
+from headway.core.order import comes_before
+from headway.core.tables.actions import Actions, forget
+from headway.core.tables.jobs import run_s
+from headway.core.tables.options import Options
+from headway.core.tables.scratch import Scratch
+from headway.core.tables.state import State
+from headway.core.timers import pop, push
+from headway.job_state import JobState
+
+NOT_KNOWN: Final = 1e12  # seconds: bounds from here on are not known
+
+
+@jit
+def _over_by(job: Any, now: float, options: Options) -> float:
+    """When its time limit is over, if it runs from now on (infinity: not known)."""
+    return now + max(0.0, min(job.limit, options.limit) - run_s(job, now))
+
+
+@jit
+def gone_by(job: Any, now: float, options: Options) -> float:
+    """By when a waiting job that starts now has given its GPUs back, if one before it asks for them."""
+    over = _over_by(job, now, options)
+    if not options.preempts:
+        return over
+    starts = job.resume if job.attempt > 0 else 0.0
+    return min(over, now + starts + turn(job, options) + job.save)
+
+
+@jit
+def _free_by(options: Options, scratch: Scratch, running: Any, job: Any) -> float:
+    """By when the GPUs of a running job can be had for a waiting one."""
+    now = scratch.walk[0].now
+    over = _over_by(running, now, options)
+    if not options.preempts or not comes_before(options, scratch, job, running):
+        return over
+    runs = running.started if running.state == JobState.RUNNING else running.since + running.resume
+    return min(over, max(now, runs + turn(running, options)) + running.save)
+
+
+@jit
+def _list_bounds(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+    """List the running jobs by their bounds, the last first; those without any come by their start, before all others."""
+    n, bounds = 0, scratch.bounds
+    for i in range(state.counts[0].running):
+        running = state.jobs[state.run[i]]
+        if scratch.jobs[running.row].stops == scratch.walk[0].decision:
+            continue  # counted among what is free soon
+        at = _free_by(options, scratch, running, job)
+        push(bounds, n, at if at < NOT_KNOWN else NOT_KNOWN + running.started, running.row)
+        n += 1
+    for k in range(n, 0, -1):  # a heap sort: the first of k goes to the place that the heap leaves
+        at, row = bounds[0].at, bounds[0].what
+        pop(bounds, k)
+        bounds[k - 1].at = at
+        bounds[k - 1].what = row
+    return n
+
+
+@jit
+def _offer_without(state: State, scratch: Scratch, listed: int, gone: int) -> None:
+    """Offer what is free once the first `gone` jobs of the list are gone, and those that stop."""
+    offer(scratch, SOON)
+    for i in range(listed - gone, listed):
+        add_to_offer(state, scratch, state.jobs[scratch.bounds[i].what])
+
+
+@jit
+def _fits(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, listed: int, gone: int
+) -> bool:
+    _offer_without(state, scratch, listed, gone)
+    return limit_offer(state, scratch, False) >= job.gpus and choose_place(state, options, place, scratch, out, job)
+
+
+@jit
+def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Work out the reservation of a waiting job. True: its place is in the row being written, its bound in the walk."""
+    walk, listed = scratch.walk[0], _list_bounds(state, options, scratch, job)
+    if not _fits(state, options, place, scratch, out, job, listed, listed):
+        return False
+    forget(out)
+    low, high = 0, listed
+    while low < high:
+        middle = (low + high) >> 1
+        if _fits(state, options, place, scratch, out, job, listed, middle):
+            high = middle
+            forget(out)
+        else:
+            low = middle + 1
+    if not _fits(state, options, place, scratch, out, job, listed, low):
+        return False
+    bound = scratch.bounds[listed - low].at if low > 0 else walk.now
+    walk.bound = max(bound, walk.now, walk.stopped_by) if bound < NOT_KNOWN else np.inf
+    while walk.bound < np.inf and low < listed and scratch.bounds[listed - low - 1].at <= walk.bound:
+        low += 1  # gone by then too
+    _keep(state, scratch, out, listed, low)
+    return True
+
+
+@jit
+def _keep(state: State, scratch: Scratch, out: Actions, listed: int, gone: int) -> None:
+    """On the nodes and leaves of the place in the row being written, others may stay beyond the bound on what it leaves of them."""
+    _offer_without(state, scratch, listed, gone)
+    for x in range(len(scratch.nodes)):
+        scratch.nodes[x].extra = NO_LIMIT
+    for x in range(len(scratch.leaves)):
+        scratch.leaves[x].extra = ALL_LINKS
+    row = out.rows[out.counts[0].rows]
+    for k in range(row.seat_at, out.counts[0].seats):
+        room = scratch.nodes[out.seats[k].node]
+        room.extra = min(room.offer, room.extra) - out.seats[k].gpus
+    for k in range(row.link_at, out.counts[0].links):
+        links, mask = scratch.leaves[out.links[k].leaf], out.links[k].mask
+        links.extra = links.offer & links.extra & ~mask
+
+
+@jit
+def is_late(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether the job has to leave the reservation of one before it alone."""
+    walk = scratch.walk[0]
+    gone = gone_by(job, walk.now, options)
+    if walk.first < 0 or gone <= walk.now or not comes_before(options, scratch, state.jobs[walk.first], job):
+        return False
+    if walk.reserved != walk.first:
+        walk.reserved = walk.first
+        if reserve(state, options, place, scratch, out, state.jobs[walk.first]):
+            forget(out)
+        else:  # no place on any open nodes
+            walk.first = -1
+            return False
+    return gone == np.inf or gone > walk.bound

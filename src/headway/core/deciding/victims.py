@@ -1,0 +1,94 @@
+"""Who makes room: as few running jobs as will do, the lowest in the order of the policy.
+
+Candidates come after the job that needs room, have had their turn, and did not start at this very moment. From the highest of them to the
+lowest, each is spared if the job finds a place without it while everyone lower may still be stopped. So no job is stopped while a lower one
+could make room in its stead, nobody is stopped in vain, and the places are known before anyone is stopped. Where stopping one higher job
+would do instead of several lower ones, the lower ones are stopped: the order of the policy counts more than the number of stops.
+"""
+
+from typing import Any
+
+from headway.core.compiler.jit import jit
+from headway.core.deciding.offers import SOON, add_to_offer, choose_place, free_soon, limit_offer, offer
+from headway.core.keys import pinned
+from headway.core.order import comes_before, rank_of
+from headway.core.tables.actions import Actions, forget
+from headway.core.tables.options import Options
+from headway.core.tables.scratch import Scratch
+from headway.core.tables.state import State
+from headway.job_state import JobState
+
+
+@jit
+def can_stop(options: Options, scratch: Scratch, job: Any) -> bool:
+    """Whether the job may be stopped in this decision, and is not already."""
+    walk = scratch.walk[0]
+    return (
+        job.state == JobState.RUNNING
+        and job.started < walk.now
+        and not pinned(job, walk.now, options)
+        and scratch.jobs[job.row].stops != walk.decision
+    )
+
+
+@jit
+def _is_candidate(state: State, options: Options, scratch: Scratch, job: Any) -> bool:
+    """Two jobs on the same GPUs are stopped together, and count where the first of them does."""
+    if not can_stop(options, scratch, job):
+        return False
+    if job.partner < 0:
+        return True
+    other = state.jobs[job.partner]
+    return can_stop(options, scratch, other) and comes_before(options, scratch, job, other)
+
+
+@jit
+def _fits(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, first: int, late: bool
+) -> bool:
+    """Whether there is a place if those chosen and the candidates from `first` on stop. True: it is in the row being written."""
+    offer(scratch, SOON)
+    for i in range(scratch.walk[0].chosen):
+        add_to_offer(state, scratch, state.jobs[scratch.chosen[i]])
+    for i in range(first, state.counts[0].running):
+        other = state.jobs[scratch.order[i]]
+        if _is_candidate(state, options, scratch, other):
+            add_to_offer(state, scratch, other)
+    return limit_offer(state, scratch, late) >= job.gpus and choose_place(state, options, place, scratch, out, job)
+
+
+@jit
+def choose_victims(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
+) -> bool:
+    """Choose who is stopped for a waiting job. True: they are in `scratch.chosen`, and its place is in the row being written."""
+    walk, end = scratch.walk[0], state.counts[0].running
+    walk.chosen = 0
+    low = rank_of(state, options, scratch, job)
+    if low == end or not _fits(state, options, place, scratch, out, job, low, late):
+        return False
+    while True:
+        forget(out)
+        # The largest number from which on candidates suffice, together with those chosen: whoever stands there is needed.
+        high = end
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if _fits(state, options, place, scratch, out, job, middle, late):
+                low = middle
+                forget(out)
+            else:
+                high = middle - 1
+        if low == end:
+            return _fits(state, options, place, scratch, out, job, end, late)
+        scratch.chosen[walk.chosen] = scratch.order[low]
+        walk.chosen += 1
+        low += 1
+
+
+@jit
+def mark_stopped(state: State, scratch: Scratch, job: Any) -> None:
+    """The job is to be stopped: what it holds is free soon."""
+    walk = scratch.walk[0]
+    scratch.jobs[job.row].stops = walk.decision
+    walk.stopped_by = max(walk.stopped_by, walk.now + job.save)
+    free_soon(state, scratch, job)

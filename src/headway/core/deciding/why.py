@@ -1,0 +1,51 @@
+"""Why the jobs of each class wait, as the decision just made sees it. The jobs of a class find places alike, so one cause holds for all."""
+
+import numpy as np
+
+from headway.core.compiler.jit import jit
+from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_TURN
+from headway.core.keys import pinned, turn
+from headway.core.order import rank_of
+from headway.core.tables.options import Options
+from headway.core.tables.scratch import Scratch
+from headway.core.tables.state import State
+
+
+@jit
+def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
+    """Refine `why` of each class: enough GPUs are free but not together, or enough would be were jobs after it not in their turn."""
+    free, soon = 0, 0
+    for x in range(len(state.nodes)):
+        room = scratch.nodes[x]
+        free += 0 if state.nodes[x].closed else max(0, min(room.now, room.soon))
+        soon += 0 if state.nodes[x].closed else max(0, room.soon)
+    turns = scratch.walk[0].full and _sum_preemptible(state, options, scratch)
+    for i in range(state.counts[0].classes):
+        c = state.classes[i].open
+        head = scratch.classes[c].rest
+        if head < 0:
+            continue
+        if scratch.classes[c].why == NOT_WAITING:
+            scratch.classes[c].why = WAIT_GPUS  # behind one that holds up the others
+        if scratch.classes[c].why != WAIT_GPUS:
+            continue
+        job = state.jobs[head]
+        if turns and soon + scratch.after[rank_of(state, options, scratch, job)] >= job.gpus:
+            scratch.classes[c].why = WAIT_TURN
+        elif not scratch.walk[0].full and state.classes[c].why == WAIT_TURN:
+            scratch.classes[c].why = WAIT_TURN  # nothing has happened to change that
+        elif job.gpus <= free and not options.blocks:
+            scratch.classes[c].why = WAIT_ISOLATION if len(state.leaves) else WAIT_FRAGMENTATION
+
+
+@jit
+def _sum_preemptible(state: State, options: Options, scratch: Scratch) -> bool:
+    """Sum up the GPUs of preemptible jobs from each rank on, `scratch.after`; returns whether one of them is in its turn."""
+    any_in_turn, n = False, state.counts[0].running
+    scratch.after[n] = 0
+    for i in range(n - 1, -1, -1):
+        job = state.jobs[scratch.order[i]]
+        counts = turn(job, options) < np.inf and scratch.jobs[job.row].stops != scratch.walk[0].decision
+        any_in_turn |= counts and pinned(job, scratch.walk[0].now, options)
+        scratch.after[i] = scratch.after[i + 1] + (job.gpus if counts else 0)
+    return any_in_turn
