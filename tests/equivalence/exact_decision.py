@@ -1,0 +1,249 @@
+"""A decision of the second implementation: rules 4 to 11 of docs/semantics.md, naively."""
+
+from dataclasses import dataclass
+
+from tests.equivalence.exact import INF, RUNNING, STARTING, STOPPING, WAITING, Exact, Job, Place, Seconds
+
+
+def spread(offer: list[int], gpus: int) -> Place | None:
+    """One GPU after the other from the node with the most left."""
+    left, place = list(offer), {}
+    if sum(left) < gpus:
+        return None
+    for _ in range(gpus):
+        node = left.index(max(left))
+        left[node] -= 1
+        place[node] = place.get(node, 0) + 1
+    return place
+
+
+def consolidated(offer: list[int], gpus: int, most: int) -> Place | None:
+    """On at most so many nodes: the fullest that will hold what is left of it, or else the emptiest whole."""
+    left, place = list(offer), {}
+    while gpus > 0:
+        enough = [x for x in range(len(left)) if left[x] >= gpus]
+        node = min(enough, key=lambda x: left[x]) if enough else left.index(max(left))
+        if left[node] == 0 or len(place) == most:
+            return None
+        place[node] = min(gpus, left[node])
+        left[node] -= place[node]
+        gpus -= place[node]
+    return place
+
+
+def fewest(nodes: tuple[int, ...], gpus: int) -> int:
+    """The fewest nodes that have so many GPUs together."""
+    count = 0
+    for size in sorted(nodes, reverse=True):
+        if gpus <= 0:
+            break
+        gpus, count = gpus - size, count + 1
+    return count
+
+
+@dataclass
+class Reservation:
+    """Rule 10: a place, a bound (infinity: not known), and what remains beside it on its nodes."""
+
+    place: Place
+    bound: Seconds
+    beside: Place
+
+
+class Decision:
+    """One decision, performed as it is made; jobs that it starts or stops are still where they were for the rest of it."""
+
+    def __init__(self, world: Exact) -> None:
+        self.world, self.rules, self.now = world, world.rules, world.now
+        taken = [0] * len(self.rules.nodes)
+        soon = [0] * len(self.rules.nodes)
+        for job in world.those(STARTING, RUNNING, STOPPING):
+            for node, gpus in job.place.items():
+                taken[node] += gpus
+                soon[node] += gpus if job.state == STOPPING else 0
+        self.free = [a - b for a, b in zip(self.rules.nodes, taken, strict=True)]
+        self.soon = [a + b for a, b in zip(self.free, soon, strict=True)]
+        self.with_gpus = world.those(STARTING, RUNNING)  # and those that this decision starts; less those that it stops
+        self.keys = {job.number: self.rules.key(job) for job in world.jobs}  # the order as of now
+        self.reserving: Job | None = None
+        self.reservation: Reservation | None = None
+
+    def run(self) -> None:
+        """Rules 4, 5 and 9."""
+        waiting = sorted(self.world.those(WAITING), key=self.order)
+        if not self.world.may_stop:
+            kept = [job for job in sorted(waiting, key=lambda job: job.promised) if job.promise and self.keep(job)]
+            waiting = [job for job in waiting if job not in kept]
+        refused = set()
+        for job in waiting:
+            if job.gpus in refused or self.seat(job):
+                continue
+            if self.rules.policy == "fifo":
+                break
+            refused.add(job.gpus)
+            if self.rules.reserves and self.reserving is None and self.placed(job, list(self.rules.nodes)):
+                self.reserving = job
+
+    def order(self, job: Job) -> tuple[Seconds, ...]:
+        """Smallest first."""
+        return self.keys[job.number]
+
+    def placed(self, job: Job, offer: list[int]) -> Place | None:
+        """What the placement chooses."""
+        if self.rules.consolidated:
+            return consolidated(offer, job.gpus, fewest(self.rules.nodes, job.gpus))
+        return spread(offer, job.gpus)
+
+    def take(self, place: Place) -> None:
+        """What a job gets is no longer there for those after it."""
+        for node, gpus in place.items():
+            self.soon[node] -= gpus
+
+    @property
+    def free_now(self) -> list[int]:
+        """What is free now and not needed for promises."""
+        return [min(a, b) for a, b in zip(self.free, self.soon, strict=True)]
+
+    def start(self, job: Job, place: Place) -> None:
+        """Start it on GPUs that are free."""
+        for node, gpus in place.items():
+            self.free[node] -= gpus
+        self.take(place)
+        self.world.start(job, place)
+        self.with_gpus.append(job)
+
+    def keep(self, job: Job) -> bool:
+        """Rule 9, where nobody may be stopped: the job starts where it was promised, or that is set aside."""
+        if fits(job.promise, self.free_now):
+            self.start(job, job.promise)
+            return True
+        if fits(job.promise, self.soon):
+            self.take(job.promise)
+            return True
+        return False
+
+    def seat(self, job: Job) -> bool:
+        """Rule 4, and rule 11 for a late job."""
+        stands = bool(job.promise) and fits(job.promise, self.soon)
+        if stands and fits(job.promise, self.free_now):
+            self.start(job, job.promise)
+            return True
+        late = not stands and self.is_late(job)
+        place = self.placed(job, self.offer(self.free_now, late))
+        if place:
+            self.start(job, place)
+        elif stands:
+            place = job.promise
+            self.take(place)
+            return True
+        else:
+            place = self.made_soon(job, late)
+        if place and late:
+            self.give_beside(place)
+        return bool(place)
+
+    def made_soon(self, job: Job, late: bool) -> Place | None:
+        """Rules 4.4 and 4.5: a promise."""
+        place = None
+        if self.world.those(STOPPING):
+            place = self.placed(job, self.offer(self.soon, late))
+        victims: list[Job] = []
+        if not place and self.world.may_stop and self.rules.preempts:
+            victims = self.victims(job, late)
+            place = self.placed(job, self.offer(self.with_places(victims), late)) if victims else None
+        if place:
+            self.soon = self.with_places(victims)
+            self.take(place)
+            self.world.reserve(job, place)
+            for victim in victims:
+                self.with_gpus.remove(victim)
+                self.world.stop(victim)
+        return place
+
+    def with_places(self, jobs: list[Job]) -> list[int]:
+        """What is free soon and what these jobs hold."""
+        return [soon + sum(job.place.get(x, 0) for job in jobs) for x, soon in enumerate(self.soon)]
+
+    def victims(self, job: Job, late: bool) -> list[Job]:
+        """Rules 6 and 7; empty: nobody can make room."""
+        able = [one for one in self.with_gpus if self.can_be_stopped(one) and self.order(one) > self.order(job)]
+        able.sort(key=self.order)
+        if not self.placed(job, self.offer(self.with_places(able), late)):
+            return []
+        for one in list(able):
+            others = [other for other in able if other is not one]
+            if self.placed(job, self.offer(self.with_places(others), late)):
+                able = others
+        return able
+
+    def can_be_stopped(self, job: Job) -> bool:
+        """Rule 6."""
+        return job.state == RUNNING and job.began < self.now and self.rules.turn_over(job) <= self.now
+
+    # Reservations
+
+    def offer(self, room: list[int], late: bool) -> list[int]:
+        """The room for a job: a late one has on the nodes of the reservation only what remains beside it."""
+        if not late or self.reservation is None:
+            return room
+        beside = self.reservation.beside
+        return [min(gpus, beside[x]) if x in beside else gpus for x, gpus in enumerate(room)]
+
+    def give_beside(self, place: Place) -> None:
+        """A late job was given these GPUs."""
+        if self.reservation is not None:
+            for node, gpus in place.items():
+                if node in self.reservation.beside:
+                    self.reservation.beside[node] -= gpus
+
+    def gone_by(self, job: Job) -> Seconds:
+        """Rule 11: when a waiting job would be gone if it were placed now."""
+        at = self.now + max(0, job.limit - job.ran)
+        if self.rules.preempts:
+            resume = job.resume if job.attempts else 0
+            at = min(at, self.now + resume + self.rules.turn(job) + job.save)
+        return at
+
+    def is_late(self, job: Job) -> bool:
+        """Rule 11; works out the reservation when it is first needed."""
+        gone = self.gone_by(job)
+        if self.reserving is None or gone == self.now:
+            return False
+        if self.reservation is None:
+            self.reservation = self.work_out(self.reserving)
+        if self.reservation is None:  # what is promised to others leaves no place: the next that is not seated has one
+            self.reserving = None
+            return False
+        return gone == INF or gone > self.reservation.bound
+
+    def had_by(self, job: Job, reserving: Job) -> Seconds:
+        """By when the GPUs of a job with GPUs can be had; infinity: not known."""
+        at = self.now + max(0, job.limit - job.ran)
+        if self.rules.preempts and self.order(job) > self.order(reserving):
+            at = min(at, max(self.now, self.rules.turn_over(job)) + job.save)
+        return at
+
+    def work_out(self, reserving: Job) -> Reservation | None:
+        """Rule 10."""
+        times = {job.number: self.had_by(job, reserving) for job in self.with_gpus}
+
+        def rank(job: Job) -> tuple[Seconds, Seconds, int]:
+            at = times[job.number]
+            began = job.began if job.state == RUNNING else job.due
+            return at, began if at == INF else 0, job.number
+
+        ranked = sorted(self.with_gpus, key=rank)
+        for count in range(len(ranked) + 1):
+            place = self.placed(reserving, self.with_places(ranked[:count]))
+            if place:
+                bound = max([self.now, *(times[job.number] for job in ranked[:count])])
+                bound = max([bound, *(job.due for job in self.world.those(STOPPING))])
+                gone = [job for job in ranked if times[job.number] <= bound] if bound < INF else ranked[:count]
+                room = self.with_places(gone)
+                return Reservation(place, bound, {node: room[node] - gpus for node, gpus in place.items()})
+        return None
+
+
+def fits(place: Place, room: list[int]) -> bool:
+    """Whether all of it is there."""
+    return all(room[node] >= gpus for node, gpus in place.items())
