@@ -65,6 +65,15 @@ def add_to_offer(state: State, scratch: Scratch, job: Any) -> None:
 
 
 @jit
+def offer_places(scratch: Scratch, places: Actions, row: int) -> None:
+    """Offer the places of a row too."""
+    for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
+        scratch.nodes[places.seats[k].node].offer += places.seats[k].gpus
+    for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
+        scratch.leaves[places.links[k].leaf].offer |= places.links[k].mask
+
+
+@jit
 def limit_offer(state: State, scratch: Scratch, late: bool) -> int:
     """Take closed nodes off the offer and, for a job that would stay beyond the bound, what is kept. Returns the GPUs on offer."""
     gpus = 0

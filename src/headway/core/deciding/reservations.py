@@ -11,7 +11,17 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.offers import ALL_LINKS, NO_LIMIT, SOON, add_to_offer, choose_place, limit_offer, offer
+from headway.core.deciding.offers import (
+    ALL_LINKS,
+    NO_LIMIT,
+    SOON,
+    add_to_offer,
+    choose_place,
+    limit_offer,
+    offer,
+    offer_places,
+)
+from headway.core.events import START
 from headway.core.keys import turn
 from headway.core.order import comes_before
 from headway.core.tables.actions import Actions, forget
@@ -42,27 +52,46 @@ def gone_by(job: Any, now: float, options: Options) -> float:
 
 
 @jit
+def _runs_from(job: Any, now: float) -> float:
+    """From when on a job runs that runs, is starting, or starts now."""
+    if job.state == JobState.RUNNING:
+        return job.started
+    since = job.since if job.state == JobState.STARTING else now
+    return since + (job.resume if job.attempt > 0 else 0.0)
+
+
+@jit
 def _free_by(options: Options, scratch: Scratch, running: Any, job: Any) -> float:
     """By when the GPUs of a running job can be had for a waiting one."""
     now = scratch.walk[0].now
     over = _over_by(running, now, options)
     if not options.preempts or not comes_before(options, scratch, job, running):
         return over
-    runs = running.started if running.state == JobState.RUNNING else running.since + running.resume
-    return min(over, max(now, runs + turn(running, options)) + running.save)
+    return min(over, max(now, _runs_from(running, now) + turn(running, options)) + running.save)
 
 
 @jit
-def _list_bounds(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+def _list_one(options: Options, scratch: Scratch, running: Any, job: Any, n: int) -> None:
+    at = _free_by(options, scratch, running, job)
+    if at >= NOT_KNOWN:
+        at = NOT_KNOWN + _runs_from(running, scratch.walk[0].now)
+    push(scratch.bounds, n, at, running.row)
+
+
+@jit
+def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions, job: Any) -> int:
     """List the running jobs by their bounds, the last first; those without any come by their start, before all others."""
     n, bounds = 0, scratch.bounds
     for i in range(state.counts[0].running):
         running = state.jobs[state.run[i]]
-        if scratch.jobs[running.row].stops == scratch.walk[0].decision:
-            continue  # counted among what is free soon
-        at = _free_by(options, scratch, running, job)
-        push(bounds, n, at if at < NOT_KNOWN else NOT_KNOWN + running.started, running.row)
-        n += 1
+        if scratch.jobs[running.row].stops != scratch.walk[0].decision:  # or counted among what is free soon
+            _list_one(options, scratch, running, job, n)
+            n += 1
+    for row in range(out.counts[0].rows):  # those that this decision starts
+        if out.rows[row].kind == START:
+            scratch.jobs[out.rows[row].job].starts = row
+            _list_one(options, scratch, state.jobs[out.rows[row].job], job, n)
+            n += 1
     for k in range(n, 0, -1):  # a heap sort: the first of k goes to the place that the heap leaves
         at, row = bounds[0].at, bounds[0].what
         pop(bounds, k)
@@ -72,25 +101,29 @@ def _list_bounds(state: State, options: Options, scratch: Scratch, job: Any) -> 
 
 
 @jit
-def _offer_without(state: State, scratch: Scratch, listed: int, gone: int) -> None:
+def _offer_without(state: State, scratch: Scratch, out: Actions, listed: int, gone: int) -> None:
     """Offer what is free once the first `gone` jobs of the list are gone, and those that stop."""
     offer(scratch, SOON)
     for i in range(listed - gone, listed):
-        add_to_offer(state, scratch, state.jobs[scratch.bounds[i].what])
+        job = state.jobs[scratch.bounds[i].what]
+        if job.state == JobState.PENDING:
+            offer_places(scratch, out, scratch.jobs[job.row].starts)
+        else:
+            add_to_offer(state, scratch, job)
 
 
 @jit
 def _fits(
     state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, listed: int, gone: int
 ) -> bool:
-    _offer_without(state, scratch, listed, gone)
+    _offer_without(state, scratch, out, listed, gone)
     return limit_offer(state, scratch, False) >= job.gpus and choose_place(state, options, place, scratch, out, job)
 
 
 @jit
 def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Work out the reservation of a waiting job. True: its place is in the row being written, its bound in the walk."""
-    walk, listed = scratch.walk[0], _list_bounds(state, options, scratch, job)
+    walk, listed = scratch.walk[0], _list_bounds(state, options, scratch, out, job)
     if not _fits(state, options, place, scratch, out, job, listed, listed):
         return False
     forget(out)
@@ -115,7 +148,7 @@ def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: A
 @jit
 def _keep(state: State, scratch: Scratch, out: Actions, listed: int, gone: int) -> None:
     """On the nodes and leaves of the place in the row being written, others may stay beyond the bound on what it leaves of them."""
-    _offer_without(state, scratch, listed, gone)
+    _offer_without(state, scratch, out, listed, gone)
     for x in range(len(scratch.nodes)):
         scratch.nodes[x].extra = NO_LIMIT
     for x in range(len(scratch.leaves)):

@@ -27,6 +27,7 @@ JOB_WALK: Final = np.dtype(
         ("stops", "i8"),  # the decision that last stops it
         ("paired", "i8"),  # the decision that packs another job on its GPUs
         ("waits", "i8"),  # the decision in which its promise was last found to stand
+        ("starts", "i8"),  # the row of its Start, of a job that a reservation counts on
         ("want", "i4"),  # GPUs that an elastic policy gives it
     ],
     align=True,
