@@ -8,12 +8,16 @@ the points ahead, so one pass from the right prepares every query.
 The slides plot another curve: (N - i + 1) in place of (N - i), and the whole times the number of samples ahead.
 """
 
+from typing import Any
+
 import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.tables.options import History
+from headway.job_state import JobState
 
 FEWEST_SAMPLES = 30  # below this, attained service orders (docs/decisions/0004-gittins.md)
+HOLD = 2.0
 REFIT_PART = 100  # the curve is fitted again when the samples have grown by a hundredth
 
 
@@ -69,6 +73,12 @@ def _tangent(past: History, x: float, y: int) -> int:
 def known(past: History) -> bool:
     """Whether there are enough samples to rely on."""
     return past.counts[0].fitted >= FEWEST_SAMPLES or not past.counts[0].grows
+
+
+@jit
+def held(job: Any, index: float) -> float:
+    """The index that a job counts with: more while it runs, so that it is stopped only for one that is clearly better."""
+    return index if job.state == JobState.PENDING else HOLD * index
 
 
 @jit

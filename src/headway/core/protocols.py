@@ -37,10 +37,12 @@ class Policy:
     moving: bool = False  # keys of running jobs change as they run
     learns: bool = False  # keys change with the jobs that ended
     oracle: bool = False  # may read the work left, which only a simulator knows
+    suspends: float | None = None  # seconds to suspend a job in memory and resume it there, where a policy does
     packs: bool = False
     migrates: bool = False
     quantum: float = np.inf
-    limit: float = np.inf  # seconds that a job is assumed to run at most, where it has no shorter limit
+    limit: float = np.inf  # seconds that a job is taken to run at most, where it has no shorter limit
+    requested: float = np.inf  # in simulation: jobs without a limit ask for this many times what they take
     turn: float = 0.0  # seconds a job runs at least before it may lose its GPUs
     thresholds: tuple[float, ...] = ()
     promote: float = np.inf

@@ -14,7 +14,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "backfill": (
         "backfill",
         "first come, first served; others pass the first in line only if that does not delay it (EASY, as in Slurm)",
-        {"limit": "what jobs ask for"},
+        {"limit": "as jobs ask", "requested": "as the trace says"},
     ),
     "sjf": ("oracles.sjf", "shortest job first, without preemption (oracle)", {}),
     "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM}),

@@ -11,6 +11,7 @@ from headway.core.tables.options import Options
 from headway.job_state import JobState
 
 TURN_S = 60.0  # Gandiva's time slice, section 3.1
+SUSPEND_S = 1.0  # to suspend a job in memory and resume it, at most: section 3.1
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:
@@ -20,4 +21,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.started + options.quantum, 0.0
 
 
-POLICY = Policy("gandiva", key, moving=True, packs=True, migrates=True, quantum=TURN_S, turn=TURN_S)
+POLICY = Policy("gandiva", key, moving=True, packs=True, migrates=True, quantum=TURN_S, turn=TURN_S, suspends=SUSPEND_S)

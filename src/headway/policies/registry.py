@@ -11,7 +11,7 @@ import numpy as np
 
 from headway.core.protocols import Policy
 from headway.errors import BadInput, unknown
-from headway.io import specs
+from headway.io import specs, units
 from headway.io.outside import is_outside, made
 from headway.policies import TABLE
 from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_object
@@ -40,6 +40,10 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
             raise BadInput(f"quantum={given['quantum']} is too short: at least {SHORTEST_QUANTUM_S:g} s")
         if policy.turn:
             changes["turn"] = changes["quantum"]
+    if "limit" in given:
+        changes["limit"] = units.seconds(given["limit"], "limit")
+    if "requested" in given:
+        changes |= {"requested": specs.number(given, "requested"), "oracle": True}
     if "promote" in given:
         changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
     if {"queues", "threshold", "thresholds"} & set(given):

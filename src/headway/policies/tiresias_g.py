@@ -1,12 +1,12 @@
 """tiresias-g: discretised 2D-Gittins (Tiresias, section 3.2.3).
 
 Queues as in tiresias-l. All but the last are sorted by the Gittins index with the queue's upper bound as the service quantum; the last
-is first come, first served by first start.
+is first come, first served by first start. As in gittins, a job that runs counts with twice its index.
 """
 
 from typing import Any
 
-from headway.core.history import gittins_within
+from headway.core.history import gittins_within, held
 from headway.core.keys import crossing
 from headway.core.protocols import Policy
 from headway.core.tables.jobs import served
@@ -19,7 +19,7 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     if job.level == len(options.thresholds) - 1:
         return float(job.level), job.first
     attained = served(job, now)
-    index = gittins_within(options.history, attained, options.thresholds[job.level])
+    index = held(job, gittins_within(options.history, attained, options.thresholds[job.level]))
     return float(job.level), -index if index > 0.0 else attained
 
 

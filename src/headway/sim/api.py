@@ -16,7 +16,7 @@ from headway.io import units
 from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
-from headway.sim.experiment import Experiment, options
+from headway.sim.experiment import Experiment, options, turns
 from headway.sim.models.network import find_network, only_isolable
 from headway.sim.results import metrics
 from headway.sim.results.result import Comparison, Result
@@ -36,11 +36,12 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
     fabric = experiment.fabric
     if not isinstance(fabric, Fabric | None):
         fabric = text_of("fabric", fabric)
-    cost = experiment.preemption_cost
+    cost, by_queue = experiment.preemption_cost, turns(str(experiment.min_runtime))
     setting = Setting(
         preemption_cost=None if cost == "model" else 0.0 if cost == "none" else units.seconds(str(cost)),
         slowdown=experiment.slowdown == "model",
-        min_runtime=units.seconds(str(experiment.min_runtime)),
+        min_runtime=by_queue.pop(""),
+        queue_min_runtime=by_queue,
         seed=experiment.seed,
         network=find_network(experiment.network, fabric, cluster, placement),
     )

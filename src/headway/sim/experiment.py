@@ -89,6 +89,22 @@ def _time(option: "Option", value: Any) -> str:
     return str(value)
 
 
+def _turns(option: "Option", value: Any) -> str:
+    turns(str(value), flag_of(option))
+    return str(value)
+
+
+def turns(text: str, option: str = "") -> dict[str, float | None]:
+    """A minimum run time as written, such as ``auto`` or ``5m,batch=1h``: by queue, "" for all others; None is auto."""
+    found: dict[str, float | None] = {"": None}
+    for part in text.split(","):
+        queue, equals, time = part.strip().rpartition("=")
+        if equals and not queue:
+            raise BadInput(f"{option}: {part!r} names no queue: write a time or auto, and QUEUE=TIME after a comma")
+        found[queue.strip()] = None if time.strip() == "auto" else units.seconds(time, option)
+    return found
+
+
 def _cost(option: "Option", value: Any) -> str:
     if value not in ("none", "model"):
         try:
@@ -146,11 +162,18 @@ class Experiment:
         ),
     ] = None
     collective: Annotated[str, Option("Only none: see `headway collective` for schedules.", _collective)] = "none"
-    preemption_cost: Annotated[str | float, Option("none, a time such as 30s, or model.", _cost)] = "none"
+    preemption_cost: Annotated[
+        str | float, Option("model (as published for each model), a time such as 30s, or none.", _cost)
+    ] = "model"
     slowdown: Annotated[str, Option("none or model: spreading skewed models slows them.", _one_of("none", "model"))] = (
         "none"
     )
-    min_runtime: Annotated[str | float, Option("Time a job runs before it may be preempted.", _time)] = "0"
+    min_runtime: Annotated[
+        str | float,
+        Option(
+            "Time a job runs before it may be preempted: auto (by what a preemption costs it), or 5m,batch=1h.", _turns
+        ),
+    ] = "auto"
     seed: Annotated[
         int,
         Option(

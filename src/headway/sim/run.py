@@ -1,7 +1,7 @@
 """Simulate: a workload on a cluster under a policy and a placement, from the first arrival to the last end."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Engine
 from headway.core.keys import TURNS
-from headway.core.operations import admit
+from headway.core.operations import Known, admit
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
@@ -34,9 +34,10 @@ JOURNAL_ROWS = 1 << 16
 class Setting:
     """How the simulated world behaves: what a preemption costs, what spreading a job does to it, how jobs share the network."""
 
-    preemption_cost: float | None = 0.0  # seconds; None: by model
+    preemption_cost: float | None = 0.0  # seconds; None: by model (or in the policy's own way)
     slowdown: bool = False  # by model
     min_runtime: float | None = 0.0  # seconds; None: by what stopping and starting again costs the job
+    queue_min_runtime: Mapping[str, float | None] = field(default_factory=dict)  # the same, of jobs in these queues
     seed: int = 0
     network: Network = IDEAL
 
@@ -112,7 +113,7 @@ def prepare(
         seed=setting.seed,
     )
     rows = profiles.rows_of(workload.model)
-    save_s, resume_s = _costs(rows, workload.gpus, setting.preemption_cost)
+    costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
     admit(
         state,
         slice(None),
@@ -121,14 +122,14 @@ def prepare(
         model=rows,
         skew=profiles.column("skew")[rows],
         left=workload.duration_s if policy.oracle else np.nan,
-        min_runtime=np.where(workload.preemptible, setting.min_runtime or 0.0, np.inf),
-        turns=TURNS if setting.min_runtime is None else 0.0,
-        save=save_s,
-        resume=resume_s,
+        save=costs["save"],
+        resume=costs["resume"],
+        **_turns(workload, setting),
+        limit=_limits(workload, policy),
     )
     apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
     world = new_world(
-        truth_table(workload.duration_s, save_s, resume_s, apart),
+        truth_table(workload.duration_s, **costs, apart=apart),
         int(gpus.sum()) * slots,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
@@ -140,11 +141,37 @@ def prepare(
     return Engine(state, options, policy, placement), world
 
 
-def _costs(rows: NDArray[np.int32], workers: NDArray[np.int32], cost: float | None) -> tuple[Any, Any]:
-    """Seconds to save and to resume, by job."""
-    if cost is not None:
-        return cost, 0.0
-    return profiles.column("save_s")[rows], profiles.resume_s(rows, workers)
+def _limits(workload: Workload, policy: Policy) -> NDArray[np.float64]:
+    """The time limit of each job: the one of the trace, or a multiple of what the job takes, as people ask for too much."""
+    if policy.requested == np.inf:
+        return workload.limit_s
+    return np.where(np.isfinite(workload.limit_s), workload.limit_s, workload.duration_s * policy.requested)
+
+
+def _costs(
+    rows: NDArray[np.int32], workers: NDArray[np.int32], policy: Policy, cost: float | None
+) -> dict[str, NDArray[np.float64]]:
+    """Seconds to save, to resume, and to resume elsewhere, by job."""
+    ones = np.ones(len(rows))
+    save, resume = ones * (cost or 0.0), ones * 0.0
+    if cost is None:
+        save, resume = profiles.column("save_s")[rows], profiles.resume_s(rows, workers)
+    if policy.suspends is None or cost == 0.0:
+        return {"save": save, "resume": resume, "moved": resume}
+    # Suspended in the memory of its nodes; elsewhere it needs a checkpoint after all.
+    return {"save": ones * policy.suspends / 2, "resume": ones * policy.suspends / 2, "moved": save + resume}
+
+
+def _turns(workload: Workload, setting: Setting) -> Known:
+    """How long jobs run before they may be preempted: by their queue, and never where they are not preemptible."""
+    given = np.full(len(workload), np.nan if setting.min_runtime is None else setting.min_runtime)
+    for queue, seconds in setting.queue_min_runtime.items():
+        given[workload.queue == queue] = np.nan if seconds is None else seconds
+    by_cost = np.isnan(given)
+    return {
+        "min_runtime": np.where(workload.preemptible, np.where(by_cost, 0.0, given), np.inf),
+        "turns": np.where(by_cost, TURNS, 0.0),
+    }
 
 
 def _bind(policy: Policy, workload: Workload, placement: Placement, setting: Setting, total: int) -> Policy:

@@ -28,7 +28,9 @@ TRUTH: Final = np.dtype(
         ("timed", "f8"),
         ("save", "f8"),  # seconds from Stop to Stopped
         ("resume", "f8"),  # seconds from Start to Started, but for the first start
+        ("moved", "f8"),  # the same on other nodes than before
         ("apart", "f8"),  # speed on more nodes than needed
+        ("home", "i8"),  # stands for the nodes that it ran on last
         ("stamp", "i8"),  # a fact on the heap holds while it carries the job's stamp
     ]
 )
@@ -68,12 +70,17 @@ Seconds = NDArray[np.float64] | float  # per job, or for all
 
 
 def truth_table(
-    duration_s: NDArray[np.float64], save_s: Seconds = 0.0, resume_s: Seconds = 0.0, apart: Seconds = 1.0
+    duration_s: NDArray[np.float64],
+    *,
+    save: Seconds = 0.0,
+    resume: Seconds = 0.0,
+    moved: Seconds = 0.0,
+    apart: Seconds = 1.0,
 ) -> NDArray[Any]:
     """Jobs with these durations; see TRUTH."""
     truth = np.zeros(len(duration_s), TRUTH)
     truth["left"] = duration_s
-    truth["save"], truth["resume"], truth["apart"] = save_s, resume_s, apart
+    truth["save"], truth["resume"], truth["moved"], truth["apart"] = save, resume, moved, apart
     return truth
 
 
@@ -236,6 +243,16 @@ def _rewire(state: State, world: World, journal: Journal, j: int, now: float) ->
 
 
 @jit
+def _home(state: State, job: Any) -> int:
+    """A number that stands for the nodes that the job is on."""
+    found, seat = 0, job.seat
+    while seat >= 0:
+        found += (state.seats[seat].node + 1) * (state.seats[seat].node + 3)
+        seat = state.seats[seat].next
+    return found
+
+
+@jit
 def perform(state: State, world: World, journal: Journal, kind: int, j: int, now: float) -> bool:
     """Carry out an action that has been recorded. True: the job has started at once."""
     job, truth = state.jobs[j], world.truth[j]
@@ -243,10 +260,12 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
         truth.stamp += 1
         if can_rewire(world.circuits):
             _rewire(state, world, journal, j, now)
-        if job.attempt == 1 or truth.resume == 0.0:
+        was, truth.home = truth.home, _home(state, job)
+        resume = truth.resume if truth.home == was else truth.moved
+        if job.attempt == 1 or resume == 0.0:
             return True
-        world.clock[0].preemption_s += truth.resume
-        _expect(world, now + truth.resume, STARTED, j)
+        world.clock[0].preemption_s += resume
+        _expect(world, now + resume, STARTED, j)
     elif (kind == STOP or kind == RESIZE) and job.state == JobState.STOPPING:
         _advance(truth, job, now)
         truth.stamp += 1

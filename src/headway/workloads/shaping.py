@@ -105,7 +105,7 @@ def scale_time(jobs: Workload, factor: float) -> Workload:
     """All times multiplied: submissions and durations; the load stays as it is."""
     _check_positive(factor, "time scale")
     duration_s = np.maximum(_tidy(jobs.duration_s * factor), MICROSECOND_S)
-    scaled = replace(jobs, submit_s=_tidy(jobs.submit_s * factor), duration_s=duration_s)
+    scaled = replace(jobs, submit_s=_tidy(jobs.submit_s * factor), duration_s=duration_s, limit_s=jobs.limit_s * factor)
     return _noted(scaled, f"all times were multiplied by {factor:g}")
 
 

@@ -23,6 +23,7 @@ class Workload:
     queue: NDArray[np.str_]
     model: NDArray[np.str_]
     preemptible: NDArray[np.bool_]
+    limit_s: NDArray[np.float64]  # the run time that was asked for; infinity: not known
     # What biases a study of this trace (caps, missing queueing time, rounded GPUs), one sentence each.
     caveats: tuple[str, ...] = ()
     # Rows that the reader left out, by reason: {"status Failed": 12}.
@@ -39,20 +40,21 @@ class Workload:
 
 TYPES: dict[str, Any] = {
     **{"job_id": np.str_, "submit_s": np.float64, "gpus": np.int32, "duration_s": np.float64},
-    **{"user": np.str_, "queue": np.str_, "model": np.str_, "preemptible": np.bool_},
+    **{"user": np.str_, "queue": np.str_, "model": np.str_, "preemptible": np.bool_, "limit_s": np.float64},
 }
 COLUMNS = tuple(TYPES)
 Texts = Sequence[str] | NDArray[Any] | None
 
 
 class OtherColumns(TypedDict, total=False):
-    """Columns that a workload may lack: ids become row numbers, texts "", and every job is preemptible."""
+    """Columns that a workload may lack: ids become row numbers, texts "", every job is preemptible and has no time limit."""
 
     job_id: Texts
     user: Texts
     queue: Texts
     model: Texts
     preemptible: Sequence[bool] | NDArray[Any] | None
+    limit_s: Sequence[float] | NDArray[Any] | None
 
 
 def workload(
@@ -77,6 +79,7 @@ def workload(
     given = {**others, "submit_s": submit, "gpus": gpus, "duration_s": duration_s}
     columns: dict[str, Any] = {column: np.full(n, "") for column in ("user", "queue", "model")}
     columns["preemptible"] = np.ones(n, np.bool_)
+    columns["limit_s"] = np.full(n, np.inf)
     if given.get("job_id") is None:
         given["job_id"] = np.arange(n).astype(np.str_)
     for column, values in given.items():

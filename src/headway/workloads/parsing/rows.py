@@ -22,6 +22,7 @@ class Names(NamedTuple):
     user: str = ""
     queue: str = ""
     model: str = ""
+    limit_s: str = ""
 
     @property
     def numbers(self) -> tuple[str, str, str]:
@@ -68,6 +69,9 @@ def checked_workload(rows: Rows, *, strict: bool, from_zero: bool = False) -> Wo
         reasons = ", ".join(f"{count:,} with {reason}" for reason, count in skipped.items())
         raise BadInput(f"{rows.name}: no job is left to run ({reasons})")
     columns = {name: column[keep] for name, column in rows.columns.items()}
+    if "limit_s" in columns:
+        asked = columns["limit_s"]
+        columns["limit_s"] = np.where(asked > 0, asked, np.inf)  # none, or one that says nothing
     if from_zero:
         columns["submit_s"] -= columns["submit_s"].min()
     return workload(rows.name, **columns, caveats=rows.caveats, skipped=skipped)

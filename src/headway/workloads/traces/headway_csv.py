@@ -81,7 +81,7 @@ KINDS = (
         ("made up by its authors: models and arrivals are not from a real cluster",),
     ),
     # Headway's own format.
-    Kind((), Names(user="user", queue="queue", model="model")),
+    Kind((), Names(user="user", queue="queue", model="model", limit_s="limit_s")),
 )
 
 
@@ -99,7 +99,7 @@ def read(source: Source, options: Options, *, strict: bool) -> Workload:
         names = names._replace(queue="vc")
     if "gpus" not in table.header:
         names = names._replace(gpus="num_gpus")
-    numbers = [*names.numbers, *({HOLDS_CAPS} & set(table.header))]
+    numbers = [*names.numbers, *({HOLDS_CAPS, names.limit_s} & set(table.header))]
     texts = {names.job_id, names.user, names.queue, names.model, kind.part} & set(table.header)
     columns = table.read(numbers, texts=texts)
     table.refuse_negative(columns, *names.numbers)

@@ -11,7 +11,7 @@ FIELDS = (
     *("job", "submit", "wait", "run", "allocated", "cpu", "memory", "requested", "requested_time", "requested_memory"),
     *("status", "user", "group", "executable", "queue", "partition", "preceding_job", "think_time"),
 )
-NAMES = Names("submit", "allocated", "run", job_id="job", user="user", queue="queue")
+NAMES = Names("submit", "allocated", "run", job_id="job", user="user", queue="queue", limit_s="requested_time")
 CAVEATS = ("processors are read as GPUs: the jobs are not training jobs",)
 
 
@@ -33,7 +33,7 @@ def _is_number(text: str) -> bool:
 def read(source: Source, options: Options, *, strict: bool) -> Workload:
     """Read it; a processor counts as a GPU (allocated ones, or the requested ones where that is unknown)."""
     table = Table(source, FIELDS, delimiter=" ")
-    columns = table.read(("submit", "run", "allocated", "requested"), texts=("job", "user", "queue"))
+    columns = table.read(("submit", "run", "allocated", "requested", "requested_time"), texts=("job", "user", "queue"))
     columns["submit"] = np.where(columns["submit"] < 0, np.nan, columns["submit"])
     columns["allocated"] = np.where(columns["allocated"] > 0, columns["allocated"], columns["requested"])
     for name in ("user", "queue"):
