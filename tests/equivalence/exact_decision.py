@@ -64,6 +64,7 @@ class Decision:
         self.free = [a - b for a, b in zip(self.rules.nodes, taken, strict=True)]
         self.soon = [a + b for a, b in zip(self.free, soon, strict=True)]
         self.with_gpus = world.those(STARTING, RUNNING)  # and those that this decision starts; less those that it stops
+        self.with_promise: list[Job] = []  # those that wait for their promise
         self.keys = {job.number: self.rules.key(job) for job in world.jobs}  # the order as of now
         self.reserving: Job | None = None
         self.reservation: Reservation | None = None
@@ -118,9 +119,14 @@ class Decision:
             self.start(job, job.promise)
             return True
         if fits(job.promise, self.soon):
-            self.take(job.promise)
+            self.set_aside(job)
             return True
         return False
+
+    def set_aside(self, job: Job) -> None:
+        """The job goes on waiting for its promise."""
+        self.take(job.promise)
+        self.with_promise.append(job)
 
     def seat(self, job: Job) -> bool:
         """Rule 4, and rule 11 for a late job."""
@@ -133,8 +139,7 @@ class Decision:
         if place:
             self.start(job, place)
         elif stands:
-            place = job.promise
-            self.take(place)
+            self.set_aside(job)
             return True
         else:
             place = self.made_soon(job, late)
@@ -153,8 +158,8 @@ class Decision:
             place = self.placed(job, self.offer(self.with_places(victims), late)) if victims else None
         if place:
             self.soon = self.with_places(victims)
-            self.take(place)
             self.world.reserve(job, place)
+            self.set_aside(job)
             for victim in victims:
                 self.with_gpus.remove(victim)
                 self.world.stop(victim)
@@ -162,7 +167,8 @@ class Decision:
 
     def with_places(self, jobs: list[Job]) -> list[int]:
         """What is free soon and what these jobs hold."""
-        return [soon + sum(job.place.get(x, 0) for job in jobs) for x, soon in enumerate(self.soon)]
+        places = [job.promise if job.state == WAITING else job.place for job in jobs]
+        return [soon + sum(place.get(x, 0) for place in places) for x, soon in enumerate(self.soon)]
 
     def victims(self, job: Job, late: bool) -> list[Job]:
         """Rules 6 and 7; empty: nobody can make room."""
@@ -197,12 +203,10 @@ class Decision:
                     self.reservation.beside[node] -= gpus
 
     def gone_by(self, job: Job) -> Seconds:
-        """Rule 11: when a waiting job would be gone if it were placed now."""
-        at = self.now + max(0, job.limit - job.ran)
-        if self.rules.preempts:
-            resume = job.resume if job.attempts else 0
-            at = min(at, self.now + resume + self.rules.turn(job) + job.save)
-        return at
+        """Rule 11: when a waiting job would be gone if it were started now."""
+        runs = self.now + (job.resume if job.attempts else 0)
+        at = runs + max(0, job.limit - job.ran)
+        return min(at, runs + self.rules.turn(job) + job.save) if self.rules.preempts else at
 
     def is_late(self, job: Job) -> bool:
         """Rule 11; works out the reservation when it is first needed."""
@@ -211,37 +215,44 @@ class Decision:
             return False
         if self.reservation is None:
             self.reservation = self.work_out(self.reserving)
-        if self.reservation is None:  # what is promised to others leaves no place: the next that is not seated has one
-            self.reserving = None
-            return False
         return gone == INF or gone > self.reservation.bound
 
+    def all_stopped(self) -> Seconds:
+        """By when those who were asked to stop have stopped."""
+        return max([self.now, *(job.due for job in self.world.those(STOPPING))])
+
+    def runs_from(self, job: Job) -> Seconds:
+        """Rule 10: when a job with GPUs or with a promise runs, or will."""
+        if job.state == WAITING:
+            return self.all_stopped() + (job.resume if job.attempts else 0)
+        return job.began if job.state == RUNNING else job.due
+
     def had_by(self, job: Job, reserving: Job) -> Seconds:
-        """By when the GPUs of a job with GPUs can be had; infinity: not known."""
-        at = self.now + max(0, job.limit - job.ran)
+        """By when the GPUs of such a job can be had; infinity: not known."""
+        runs = self.runs_from(job)
+        at = max(self.now, runs) + max(0, job.limit - job.ran)
         if self.rules.preempts and self.order(job) > self.order(reserving):
-            at = min(at, max(self.now, self.rules.turn_over(job)) + job.save)
+            at = min(at, max(self.now, runs + self.rules.turn(job)) + job.save)
         return at
 
-    def work_out(self, reserving: Job) -> Reservation | None:
+    def work_out(self, reserving: Job) -> Reservation:
         """Rule 10."""
-        times = {job.number: self.had_by(job, reserving) for job in self.with_gpus}
+        holders = self.with_gpus + self.with_promise
+        times = {job.number: self.had_by(job, reserving) for job in holders}
 
         def rank(job: Job) -> tuple[Seconds, Seconds, int]:
             at = times[job.number]
-            began = job.began if job.state == RUNNING else job.due
-            return at, began if at == INF else 0, job.number
+            return at, self.runs_from(job) if at == INF else 0, job.number
 
-        ranked = sorted(self.with_gpus, key=rank)
+        ranked = sorted(holders, key=rank)
         for count in range(len(ranked) + 1):
             place = self.placed(reserving, self.with_places(ranked[:count]))
             if place:
-                bound = max([self.now, *(times[job.number] for job in ranked[:count])])
-                bound = max([bound, *(job.due for job in self.world.those(STOPPING))])
+                bound = max([self.all_stopped(), *(times[job.number] for job in ranked[:count])])
                 gone = [job for job in ranked if times[job.number] <= bound] if bound < INF else ranked[:count]
                 room = self.with_places(gone)
                 return Reservation(place, bound, {node: room[node] - gpus for node, gpus in place.items()})
-        return None
+        raise AssertionError("every GPU is free soon or counted, and the job could be placed on an empty cluster")
 
 
 def fits(place: Place, room: list[int]) -> bool:

@@ -120,7 +120,12 @@ def of_engine(case: Case) -> Log:
     rules, rows = case.rules, case.rows
     columns = {name: np.array([getattr(row, name) for row in rows]) for name in Row.__dataclass_fields__}
     jobs = workload(
-        "drawn", columns["submit"], columns["gpus"], columns["duration"], preemptible=columns["preemptible"]
+        "drawn",
+        columns["submit"],
+        columns["gpus"],
+        columns["duration"],
+        preemptible=columns["preemptible"],
+        limit_s=columns["limit"],
     )
     setting = Setting(min_runtime=None if rules.min_runtime is None else float(rules.min_runtime))
     cluster = of_groups("drawn", [(1, gpus) for gpus in rules.nodes])
@@ -128,7 +133,7 @@ def of_engine(case: Case) -> Log:
     engine, world = prepare(jobs, cluster, find_policy(spec(rules)), placement, setting)
     for name in ("save", "resume"):
         world.truth[name] = engine.state.jobs[name] = columns[name]
-    engine.state.jobs["limit"] = columns["limit"]
+    world.truth["moved"] = columns["resume"]
     buffers = new_buffers(engine.state, 1 << 16, True)
     ended = drive_compiled(
         engine.state, engine.options, engine.key, engine.change, engine.place, engine.allot, world, buffers

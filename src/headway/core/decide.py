@@ -43,8 +43,20 @@ from headway.job_state import JobState
 @jit
 def _take(scratch: Scratch, out: Actions, kind: int, job: Any, within: int, late: bool) -> None:
     """End the row being written about the job; its places are no longer on offer."""
+    mark, row = scratch.jobs[job.row], out.counts[0].rows
+    mark.seated = scratch.walk[0].decision
+    mark.place = row
     close_row(out, kind, job.row)
-    withdraw(scratch, out, out.counts[0].rows - 1, within, late)
+    withdraw(scratch, out, row, within, late)
+
+
+@jit
+def _set_aside(state: State, scratch: Scratch, job: Any, row: int) -> None:
+    """Keep what the job was promised: it is no longer on offer."""
+    mark = scratch.jobs[job.row]
+    mark.seated = scratch.walk[0].decision
+    mark.place = -1 - row
+    withdraw(scratch, state.promises, row, SOON, False)
 
 
 @jit
@@ -73,9 +85,8 @@ def _keep_promises(state: State, scratch: Scratch, out: Actions) -> None:
         job = state.jobs[state.promises.rows[row].job]
         if job.promise != row or job.state != JobState.PENDING or _promised(state, scratch, job) < 0:
             continue
-        scratch.jobs[job.row].waits = scratch.walk[0].decision
         if not _start_promised(state, scratch, out, job, row):
-            withdraw(scratch, state.promises, row, SOON, False)
+            _set_aside(state, scratch, job, row)
 
 
 @jit
@@ -102,7 +113,7 @@ def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
 def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> int:
     """Find a place for a waiting job, and write what to do. Returns NOT_WAITING, or why it waits as far as is known here."""
     walk = scratch.walk[0]
-    if scratch.jobs[job.row].waits == walk.decision:
+    if scratch.jobs[job.row].seated == walk.decision:
         return NOT_WAITING  # its promise is kept
     row = _promised(state, scratch, job)
     if row >= 0 and _start_promised(state, scratch, out, job, row):
@@ -114,7 +125,7 @@ def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, 
         _take(scratch, out, START, job, NOW, late)
         return NOT_WAITING
     if row >= 0:
-        withdraw(scratch, state.promises, row, SOON, False)
+        _set_aside(state, scratch, job, row)
         return NOT_WAITING
     if state.counts[0].stopping + walk.stops > 0 and _finds_place(state, options, place, scratch, out, job, SOON, late):
         _take(scratch, out, RESERVE, job, SOON, late)

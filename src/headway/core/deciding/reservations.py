@@ -21,7 +21,7 @@ from headway.core.deciding.offers import (
     offer,
     offer_places,
 )
-from headway.core.events import START
+from headway.core.events import RESERVE, START
 from headway.core.keys import turn
 from headway.core.order import comes_before
 from headway.core.tables.actions import Actions, forget
@@ -36,61 +36,68 @@ NOT_KNOWN: Final = 1e12  # seconds: bounds from here on are not known
 
 
 @jit
-def _over_by(job: Any, now: float, options: Options) -> float:
-    """When its time limit is over, if it runs from now on (infinity: not known)."""
-    return now + max(0.0, min(job.limit, options.limit) - run_s(job, now))
+def _resumes_in(job: Any) -> float:
+    """Seconds from the next start of a waiting job until it runs."""
+    return job.resume if job.attempt > 0 else 0.0
+
+
+@jit
+def _rest(job: Any, now: float, options: Options) -> float:
+    """Seconds that are left of its time limit (infinity: not known)."""
+    return max(0.0, min(job.limit, options.limit) - run_s(job, now))
 
 
 @jit
 def gone_by(job: Any, now: float, options: Options) -> float:
     """By when a waiting job that starts now has given its GPUs back, if one before it asks for them."""
-    over = _over_by(job, now, options)
-    if not options.preempts:
-        return over
-    starts = job.resume if job.attempt > 0 else 0.0
-    return min(over, now + starts + turn(job, options) + job.save)
+    runs = now + _resumes_in(job)
+    over = runs + _rest(job, now, options)
+    return min(over, runs + turn(job, options) + job.save) if options.preempts else over
 
 
 @jit
-def _runs_from(job: Any, now: float) -> float:
-    """From when on a job runs that runs, is starting, or starts now."""
+def _runs_from(job: Any, starts: float) -> float:
+    """From when on a job runs, or will."""
     if job.state == JobState.RUNNING:
         return job.started
-    since = job.since if job.state == JobState.STARTING else now
-    return since + (job.resume if job.attempt > 0 else 0.0)
+    return job.since + job.resume if job.state == JobState.STARTING else starts + _resumes_in(job)
 
 
 @jit
-def _free_by(options: Options, scratch: Scratch, running: Any, job: Any) -> float:
-    """By when the GPUs of a running job can be had for a waiting one."""
-    now = scratch.walk[0].now
-    over = _over_by(running, now, options)
-    if not options.preempts or not comes_before(options, scratch, job, running):
-        return over
-    return min(over, max(now, _runs_from(running, now) + turn(running, options)) + running.save)
-
-
-@jit
-def _list_one(options: Options, scratch: Scratch, running: Any, job: Any, n: int) -> None:
-    at = _free_by(options, scratch, running, job)
-    if at >= NOT_KNOWN:
-        at = NOT_KNOWN + _runs_from(running, scratch.walk[0].now)
-    push(scratch.bounds, n, at, running.row)
+def _list_one(options: Options, scratch: Scratch, holder: Any, starts: float, job: Any, n: int) -> None:
+    """Add one that holds GPUs, or is about to, with the time by which a waiting job can have them."""
+    now, runs = scratch.walk[0].now, _runs_from(holder, starts)
+    at = max(now, runs) + _rest(holder, now, options)
+    if options.preempts and comes_before(options, scratch, job, holder):
+        at = min(at, max(now, runs + turn(holder, options)) + holder.save)
+    push(scratch.bounds, n, at if at < NOT_KNOWN else NOT_KNOWN + runs, holder.row)
 
 
 @jit
 def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions, job: Any) -> int:
-    """List the running jobs by their bounds, the last first; those without any come by their start, before all others."""
-    n, bounds = 0, scratch.bounds
+    """List those with GPUs, and those seated by now, by their bounds, the last first; those without any come by their start, before all others.
+
+    One with a promise starts when all have stopped who were asked to.
+    """
+    n, walk, bounds = 0, scratch.walk[0], scratch.bounds
+    stopped_by = max(walk.now, walk.stopped_by)
     for i in range(state.counts[0].running):
         running = state.jobs[state.run[i]]
-        if scratch.jobs[running.row].stops != scratch.walk[0].decision:  # or counted among what is free soon
-            _list_one(options, scratch, running, job, n)
+        if scratch.jobs[running.row].stops != walk.decision:  # or counted among what is free soon
+            _list_one(options, scratch, running, walk.now, job, n)
             n += 1
-    for row in range(out.counts[0].rows):  # those that this decision starts
-        if out.rows[row].kind == START:
-            scratch.jobs[out.rows[row].job].starts = row
-            _list_one(options, scratch, state.jobs[out.rows[row].job], job, n)
+    for row in range(state.promises.counts[0].rows):
+        waiting = state.jobs[state.promises.rows[row].job]
+        mark = scratch.jobs[waiting.row]
+        if waiting.promise == row and mark.seated == walk.decision and mark.place == -1 - row:
+            _list_one(options, scratch, waiting, stopped_by, job, n)
+            n += 1
+    for row in range(out.counts[0].rows):
+        kind = out.rows[row].kind
+        if kind == START or kind == RESERVE:
+            _list_one(
+                options, scratch, state.jobs[out.rows[row].job], walk.now if kind == START else stopped_by, job, n
+            )
             n += 1
     for k in range(n, 0, -1):  # a heap sort: the first of k goes to the place that the heap leaves
         at, row = bounds[0].at, bounds[0].what
@@ -107,7 +114,11 @@ def _offer_without(state: State, scratch: Scratch, out: Actions, listed: int, go
     for i in range(listed - gone, listed):
         job = state.jobs[scratch.bounds[i].what]
         if job.state == JobState.PENDING:
-            offer_places(scratch, out, scratch.jobs[job.row].starts)
+            row = scratch.jobs[job.row].place
+            if row >= 0:
+                offer_places(scratch, out, row)
+            else:
+                offer_places(scratch, state.promises, -1 - row)
         else:
             add_to_offer(state, scratch, job)
 

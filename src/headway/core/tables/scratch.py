@@ -26,8 +26,8 @@ JOB_WALK: Final = np.dtype(
         ("listed", "i8"),  # the decision in which it was last among `order`
         ("stops", "i8"),  # the decision that last stops it
         ("paired", "i8"),  # the decision that packs another job on its GPUs
-        ("waits", "i8"),  # the decision in which its promise was last found to stand
-        ("starts", "i8"),  # the row of its Start, of a job that a reservation counts on
+        ("seated", "i8"),  # the decision that last started it, promised it GPUs, or let its promise stand
+        ("place", "i8"),  # the row of what it was given then; of a promise that stands, -1 less its row
         ("want", "i4"),  # GPUs that an elastic policy gives it
     ],
     align=True,
