@@ -63,6 +63,7 @@ class Rules:
     thresholds: tuple[Seconds, ...] = ()
     promote: Seconds = INF
     min_runtime: Seconds | None = 0  # None: auto
+    limit: Seconds = INF  # what jobs are taken to run at most
 
     @property
     def preempts(self) -> bool:

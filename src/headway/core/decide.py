@@ -155,8 +155,13 @@ def _next_head(state: State, scratch: Scratch) -> int:
 
 @jit
 def _found_no_place(state: State, scratch: Scratch, i: int, why: int) -> None:
-    """The head of open class i waits on."""
+    """The first of open class i that is not seated by now (its promise may have been kept) waits on."""
     walk, c, head = scratch.walk[0], scratch.classes[i].id, scratch.classes[i].head
+    while head >= 0 and scratch.jobs[head].seated == walk.decision:
+        head = next_waiting(state, c, head)
+    scratch.classes[c].rest = head
+    if head < 0:
+        return
     scratch.classes[c].why = why
     if walk.first < 0 or before(state.jobs, head, walk.first):
         walk.first = head

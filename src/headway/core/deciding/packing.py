@@ -85,7 +85,8 @@ def pack_rest(state: State, scratch: Scratch, out: Actions) -> None:
             if before(state.jobs, scratch.classes[k].head, scratch.classes[i].head):
                 i = k
         c, job = scratch.classes[i].id, state.jobs[scratch.classes[i].head]
-        following = next_waiting(state, c, job.row) if _pack(state, scratch, out, job) else -1
+        goes_on = scratch.jobs[job.row].seated == walk.decision or _pack(state, scratch, out, job)
+        following = next_waiting(state, c, job.row) if goes_on else -1
         scratch.classes[i].head = following
         if following < 0:
             close_class(scratch, i)
