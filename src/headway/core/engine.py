@@ -10,6 +10,7 @@ import numpy as np
 
 from headway.core.compiler.address import by_address
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, tick_due, wake_at
+from headway.core.deciding.reservations import kept_for_first
 from headway.core.events import NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
 from headway.core.record import record, record_action, refit_due
@@ -47,6 +48,15 @@ class Decision:
 
     actions: tuple[Action, ...]
     again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known)."""
+
+    job: int
+    places: tuple[tuple[int, int], ...]
+    bound: float
 
 
 class World(Protocol):
@@ -100,11 +110,18 @@ class Engine:
 
     def decide(self, now: float) -> Decision:
         """What to do now. Reads the state and changes nothing in it."""
-        out = self.out
-        decide(self.state, self.options, self.key, self.place, self.allot, self.scratch, float(now), out)
-        n = int(out.counts["rows"][0])
+        self._decide(now)
+        made = self._made()
+        return Decision(made, any(action.kind == RESIZE for action in made))
+
+    def _decide(self, now: float) -> None:
+        decide(self.state, self.options, self.key, self.place, self.allot, self.scratch, float(now), self.out)
+
+    def _made(self) -> tuple[Action, ...]:
+        """The actions that were written."""
+        out, n = self.out, int(self.out.counts["rows"][0])
         rows = out.rows[: n + 1]
-        made = tuple(
+        return tuple(
             Action(
                 int(rows["kind"][i]),
                 int(rows["job"][i]),
@@ -113,7 +130,14 @@ class Engine:
             )
             for i in range(n)
         )
-        return Decision(made, any(action.kind == RESIZE for action in made))
+
+    def reservation(self, now: float) -> Reservation | None:
+        """What is kept for the first waiting job that finds no place now."""
+        self._decide(now)
+        if not kept_for_first(self.state, self.options, self.place, self.scratch, self.out):
+            return None
+        (kept,) = self._made()
+        return Reservation(kept.job, kept.places, float(self.scratch.walk["bound"][0]))
 
     def wake_at(self, now: float) -> float:
         """When to decide again even if nothing happens."""

@@ -35,22 +35,28 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
         jobs[name][rows] = values
 
 
-def close_node(state: State, node: int) -> None:
+def close_node(state: State, node: int, now: float) -> None:
     """Start nothing more on a node; what runs there goes on."""
-    _set_closed(state, node, 1)
+    _set_closed(state, node, 1, now)
 
 
-def open_node(state: State, node: int) -> None:
+def open_node(state: State, node: int, now: float) -> None:
     """Use a closed node again."""
-    _set_closed(state, node, 0)
+    _set_closed(state, node, 0, now)
 
 
-def _set_closed(state: State, node: int, closed: int) -> None:
+def _set_closed(state: State, node: int, closed: int, now: float) -> None:
     """The fewest nodes that hold so many GPUs are counted among those that take jobs; sizes that none can hold need them all."""
     state.nodes["closed"][node] = closed
+    state.counts["moment"] = now
     fewest = fewest_nodes(state.nodes["gpus"][state.nodes["closed"] == 0])
     state.fewest[:] = len(state.nodes)
     state.fewest[: len(fewest)] = fewest
+
+
+def set_costs(state: State, j: int, save: float, resume: float) -> None:
+    """Set what stopping the job and starting it again takes, as measured: its turns follow from it."""
+    state.jobs["save"][j], state.jobs["resume"][j] = save, resume
 
 
 def set_outcome(state: State, j: int, outcome: int) -> None:

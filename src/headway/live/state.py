@@ -205,13 +205,13 @@ class ClusterState:
         if row.kind in (DRAINED, RESUMED):
             node = self.cluster.nodes.index(row.data["node"])
             (self.drained.add if row.kind == DRAINED else self.drained.discard)(node)
-            (close_node if row.kind == DRAINED else open_node)(self.tables, node)
+            (close_node if row.kind == DRAINED else open_node)(self.tables, node, row.time)
         elif row.kind in (CLOSING, OPENED):
             for node in range(len(self.cluster.nodes)):
                 if row.kind == CLOSING:
-                    close_node(self.tables, node)
+                    close_node(self.tables, node, row.time)
                 elif node not in self.drained and self.tables.nodes["closed"][node]:
-                    open_node(self.tables, node)
+                    open_node(self.tables, node, row.time)
 
     # ---- numbers
 

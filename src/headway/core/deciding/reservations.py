@@ -9,16 +9,18 @@ Another job takes GPUs of that place only if it is sure to have given them back 
 from typing import Any, Final
 
 import numpy as np
+from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import ALL_LINKS, NO_LIMIT, SOON, add_to_offer, choose_place, limit_offer, offer
+from headway.core.events import RESERVE
 from headway.core.keys import turn
 from headway.core.order import comes_before
-from headway.core.tables.actions import Actions, forget
+from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, forget
 from headway.core.tables.jobs import run_s
-from headway.core.tables.options import Options
-from headway.core.tables.scratch import Scratch
-from headway.core.tables.state import State
+from headway.core.tables.options import OPTIONS_TYPE, Options
+from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
+from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import pop, push
 from headway.job_state import JobState
 
@@ -127,6 +129,17 @@ def _keep(state: State, scratch: Scratch, out: Actions, listed: int, gone: int) 
     for k in range(row.link_at, out.counts[0].links):
         links, mask = scratch.leaves[out.links[k].leaf], out.links[k].mask
         links.extra = links.offer & links.extra & ~mask
+
+
+@jit(types.boolean(STATE_TYPE, OPTIONS_TYPE, PLACE_TYPE, SCRATCH_TYPE, ACTIONS_TYPE))
+def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch, out: Actions) -> bool:
+    """After a decision: write what is kept for the first job that found no place into the first row of `out`. False: nothing is."""
+    clear(out)
+    first = scratch.walk[0].first
+    if first < 0 or not options.reserves or not reserve(state, options, place, scratch, out, state.jobs[first]):
+        return False
+    close_row(out, RESERVE, first)
+    return True
 
 
 @jit
