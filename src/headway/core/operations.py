@@ -8,9 +8,11 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headway.core.events import REASONS
 from headway.core.tables.jobs import job_table
 from headway.core.tables.options import History, history
 from headway.core.tables.state import TIMER, State, fewest_nodes
+from headway.job_state import JobState
 
 
 class Known(TypedDict, total=False):
@@ -59,17 +61,33 @@ def set_costs(state: State, j: int, save: float, resume: float) -> None:
     state.jobs["save"][j], state.jobs["resume"][j] = save, resume
 
 
+def set_displaced(state: State, j: int, displaced: bool) -> None:
+    """Set whether a job that is stopping makes room for another; it is taken to unless this says otherwise."""
+    state.jobs["displaced"][j] = displaced
+
+
+def set_hold(state: State, j: int, why: int, now: float) -> None:
+    """Set why a job is kept from the engine: one of REASONS."""
+    job = state.jobs[j]
+    if job["state"] == JobState.HELD:
+        state.receipts[j, job["held_for"]] += now
+        state.receipts[j, why] -= now
+    state.jobs["held_for"][j] = why
+
+
 def set_outcome(state: State, j: int, outcome: int) -> None:
     """Set how a job ended: completed (which `record` assumes), failed, cancelled or timed out."""
     state.jobs["state"][j] = outcome
 
 
 def grow(state: State, room: int) -> State:
-    """The same state with room for more jobs: only the job table and the timers have a row per job."""
+    """The same state with room for more jobs: the job table, the receipts and the timers have a row per job."""
     jobs, timers = job_table(room), np.zeros(2 * room + 16, TIMER)
+    receipts = np.zeros((room, len(REASONS)))
     jobs[: len(state.jobs)] = state.jobs
     timers[: len(state.timers)] = state.timers
-    return state._replace(jobs=jobs, timers=timers)
+    receipts[: len(state.receipts)] = state.receipts
+    return state._replace(jobs=jobs, timers=timers, receipts=receipts)
 
 
 def grow_history(past: History, room: int) -> History:
