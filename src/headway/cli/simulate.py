@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="Folder for jobs.csv, journal.jsonl, summary.json and report.html.")
+    Path | None,
+    typer.Option("--out", help="Folder for jobs.csv, receipts.csv, journal.jsonl, summary.json and report.html."),
 ]
 
 
@@ -54,7 +55,7 @@ def simulate(out: OutOption = None, as_json: JsonOption = False, **given: Any) -
 
     show_runs([result])
     if out is not None:
-        print(f"wrote {out}/jobs.csv, journal.jsonl, summary.json and report.html")
+        print(f"wrote {out}/jobs.csv, receipts.csv, journal.jsonl, summary.json and report.html")
 
 
 def note_unused(result: "Result") -> None:

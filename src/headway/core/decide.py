@@ -137,10 +137,13 @@ def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, 
         _take(scratch, out, RESERVE, job, SOON, late)
         _stop_chosen(state, scratch, out)
         return NOT_WAITING
+    why = WAIT_GPUS
     if late and _finds_place(state, options, place, scratch, out, job, NOW, False):
         forget(out)
-        return WAIT_RESERVATION
-    return WAIT_GPUS
+        why = WAIT_RESERVATION
+    if job.promise >= 0:
+        close_row(out, RESERVE, job.row)  # it cannot be kept: withdrawn
+    return why
 
 
 @jit
@@ -277,6 +280,19 @@ def decide(
     if options.packs:
         pack_rest(state, scratch, out)
     explain_classes(state, options, scratch)
+
+
+@jit(types.int64(STATE_TYPE, SCRATCH_TYPE, types.int64))
+def next_changed_why(state: State, scratch: Scratch, i: int) -> int:
+    """After a decision: the first open class, from the i-th on, whose jobs wait for another reason than is recorded; -1: none."""
+    if scratch.walk[0].explained != scratch.walk[0].decision:
+        return -1
+    while i < state.counts[0].classes:
+        c = state.classes[i].open
+        if scratch.classes[c].rest >= 0 and scratch.classes[c].why != state.classes[c].why:
+            return i
+        i += 1
+    return -1
 
 
 @jit(types.boolean(OPTIONS_TYPE, types.float64, types.float64))

@@ -1,6 +1,6 @@
 """The engine as Python sees it: facts in, actions out. `drive` is the loop of every world that is not compiled."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
@@ -9,9 +9,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from headway.core.compiler.address import by_address
-from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, tick_due, wake_at
-from headway.core.events import NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
+from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, next_changed_why, tick_due, wake_at
+from headway.core.deciding.reservations import kept_for_first
+from headway.core.events import EXPLAINED, NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
+from headway.core.receipts import record_why
 from headway.core.record import record, record_action, refit_due
 from headway.core.tables.actions import one_action
 from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options
@@ -42,11 +44,31 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """Why the waiting jobs of a class wait from now on: a fact about no job."""
+
+    group: int
+    why: int
+    kind: int = EXPLAINED
+    job: int = NO_JOB
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, and whether to ask again at once (after a Resize: sizes come before seats)."""
+    """What to do, what has changed about why jobs wait, and whether to ask again at once (after a Resize: sizes come before seats)."""
 
     actions: tuple[Action, ...]
+    causes: tuple[Cause, ...]
     again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known)."""
+
+    job: int
+    places: tuple[tuple[int, int], ...]
+    bound: float
 
 
 class World(Protocol):
@@ -61,7 +83,7 @@ class World(Protocol):
     def perform(self, action: Action, now: float) -> Iterable[Event]:
         """Carry out a recorded action; yields what is a fact at once."""
 
-    def note(self, event: "Event | Action", now: float) -> None:
+    def note(self, event: "Event | Action | Cause", now: float) -> None:
         """Write down what was recorded."""
 
 
@@ -84,8 +106,11 @@ class Engine:
         """Make room for what a decision works on and writes; to be called again when the tables have grown."""
         self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
 
-    def record(self, event: Event | Action, now: float) -> None:
+    def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record one fact, or one action about to be performed."""
+        if isinstance(event, Cause):
+            record_why(self.state, event.group, event.why, float(now))
+            return
         how = (self.state, self.options, self.key, self.change)
         if event.kind < STOP:
             record(*how, event.kind, event.job, float(now))
@@ -100,11 +125,25 @@ class Engine:
 
     def decide(self, now: float) -> Decision:
         """What to do now. Reads the state and changes nothing in it."""
-        out = self.out
-        decide(self.state, self.options, self.key, self.place, self.allot, self.scratch, float(now), out)
-        n = int(out.counts["rows"][0])
+        self._decide(now)
+        made = self._made()
+        return Decision(made, tuple(self._causes()), any(action.kind == RESIZE for action in made))
+
+    def _causes(self) -> Iterator[Cause]:
+        i = next_changed_why(self.state, self.scratch, 0)
+        while i >= 0:
+            c = int(self.state.classes["open"][i])
+            yield Cause(c, int(self.scratch.classes["why"][c]))
+            i = next_changed_why(self.state, self.scratch, i + 1)
+
+    def _decide(self, now: float) -> None:
+        decide(self.state, self.options, self.key, self.place, self.allot, self.scratch, float(now), self.out)
+
+    def _made(self) -> tuple[Action, ...]:
+        """The actions that were written."""
+        out, n = self.out, int(self.out.counts["rows"][0])
         rows = out.rows[: n + 1]
-        made = tuple(
+        return tuple(
             Action(
                 int(rows["kind"][i]),
                 int(rows["job"][i]),
@@ -113,7 +152,14 @@ class Engine:
             )
             for i in range(n)
         )
-        return Decision(made, any(action.kind == RESIZE for action in made))
+
+    def reservation(self, now: float) -> Reservation | None:
+        """What is kept for the first waiting job that finds no place now."""
+        self._decide(now)
+        if not kept_for_first(self.state, self.options, self.place, self.scratch, self.out):
+            return None
+        (kept,) = self._made()
+        return Reservation(kept.job, kept.places, float(self.scratch.walk["bound"][0]))
 
     def wake_at(self, now: float) -> float:
         """When to decide again even if nothing happens."""
@@ -158,6 +204,9 @@ def drive(engine: Engine, world: World) -> None:
         while again:
             decision = engine.decide(now)
             again = decision.again
+            for cause in decision.causes:
+                engine.record(cause, now)
+                world.note(cause, now)
             for action in decision.actions:
                 engine.record(action, now)
                 world.note(action, now)

@@ -16,12 +16,13 @@ RELEASED: Final = 6
 RATED: Final = 7  # a running job was seen to make headway at another speed from now on
 REFITTED: Final = 8  # the curve over the finished jobs was fitted again; about no job
 TICKED: Final = 9  # the policy's quantum is over; about no job
+EXPLAINED: Final = 10  # why the jobs of a class wait from now on; about no job
 # Actions.
-STOP: Final = 10
-RESIZE: Final = 11
-RESERVE: Final = 12  # stops were asked for on behalf of a waiting job: these GPUs are for it
-START: Final = 13
-PACK: Final = 14  # start on the second slot of the GPUs that another job holds
+STOP: Final = 11
+RESIZE: Final = 12
+RESERVE: Final = 13  # GPUs that are being freed are for a waiting job; without any: its promise is withdrawn
+START: Final = 14
+PACK: Final = 15  # start on the second slot of the GPUs that another job holds
 NO_JOB: Final = -1  # of facts about no job
 
 NAMES: Final = (
@@ -35,6 +36,7 @@ NAMES: Final = (
     "Rated",
     "Refitted",
     "Ticked",
+    "Explained",
     "Stop",
     "Resize",
     "Reserve",
@@ -59,6 +61,7 @@ REASONS: Final = (
     "retry_backoff",
 )
 NOT_WAITING: Final = 0
+WAIT_HELD: Final = REASONS.index("held")
 WAIT_GPUS: Final = REASONS.index("gpus")
 WAIT_FRAGMENTATION: Final = REASONS.index("fragmentation")
 WAIT_ISOLATION: Final = REASONS.index("isolation")
@@ -66,3 +69,4 @@ WAIT_TURN: Final = REASONS.index("turn")
 WAIT_RESERVATION: Final = REASONS.index("reservation")
 WAIT_PREEMPTED: Final = REASONS.index("preempted")
 WAIT_STOPPING: Final = REASONS.index("stopping")
+WAIT_NODE_DOWN: Final = REASONS.index("node_down")

@@ -8,9 +8,11 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headway.core.events import REASONS
 from headway.core.tables.jobs import job_table
 from headway.core.tables.options import History, history
 from headway.core.tables.state import TIMER, State, fewest_nodes
+from headway.job_state import JobState
 
 
 class Known(TypedDict, total=False):
@@ -35,22 +37,42 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
         jobs[name][rows] = values
 
 
-def close_node(state: State, node: int) -> None:
+def close_node(state: State, node: int, now: float) -> None:
     """Start nothing more on a node; what runs there goes on."""
-    _set_closed(state, node, 1)
+    _set_closed(state, node, 1, now)
 
 
-def open_node(state: State, node: int) -> None:
+def open_node(state: State, node: int, now: float) -> None:
     """Use a closed node again."""
-    _set_closed(state, node, 0)
+    _set_closed(state, node, 0, now)
 
 
-def _set_closed(state: State, node: int, closed: int) -> None:
+def _set_closed(state: State, node: int, closed: int, now: float) -> None:
     """The fewest nodes that hold so many GPUs are counted among those that take jobs; sizes that none can hold need them all."""
     state.nodes["closed"][node] = closed
+    state.counts["moment"] = now
     fewest = fewest_nodes(state.nodes["gpus"][state.nodes["closed"] == 0])
     state.fewest[:] = len(state.nodes)
     state.fewest[: len(fewest)] = fewest
+
+
+def set_costs(state: State, j: int, save: float, resume: float) -> None:
+    """Set what stopping the job and starting it again takes, as measured: its turns follow from it."""
+    state.jobs["save"][j], state.jobs["resume"][j] = save, resume
+
+
+def set_displaced(state: State, j: int, displaced: bool) -> None:
+    """Set whether a job that is stopping makes room for another; it is taken to unless this says otherwise."""
+    state.jobs["displaced"][j] = displaced
+
+
+def set_hold(state: State, j: int, why: int, now: float) -> None:
+    """Set why a job is kept from the engine: one of REASONS."""
+    job = state.jobs[j]
+    if job["state"] == JobState.HELD:
+        state.receipts[j, job["held_for"]] += now
+        state.receipts[j, why] -= now
+    state.jobs["held_for"][j] = why
 
 
 def set_outcome(state: State, j: int, outcome: int) -> None:
@@ -59,11 +81,13 @@ def set_outcome(state: State, j: int, outcome: int) -> None:
 
 
 def grow(state: State, room: int) -> State:
-    """The same state with room for more jobs: only the job table and the timers have a row per job."""
+    """The same state with room for more jobs: the job table, the receipts and the timers have a row per job."""
     jobs, timers = job_table(room), np.zeros(2 * room + 16, TIMER)
+    receipts = np.zeros((room, len(REASONS)))
     jobs[: len(state.jobs)] = state.jobs
     timers[: len(state.timers)] = state.timers
-    return state._replace(jobs=jobs, timers=timers)
+    receipts[: len(state.receipts)] = state.receipts
+    return state._replace(jobs=jobs, timers=timers, receipts=receipts)
 
 
 def grow_history(past: History, room: int) -> History:

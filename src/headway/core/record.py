@@ -21,6 +21,7 @@ from headway.core.events import (
     STOPPED,
     SUBMITTED,
     TICKED,
+    WAIT_GPUS,
 )
 from headway.core.history import add_sample, refresh, stale
 from headway.core.keys import cross, crossing, free_at, set_key
@@ -35,6 +36,7 @@ from headway.core.ledger import (
     take_links,
 )
 from headway.core.order import add_running, add_waiting, as_list, drop_running, drop_waiting, insert
+from headway.core.receipts import begin_interval, class_of, end_interval
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, copy_places
 from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
@@ -44,14 +46,9 @@ from headway.job_state import JobState
 
 
 @jit
-def class_of(job: Any, options: Options) -> int:
-    """The class of a job: its GPUs, whether it wants few nodes and, where jobs are packed, its model. Jobs of a class find places alike."""
-    return (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
-
-
-@jit
-def _leave(state: State, options: Options, job: Any) -> None:
+def _leave(state: State, options: Options, job: Any, now: float) -> None:
     """Take the job out of the list of its state."""
+    end_interval(state, options, job, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         drop_running(state, job.row)
     elif job.state == JobState.PENDING:
@@ -61,6 +58,7 @@ def _leave(state: State, options: Options, job: Any) -> None:
 @jit
 def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now: float) -> None:
     """Put the job into the list of its state, with its key and its timer."""
+    begin_interval(state, options, job, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         set_key(job, now, options, key)
         add_running(state, job.row)
@@ -109,7 +107,7 @@ def _start(state: State, job: Any, now: float, given: Actions, row: int) -> None
 
 
 @jit
-def _stop(state: State, job: Any, resizing: bool) -> None:
+def _stop(state: State, job: Any, now: float, resizing: bool, size: int) -> None:
     if job.partner >= 0:
         other = state.jobs[job.partner]
         if job.rate + other.rate <= 1.0:  # both made less headway together than one alone
@@ -118,10 +116,12 @@ def _stop(state: State, job: Any, resizing: bool) -> None:
     job.state = JobState.STOPPING
     begin_stopping(state, job)
     job.resizing = resizing
-    if resizing:
-        job.resizes += 1
-    else:
-        job.preemptions += 1
+    job.displaced = not resizing
+    job.preemptions += not resizing
+    job.resizes += resizing and size != job.gpus
+    job.moves += resizing and size == job.gpus
+    job.wasted += job.started == now
+    state.counts[0].stopped_by = max(state.counts[0].stopped_by, now + job.save)
 
 
 @jit
@@ -210,9 +210,11 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
         return
     job = state.jobs[j]
     crosses_at = crossing(job, now, options) if kind == CROSSED else np.inf
-    _leave(state, options, job)
+    _leave(state, options, job, now)
     settle(job, now)
     if kind == SUBMITTED or kind == RELEASED:
+        if job.state == JobState.FUTURE:
+            state.receipts[j, WAIT_GPUS] += now - job.submit  # a manager may learn of it later
         job.state = JobState.PENDING
         job.queued = now
     elif kind == HELD:
@@ -234,21 +236,22 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
 def record_action(state: State, options: Options, key: Any, change: Any, given: Actions, row: int, now: float) -> None:
     """Record the action in a row of `given`, about to be performed."""
     kind, job = given.rows[row].kind, state.jobs[given.rows[row].job]
-    _leave(state, options, job)
+    _leave(state, options, job, now)
     settle(job, now)
     if kind == START or kind == PACK:
         _start(state, job, now, given, row)
     elif kind == STOP:
-        _stop(state, job, False)
-        state.counts[0].stopped_by = max(state.counts[0].stopped_by, now + job.save)
+        _stop(state, job, now, False, job.gpus)
     elif kind == RESIZE:
+        size = given.seats[given.rows[row].seat_at].gpus
         if job.state != JobState.PENDING:
-            _stop(state, job, True)
-            state.counts[0].stopped_by = max(state.counts[0].stopped_by, now + job.save)
-        if job.gpus != given.seats[given.rows[row].seat_at].gpus:
-            job.gpus = given.seats[given.rows[row].seat_at].gpus
+            _stop(state, job, now, True, size)
+        if job.gpus != size:
+            job.gpus = size
             job.promise = -1  # it was for another size
     elif kind == RESERVE:
-        _promise(state, job, given, row)
+        job.promise = -1
+        if given.rows[row + 1].seat_at > given.rows[row].seat_at:
+            _promise(state, job, given, row)
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

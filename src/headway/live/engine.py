@@ -7,7 +7,7 @@ import numpy as np
 
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
-from headway.core.engine import Action, Decision, Engine, Event
+from headway.core.engine import Action, Cause, Decision, Engine, Event
 from headway.core.operations import copied, grow, grow_history
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.options import History
@@ -34,7 +34,7 @@ class LiveEngine(Engine):
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         super().__init__(state, options, policy, placement)
 
-    def record(self, event: Event | Action, now: float) -> None:
+    def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
         with explained():
             super().record(event, now)

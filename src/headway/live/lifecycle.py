@@ -7,8 +7,8 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headway.core.engine import Action, Event
-from headway.core.events import ENDED, HELD, NAMES, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
+from headway.core.engine import Action, Cause, Event
+from headway.core.events import ENDED, HELD, NAMES, REASONS, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
@@ -36,8 +36,11 @@ class Lifecycle:
         self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
         self._progress_at: dict[int, float] = {}
 
-    def note(self, event: Event | Action, now: float) -> None:
+    def note(self, event: Event | Action | Cause, now: float) -> None:
         """Write down what the engine recorded, an action with the places it was given."""
+        if isinstance(event, Cause):
+            self._write(NAMES[event.kind], event.job, now, {"class": event.group, "why": REASONS[event.why]})
+            return
         data, self._data = self._data, {}
         if isinstance(event, Action) and event.places:
             data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}

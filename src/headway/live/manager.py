@@ -85,7 +85,6 @@ class Manager:
         row = JournalRow(now, OPENED, 0, 0, {**opened, "policy": self.policy, "placement": self.placement})
         self._journal.append([row])
         self._state.learn(row)
-        self._state.receipts.settle(self._state, now)
         self._executor.open(self._world.wake)
         recovery.adopt(self._state, self._executor, self._world, now)
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)

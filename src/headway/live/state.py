@@ -4,22 +4,22 @@ The live loop and the replay after a restart go through the same two calls for e
 after a restart equals the state that wrote the journal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.core import events
-from headway.core.engine import Action, Event
-from headway.core.operations import admit, close_node, open_node, set_outcome
+from headway.core.engine import Action, Cause, Event
+from headway.core.operations import admit, close_node, open_node, set_displaced, set_hold, set_outcome
 from headway.core.protocols import Placement, Policy
+from headway.core.receipts import why_waiting
 from headway.core.tables.state import State
 from headway.job_state import JobState
-from headway.live.ask.receipt import Receipts
-from headway.live.engine import FIRST_ROOM, LiveEngine
+from headway.live.engine import LiveEngine
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
 from headway.live.store.journal import JournalRow
@@ -54,7 +54,6 @@ class ClusterState:
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
         self.drained: set[int] = set()  # nodes that a person has drained
-        self.receipts = Receipts(FIRST_ROOM)
 
     @property
     def tables(self) -> State:
@@ -72,9 +71,7 @@ class ClusterState:
                 self.arrays[job.array_id] = Array(array_tasks(job.spec.array or "0")[1])
             self.arrays[job.array_id].tasks.append(job.id)
         self.engine.make_room(job.id)
-        self.receipts.make_room(job.id)
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, min_runtime=min_runtime(job.spec))
-        self.receipts.begin(job.row, job.submitted)
 
     def active_jobs(self) -> list[Job]:
         """The jobs that have not ended, by number."""
@@ -97,6 +94,10 @@ class ClusterState:
         """Its state as people see it."""
         return job.final or shown(self.job_state(job), job)
 
+    def why(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """The reason for which each of these jobs waits now, as the engine sees it."""
+        return why_waiting(self.tables, self.engine.options, np.asarray(rows))
+
     def attempt(self, job: Job) -> int:
         """The attempt that runs, or ran last."""
         return int(self.tables.jobs["attempt"][job.row])
@@ -106,18 +107,18 @@ class ClusterState:
     def replay(self, rows: Iterable[JournalRow]) -> int:
         """Record and learn every row of the journal again; returns the number of the last."""
         seq = 0
-        for now, at_once in groupby(rows, key=lambda row: row.time):
-            for row in at_once:
-                if row.kind in KINDS:
-                    self.engine.record(self._fact(row), now)
-                self.learn(row)
-                seq = row.seq
-            self.receipts.settle(self, now)
+        for row in rows:
+            if row.kind in KINDS:
+                self.engine.record(self._fact(row), row.time)
+            self.learn(row)
+            seq = row.seq
         return seq
 
-    def _fact(self, row: JournalRow) -> Event | Action:
+    def _fact(self, row: JournalRow) -> Event | Action | Cause:
         """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine."""
         kind, j = KINDS[row.kind], row.job - 1
+        if kind == events.EXPLAINED:
+            return Cause(int(row.data["class"]), events.REASONS.index(row.data["why"]))
         if "places" not in row.data:
             return Event(kind, j)
         pairs = {name: tuple((int(a), int(b)) for a, b in row.data.get(name, ())) for name in ("places", "links")}
@@ -147,10 +148,10 @@ class ClusterState:
             for other in job.waits_for:
                 self.dependants.setdefault(other, set()).add(job.id)
         elif kind == events.HELD or row.kind in (BLOCKED, OLD_BLOCKED):
-            self._block(job, Blocker(int(data["blockers"] if "blockers" in data else data[OLD_BLOCKERS])))
+            self._block(job, Blocker(int(data["blockers"] if "blockers" in data else data[OLD_BLOCKERS])), row.time)
             job.not_before = float(data.get("not_before", job.not_before))
         elif kind == events.RELEASED:
-            self._block(job, NOTHING)
+            self._block(job, NOTHING, row.time)
         elif kind in (events.START, events.PACK):
             self._seat(job, row)
         elif kind == events.STARTED:
@@ -160,16 +161,19 @@ class ClusterState:
         elif kind in (events.STOP, events.RESIZE):
             job.stop_reason = data.get("why") or job.stop_reason or PREEMPT
             job.preemptions += job.stop_reason == PREEMPT
+            set_displaced(self.tables, job.row, job.stop_reason == PREEMPT)
         elif row.kind == ASKED:
             job.stop_reason = data["why"]
+            set_displaced(self.tables, job.row, False)
         elif kind in (events.STOPPED, events.ENDED):
             self._unseat(job, row, ended=kind == events.ENDED)
         elif row.kind == PROGRESSED:
             job.progress = Progress(**data)
 
-    def _block(self, job: Job, blockers: Blocker) -> None:
+    def _block(self, job: Job, blockers: Blocker, now: float) -> None:
         job.blockers = blockers
-        self.receipts.block(job.row, blockers)
+        if job.blocked_by:
+            set_hold(self.tables, job.row, events.REASONS.index(job.blocked_by), now)
 
     def _seat(self, job: Job, row: JournalRow) -> None:
         """Note which GPUs the job holds, in the order that the placement decided."""
@@ -188,12 +192,11 @@ class ClusterState:
         data = row.data
         job.failures = int(data.get("failures", job.failures))
         job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
-        self.receipts.preempted[job.row] = job.stop_reason == PREEMPT
         job.stop_reason, job.places, job.seats = "", (), ()
         if not ended:
             return
         job.final, job.ended = JobState[data["state"]], row.time
-        self._block(job, NOTHING)
+        self._block(job, NOTHING, row.time)
         set_outcome(self.tables, job.row, job.final)
         self.active.discard(job.id)
         for other in self.dependants.get(job.id, ()):
@@ -205,13 +208,13 @@ class ClusterState:
         if row.kind in (DRAINED, RESUMED):
             node = self.cluster.nodes.index(row.data["node"])
             (self.drained.add if row.kind == DRAINED else self.drained.discard)(node)
-            (close_node if row.kind == DRAINED else open_node)(self.tables, node)
+            (close_node if row.kind == DRAINED else open_node)(self.tables, node, row.time)
         elif row.kind in (CLOSING, OPENED):
             for node in range(len(self.cluster.nodes)):
                 if row.kind == CLOSING:
-                    close_node(self.tables, node)
+                    close_node(self.tables, node, row.time)
                 elif node not in self.drained and self.tables.nodes["closed"][node]:
-                    open_node(self.tables, node)
+                    open_node(self.tables, node, row.time)
 
     # ---- numbers
 

@@ -71,7 +71,6 @@ class LiveWorld(Lifecycle):
 
     def wait(self, until: float) -> float | None:
         """End the round: journal, perform, answer; then sleep until something happens."""
-        self.state.receipts.settle(self.state, self._now)
         spent = perf_counter() - self._began
         self.rounds, self.busy_s, self.longest_s = self.rounds + 1, self.busy_s + spent, max(self.longest_s, spent)
         self.lock.release()

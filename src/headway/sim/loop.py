@@ -9,12 +9,13 @@ import numpy as np
 from numba import typeof, types
 
 from headway.core.compiler.jit import jit
-from headway.core.decide import ALLOT_TYPE, decide, tick_due, wake_at
+from headway.core.decide import ALLOT_TYPE, decide, next_changed_why, tick_due, wake_at
 from headway.core.events import CROSSED, NO_JOB, REFITTED, RESIZE, STARTED, SUBMITTED, TICKED
 from headway.core.ledger import gpu_count
+from headway.core.receipts import record_why
 from headway.core.record import record, record_action, refit_due
 from headway.core.tables.actions import Actions
-from headway.core.tables.journal import Journal, has_room, journal, note, note_action
+from headway.core.tables.journal import Journal, has_room, journal, note, note_action, note_nobody, note_why
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, Scratch, new_scratch, room_for_actions
 from headway.core.tables.state import STATE_TYPE, State, new_state
@@ -108,14 +109,26 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
             clock.rounds += 1
             if tick_due(options, clock.wake, now):
                 record(state, options, key, change, TICKED, NO_JOB, now)
-                note(journal, state, TICKED, NO_JOB, now)
+                note_nobody(journal, TICKED, now)
             if refit_due(state, options):
                 record(state, options, key, change, REFITTED, NO_JOB, now)
-                note(journal, state, REFITTED, NO_JOB, now)
+                note_nobody(journal, REFITTED, now)
             return GOING_ON
         _happen(state, options, key, change, world, journal, fact, now)
     clock.wake = now  # go on here with an empty buffer
     return JOURNAL_FULL
+
+
+@jit
+def _explain(state: State, buffers: Buffers, now: float) -> None:
+    """Record why jobs wait, where that has changed."""
+    i = next_changed_why(state, buffers.scratch, 0)
+    while i >= 0:
+        c = state.classes[i].open
+        why = buffers.scratch.classes[c].why
+        record_why(state, c, why, now)
+        note_why(buffers.journal, c, why, now)
+        i = next_changed_why(state, buffers.scratch, i + 1)
 
 
 @jit
@@ -143,6 +156,7 @@ def drive_compiled(
             if reached != GOING_ON:
                 return reached
             decide(state, options, key, place, allot, buffers.scratch, clock.now, out)
+            _explain(state, buffers, clock.now)
             clock.row = 0
         while clock.row < out.counts[0].rows:
             if not has_room(buffers.journal):
@@ -151,6 +165,7 @@ def drive_compiled(
             clock.row += 1
         if _resized(out):
             decide(state, options, key, place, allot, buffers.scratch, clock.now, out)
+            _explain(state, buffers, clock.now)
             clock.row = 0
         else:
             clock.wake = wake_at(state, options, clock.now)

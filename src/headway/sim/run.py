@@ -12,8 +12,9 @@ from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Engine
 from headway.core.keys import TURNS
-from headway.core.operations import Known, admit
+from headway.core.operations import admit
 from headway.core.protocols import Placement, Policy
+from headway.core.receipts import final_receipts_us
 from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
 from headway.errors import BadInput, HeadwayError
@@ -61,6 +62,7 @@ class Run:
     placement: Placement
     setting: Setting
     jobs: NDArray[Any]
+    receipts_us: NDArray[np.int64]  # by job and reason (core/events.py: REASONS), summing to its JCT
     journal: Kept  # empty unless the journal was kept
     events: int
     decisions: int
@@ -109,11 +111,12 @@ def prepare(
         n,
         by_class=placement.by_class,
         pack_limit=placement.pack_limit,
-        models=len(profiles.TABLE) if policy.packs else 1,
+        models=class_models(policy),
         seed=setting.seed,
     )
     rows = profiles.rows_of(workload.model)
     costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
+    turns = _turns(workload, setting)
     admit(
         state,
         slice(None),
@@ -122,9 +125,10 @@ def prepare(
         model=rows,
         skew=profiles.column("skew")[rows],
         left=workload.duration_s if policy.oracle else np.nan,
+        min_runtime=turns["min_runtime"],
+        turns=turns["turns"],
         save=costs["save"],
         resume=costs["resume"],
-        **_turns(workload, setting),
         limit=_limits(workload, policy),
     )
     apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
@@ -139,6 +143,11 @@ def prepare(
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
     return Engine(state, options, policy, placement), world
+
+
+def class_models(policy: Policy) -> int:
+    """How many models tell jobs of one size apart: those that two jobs on one GPU may have, or all are alike."""
+    return len(profiles.TABLE) if policy.packs else 1
 
 
 def _limits(workload: Workload, policy: Policy) -> NDArray[np.float64]:
@@ -162,7 +171,7 @@ def _costs(
     return {"save": ones * policy.suspends / 2, "resume": ones * policy.suspends / 2, "moved": save + resume}
 
 
-def _turns(workload: Workload, setting: Setting) -> Known:
+def _turns(workload: Workload, setting: Setting) -> dict[str, NDArray[np.float64]]:
     """How long jobs run before they may be preempted: by their queue, and never where they are not preemptible."""
     given = np.full(len(workload), np.nan if setting.min_runtime is None else setting.min_runtime)
     for queue, seconds in setting.queue_min_runtime.items():
@@ -224,6 +233,7 @@ def simulate_run(
         placement,
         setting,
         engine.state.jobs,
+        final_receipts_us(engine.state.jobs, engine.state.receipts),
         Kept(*map(np.concatenate, zip(*kept, strict=True))),
         noted,
         int(clock["rounds"]),

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headway.core.engine import Action, Engine, Event
-from headway.core.events import STARTED
+from headway.core.engine import Action, Cause, Engine, Event
+from headway.core.events import NO_JOB, STARTED
 from headway.core.tables.actions import one_action
-from headway.core.tables.journal import Journal, note, note_action
+from headway.core.tables.journal import Journal, note, note_action, note_nobody, note_why
 from headway.sim.loop import any_fact
 from headway.sim.world import World, learn, next_time, perform
 
@@ -41,10 +41,15 @@ class SimulatedWorld:
             yield Event(STARTED, action.job)
             learn(self.state, self.world, self.journal, STARTED, action.job, -1, now)
 
-    def note(self, event: Event | Action, now: float) -> None:
+    def note(self, event: Event | Action | Cause, now: float) -> None:
         """Write the journal."""
+        if isinstance(event, Cause):
+            note_why(self.journal, event.group, event.why, now)
+            return
         if isinstance(event, Action):
             given = one_action(event.kind, event.job, event.places, event.links)
             note_action(self.journal, self.state, given, 0, now)
+        elif event.job == NO_JOB:
+            note_nobody(self.journal, event.kind, now)
         else:
             note(self.journal, self.state, event.kind, event.job, now)

@@ -9,6 +9,7 @@ Another job takes GPUs of that place only if it is sure to have given them back 
 from typing import Any, Final
 
 import numpy as np
+from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import (
@@ -24,11 +25,11 @@ from headway.core.deciding.offers import (
 from headway.core.events import RESERVE, START
 from headway.core.keys import turn
 from headway.core.order import comes_before
-from headway.core.tables.actions import Actions, forget
+from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, forget
 from headway.core.tables.jobs import run_s
-from headway.core.tables.options import Options
-from headway.core.tables.scratch import Scratch
-from headway.core.tables.state import State
+from headway.core.tables.options import OPTIONS_TYPE, Options
+from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
+from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import pop, push
 from headway.job_state import JobState
 
@@ -74,6 +75,12 @@ def _list_one(options: Options, scratch: Scratch, holder: Any, starts: float, jo
 
 
 @jit
+def _is_in(out: Actions, row: int, j: int) -> bool:
+    """Whether a row of this decision is about job j."""
+    return 0 <= row < out.counts[0].rows and out.rows[row].job == j
+
+
+@jit
 def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions, job: Any) -> int:
     """List those with GPUs, and those seated by now, by their bounds, the last first; those without any come by their start, before all others.
 
@@ -89,15 +96,15 @@ def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions,
     for row in range(state.promises.counts[0].rows):
         waiting = state.jobs[state.promises.rows[row].job]
         mark = scratch.jobs[waiting.row]
-        if waiting.promise == row and mark.seated == walk.decision and mark.place == -1 - row:
+        stands = waiting.promise == row and waiting.state == JobState.PENDING and mark.seated == walk.decision
+        if stands and not _is_in(out, mark.place, waiting.row):
+            mark.place = -1 - row
             _list_one(options, scratch, waiting, stopped_by, job, n)
             n += 1
     for row in range(out.counts[0].rows):
-        kind = out.rows[row].kind
-        if kind == START or kind == RESERVE:
-            _list_one(
-                options, scratch, state.jobs[out.rows[row].job], walk.now if kind == START else stopped_by, job, n
-            )
+        seated = state.jobs[out.rows[row].job]
+        if scratch.jobs[seated.row].seated == walk.decision and scratch.jobs[seated.row].place == row:
+            _list_one(options, scratch, seated, walk.now if out.rows[row].kind == START else stopped_by, job, n)
             n += 1
     for k in range(n, 0, -1):  # a heap sort: the first of k goes to the place that the heap leaves
         at, row = bounds[0].at, bounds[0].what
@@ -171,6 +178,17 @@ def _keep(state: State, scratch: Scratch, out: Actions, listed: int, gone: int) 
     for k in range(row.link_at, out.counts[0].links):
         links, mask = scratch.leaves[out.links[k].leaf], out.links[k].mask
         links.extra = links.offer & links.extra & ~mask
+
+
+@jit(types.boolean(STATE_TYPE, OPTIONS_TYPE, PLACE_TYPE, SCRATCH_TYPE, ACTIONS_TYPE))
+def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch, out: Actions) -> bool:
+    """After a decision: write what is kept for the first job that found no place into the first row of `out`. False: nothing is."""
+    clear(out)
+    first = scratch.walk[0].first
+    if first < 0 or not options.reserves or not reserve(state, options, place, scratch, out, state.jobs[first]):
+        return False
+    close_row(out, RESERVE, first)
+    return True
 
 
 @jit

@@ -3,7 +3,7 @@
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_TURN
+from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_NODE_DOWN, WAIT_TURN
 from headway.core.keys import pinned, turn
 from headway.core.order import rank_of
 from headway.core.tables.options import Options
@@ -14,11 +14,14 @@ from headway.core.tables.state import State
 @jit
 def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
     """Refine `why` of each class: enough GPUs are free but not together, or enough would be were jobs after it not in their turn."""
-    free, soon = 0, 0
+    free, soon, open_gpus = 0, 0, 0
     for x in range(len(state.nodes)):
         room = scratch.nodes[x]
-        free += 0 if state.nodes[x].closed else max(0, min(room.now, room.soon))
-        soon += 0 if state.nodes[x].closed else max(0, room.soon)
+        if not state.nodes[x].closed:
+            free += max(0, min(room.now, room.soon))
+            soon += max(0, room.soon)
+            open_gpus += state.nodes[x].gpus
+    scratch.walk[0].explained = scratch.walk[0].decision
     turns = scratch.walk[0].full and _sum_preemptible(state, options, scratch)
     for i in range(state.counts[0].classes):
         c = state.classes[i].open
@@ -30,11 +33,13 @@ def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
         if scratch.classes[c].why != WAIT_GPUS:
             continue
         job = state.jobs[head]
-        if turns and soon + scratch.after[rank_of(state, options, scratch, job)] >= job.gpus:
+        if job.gpus > open_gpus:
+            scratch.classes[c].why = WAIT_NODE_DOWN
+        elif turns and soon + scratch.after[rank_of(state, options, scratch, job)] >= job.gpus:
             scratch.classes[c].why = WAIT_TURN
         elif not scratch.walk[0].full and state.classes[c].why == WAIT_TURN:
             scratch.classes[c].why = WAIT_TURN  # nothing has happened to change that
-        elif job.gpus <= free and not options.blocks:
+        elif job.gpus <= free and (not options.blocks or head == scratch.walk[0].first):
             scratch.classes[c].why = WAIT_ISOLATION if len(state.leaves) else WAIT_FRAGMENTATION
 
 

@@ -10,6 +10,7 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
+from headway.core.events import WAIT_HELD
 from headway.job_state import JobState
 
 JOB: Final = np.dtype(
@@ -43,6 +44,8 @@ JOB: Final = np.dtype(
         ("attempt", "i4"),
         ("preemptions", "i4"),
         ("resizes", "i4"),
+        ("moves", "i4"),  # stops to run elsewhere, at the same size
+        ("wasted", "i4"),  # attempts that ran for no time
         ("seat", "i4"),  # first seat held, -1: none
         ("link", "i4"),  # first entry of links held, -1: none
         ("promise", "i4"),  # its row among the promises, -1: none
@@ -54,6 +57,8 @@ JOB: Final = np.dtype(
         ("state", "i1"),
         ("resizing", "i1"),  # stopping to change size or place: not a preemption
         ("freeing", "i1"),  # stopping, and its GPUs are then free
+        ("displaced", "i1"),  # it lost its GPUs to another job last time
+        ("held_for", "i1"),  # why it is kept from the engine while it is held: one of REASONS
     ],
     align=True,
 )
@@ -69,6 +74,7 @@ def job_table(n: int) -> NDArray[Any]:
     for column in ("seat", "link", "promise", "partner", "low", "high"):
         jobs[column] = -1
     jobs["rate"] = 1.0
+    jobs["held_for"] = WAIT_HELD
     jobs["row"] = np.arange(n)
     return jobs
 

@@ -10,7 +10,7 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.core.events import PACK, START
+from headway.core.events import EXPLAINED, NO_JOB, PACK, START
 from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions
 from headway.core.tables.state import State, new_state
 
@@ -45,8 +45,8 @@ class Journal(NamedTuple):
 
 def journal(state: State, rows: int, keep_places: bool) -> Journal:
     """An empty buffer for about so many entries."""
-    # One fact or action takes at most every seat and link, and may change the rates of all who run.
-    margin = 4 * len(state.seats) + 64 * len(state.leaves) + 64
+    # One fact or action takes at most every seat and link, and may change the rates of all who run, and why each class waits.
+    margin = 4 * len(state.seats) + 64 * len(state.leaves) + len(state.classes) + 64
     rows += margin
     kept = rows if keep_places else 0
     count = np.zeros(1, COUNT)
@@ -75,9 +75,6 @@ def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
     row.place_at = count.places
     row.link_at = count.links
     count.rows += 1
-    if j < 0:
-        row.rate, row.level, row.attempt, row.gpus = 1.0, 0, 0, 0
-        return
     job = state.jobs[j]
     row.rate = job.rate
     row.level = job.level
@@ -89,6 +86,30 @@ def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
             journal.seats[count.seats] = seat
             count.seats += 1
             seat = state.seats[seat].next
+
+
+@jit
+def note_why(journal: Journal, c: int, why: int, now: float) -> None:
+    """Append why the jobs of a class wait from now on: the class is in `gpus`, the reason in `level`."""
+    note_nobody(journal, EXPLAINED, now)
+    row = journal.rows[journal.counts[0].rows - 1]
+    row.gpus = c
+    row.level = why
+
+
+@jit
+def note_nobody(journal: Journal, kind: int, now: float) -> None:
+    """Append an entry about no job."""
+    count = journal.counts[0]
+    row = journal.rows[count.rows]
+    row.time = now
+    row.job = NO_JOB
+    row.kind = kind
+    row.seat_at = count.seats
+    row.place_at = count.places
+    row.link_at = count.links
+    row.rate, row.level, row.attempt, row.gpus = 1.0, 0, 0, 0
+    count.rows += 1
 
 
 @jit

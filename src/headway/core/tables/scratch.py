@@ -38,6 +38,7 @@ WALK: Final = np.dtype(
         ("bound", "f8"),  # by when the GPUs of the reservation are free
         ("stopped_by", "f8"),  # by when those that stop have stopped
         ("decision", "i8"),
+        ("explained", "i8"),  # the last decision that says why jobs wait
         ("ordered", "i8"),  # jobs in `order`
         ("spare", "i8"),  # GPUs left to seat, at most
         ("open", "i8"),  # classes

@@ -10,6 +10,7 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
+from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.tables.actions import Actions, actions
 from headway.core.tables.jobs import job_table
 
@@ -34,8 +35,8 @@ LEAF: Final = np.dtype(
 # A seat is a slot of a GPU: number = slot * GPUs + GPU. `next` chains the seats of a job.
 SEAT: Final = np.dtype([("holder", "i4"), ("next", "i4"), ("node", "i4")])
 HELD_LINK: Final = np.dtype([("mask", "u8"), ("leaf", "i4"), ("next", "i4")])
-# root: per class, the tree of its waiting jobs; why they wait, as of the last decision. open: the classes with someone waiting, ascending.
-CLASS: Final = np.dtype([("root", "i4"), ("open", "i4"), ("why", "i4")])
+# root: per class, the tree of its waiting jobs; why they wait, and since when for that. open: the classes with someone waiting, ascending.
+CLASS: Final = np.dtype([("since", "f8"), ("root", "i4"), ("open", "i4"), ("why", "i4")])
 TIMER: Final = np.dtype([("at", "f8"), ("what", "i8")])
 COUNT: Final = np.dtype(
     [
@@ -65,6 +66,10 @@ class State(NamedTuple):
     classes: NDArray[Any]
     timers: NDArray[Any]
     promises: Actions  # places that are being freed for waiting jobs
+    spent: NDArray[np.float64]  # by class and reason: seconds for which that was why its jobs wait, up to its `since`
+    receipts: NDArray[
+        np.float64
+    ]  # by job and reason: seconds spent so, settled on the job's own events; see core/receipts.py
     bad_pairs: NDArray[np.int8]  # models that proved bad partners on one GPU, by row of the profile table
     counts: NDArray[Any]  # one row of COUNT
 
@@ -100,6 +105,8 @@ def new_state(
     held = np.zeros(1 + 64 * len(leaves), HELD_LINK)
     held["next"] = np.arange(1, len(held) + 1)
     held["next"][-1] = -1
+    classes = np.full((2 * total + 2) * (models if slots > 1 else 1), -1, CLASS)
+    classes["since"], classes["why"] = 0.0, WAIT_GPUS
     count = np.zeros(1, COUNT)
     count["free_gpus"] = total
     count["moment"] = -np.inf
@@ -111,9 +118,11 @@ def new_state(
         held,
         fewest_nodes(per),
         np.zeros(total * slots + 1, np.int32),
-        np.full((2 * total + 2) * (models if slots > 1 else 1), -1, CLASS),
+        classes,
         np.zeros(2 * jobs + 16, TIMER),
         actions(2 * total + 4, 4 * total + 4, 64 * len(leaves) + 4),
+        np.zeros((len(classes), len(REASONS))),
+        np.zeros((jobs, len(REASONS))),
         np.zeros((models, models), np.int8),
         count,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
-from headway.live.ask.receipt import waiting_order
+from headway.live.ask.receipt import receipt, waiting_order
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -35,12 +35,13 @@ class Explanation:
 
 def explain(state: ClusterState, job: Job, now: float) -> Explanation:
     """Everything known about the job's wait."""
-    reason = "" if job.final else job.blocked_by or REASONS[int(state.receipts.cause[job.row])]
+    reason = "" if job.final else job.blocked_by or REASONS[int(state.why([job.row])[0])]
     ahead = jobs_ahead(state, job) if state.job_state(job) in (JobState.FUTURE, JobState.PENDING) else []
     numbers = _numbers(state, job, now, len(ahead))
     message, change = _words(state, job, reason, numbers, now)
     shown, named = state.shown_state(job).name, tuple(ahead[:MOST_AHEAD])
-    wait_us, receipt_us = state.receipts.wait_us(job.row, job.submitted, now), state.receipts.of(job.row, now)
+    receipt_us = receipt(state, job.row, now)
+    wait_us = sum(receipt_us.values())
     return Explanation(job.id, shown, reason, message, numbers, named, tuple(change), wait_us, receipt_us)
 
 

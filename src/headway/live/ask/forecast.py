@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.engine import Action, Event, drive
+from headway.core.engine import Action, Cause, Event, drive
 from headway.core.events import ENDED, PACK, RESERVE, RESIZE, START, STOP
 from headway.core.operations import admit
 from headway.core.tables.journal import empty, journal
@@ -77,7 +77,7 @@ class Ahead(SimulatedWorld):
             self.starts_at = now if action.kind in (START, PACK) else None
         return super().perform(action, now)
 
-    def note(self, event: Event | Action, now: float) -> None:
+    def note(self, event: Event | Action | Cause, now: float) -> None:
         """Write nothing down: none of this has happened."""
 
     def nodes(self) -> list[int]:

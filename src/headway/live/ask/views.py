@@ -9,8 +9,9 @@ import numpy as np
 
 from headway.client.job import JobView
 from headway.core.events import REASONS
+from headway.core.receipts import MICROSECONDS
 from headway.job_state import FINAL_STATES, JobState
-from headway.live.ask.receipt import MICROSECONDS
+from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
 from headway.live.jobfile.notes import notes_on
 from headway.live.records import BLOCKER_REASONS, Job
@@ -54,7 +55,7 @@ class JobFilter:
 def job_views(state: ClusterState, ids: Sequence[int], now: float) -> list[JobView]:
     """Views of these jobs."""
     rows = np.array(ids, np.int64) - 1
-    found = zip(ids, state.tables.jobs[rows], state.receipts.cause[rows].tolist(), strict=True)
+    found = zip(ids, state.tables.jobs[rows], state.why(rows).tolist(), strict=True)
     return [_view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
 
 
@@ -131,7 +132,7 @@ def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
             state.run_s(job, now),
             state.shown_state(job).name,
             job.spec.may_preempt,
-            sum(us for cause, us in state.receipts.of(job.row, now).items() if cause in causes) / MICROSECONDS,
+            sum(us for cause, us in receipt(state, job.row, now).items() if cause in causes) / MICROSECONDS,
             job.spec.name,
             job.spec.queue,
         )

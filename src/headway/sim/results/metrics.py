@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway import __version__
+from headway.core.events import REASONS
+from headway.core.receipts import MICROSECONDS
 from headway.sim.experiment import Experiment
 from headway.sim.run import Run
 
@@ -37,11 +39,16 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "queue_s": spread_of(jobs["pending"]),
         "makespan_s": makespan,
         "gpu_utilisation": run.held_gpu_s / (makespan * run.cluster.total) if makespan else 0.0,
+        "goodput": _useful_gpu_s(run) / (makespan * run.cluster.total) if makespan else 0.0,
         "preemptions": int(jobs["preemptions"].sum()),
         "preemption_cost_s": run.preemption_cost_s,
         "events": run.events,
         "wall_s": run.wall_s,
         "resizes": int(jobs["resizes"].sum()),
+        "moves": int(jobs["moves"].sum()),
+        "zero_length_starts": int(jobs["wasted"].sum()),
+        "elastic": run.policy.allot is not None,
+        "wait_s": {name: float(us.mean() / MICROSECONDS) for name, us in receipts(run).items()},
         **(fabric or {}),
         "left_out": left_out,
         "skipped": dict(run.workload.skipped),
@@ -50,6 +57,23 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "version": __version__,
         "command": experiment.command,
     }
+
+
+def _useful_gpu_s(run: Run) -> float:
+    """GPU-seconds of work done: what the jobs would take on the GPUs they asked for, undisturbed."""
+    return float(np.dot(run.workload.gpus.astype(np.float64), run.workload.duration_s))
+
+
+def receipts(run: Run) -> dict[str, NDArray[np.int64]]:
+    """Microseconds that each job waited, by cause; they sum to its JCT less the time it held GPUs. Causes that never were are left out."""
+    found = zip(REASONS[1:], run.receipts_us[:, 1:].T, strict=True)
+    return {name: column for name, column in found if column.any()}
+
+
+def receipt_columns(run: Run) -> dict[str, NDArray[Any]]:
+    """The wait receipt of every job, column by column, in the order of `receipts.csv`."""
+    by_cause = {f"{name}_us": column for name, column in receipts(run).items()}
+    return {"job_id": run.workload.job_id, "wait_us": run.receipts_us[:, 1:].sum(axis=1), **by_cause}
 
 
 def job_columns(run: Run) -> dict[str, NDArray[Any]]:

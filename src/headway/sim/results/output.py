@@ -1,20 +1,21 @@
-"""What `--out` leaves behind: jobs.csv, journal.jsonl, summary.json and report.html, each written aside and renamed."""
+"""What `--out` leaves behind: jobs.csv, receipts.csv, journal.jsonl, summary.json and report.html, each written aside and renamed."""
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headway.core.events import NAMES, NO_JOB, PACK, RATED, RESERVE, START
+from headway.core.events import EXPLAINED, NAMES, NO_JOB, PACK, RATED, REASONS, RESERVE, START
 from headway.errors import BadInput
 from headway.io.files import writable, write_atomically, writing
 from headway.sim.results.result import Result
-from headway.sim.run import Run
+from headway.sim.run import Run, class_models
 
-FILES = ("jobs.csv", "journal.jsonl", "summary.json", "report.html")
+FILES = ("jobs.csv", "receipts.csv", "journal.jsonl", "summary.json", "report.html")
 
 
 def check_folder(folder: Path) -> None:
@@ -28,16 +29,20 @@ def check_folder(folder: Path) -> None:
 def write_result(result: Result, folder: Path) -> None:
     """Write the files of a run into a folder."""
     check_folder(folder)
-    with writing(folder / "jobs.csv") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        jobs = result.jobs
-        rows.writerow(jobs)
-        rows.writerows(zip(*(column.tolist() for column in jobs.values()), strict=True))
+    _write_columns(folder / "jobs.csv", result.jobs)
+    _write_columns(folder / "receipts.csv", result.receipts)
     with writing(folder / "journal.jsonl") as file:
         for entry in journal_entries(result.run):
             file.write(json.dumps(entry, separators=(",", ":")) + "\n")
     write_atomically(folder / "summary.json", json.dumps(result.summary, indent=2) + "\n")
     result.report(folder / "report.html")
+
+
+def _write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    with writing(path) as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(columns)
+        rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
@@ -60,6 +65,10 @@ def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
         elif kind == RESERVE:
             places = run.journal.places[row["place_at"] : end]
             entry["places"] = {run.cluster.nodes[place["node"]]: int(place["gpus"]) for place in places}
+        elif kind == EXPLAINED:
+            # The jobs of this size; those that want few nodes may wait for another reason than the others.
+            size = int(row["gpus"]) // class_models(run.policy)
+            entry |= {"gpus": size // 2, "few_nodes": bool(size % 2), "why": REASONS[int(row["level"])], "level": 0}
         elif kind == RATED:
             entry["rate"] = float(row["rate"])
         yield entry

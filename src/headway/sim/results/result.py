@@ -32,6 +32,11 @@ class Result:
         """The jobs, column by column, as in `jobs.csv`."""
         return Table(metrics.job_columns(self.run))
 
+    @property
+    def receipts(self) -> Table:
+        """Where the wait of each job went, in whole microseconds by cause, as in `receipts.csv`; the causes sum to `wait_us`."""
+        return Table(metrics.receipt_columns(self.run))
+
     def report(self, path: Path | str) -> None:
         """Write the report of this run: one HTML file that works offline."""
         Comparison(((self,),)).report(path)
@@ -136,5 +141,8 @@ def _over_seeds(found: list[dict[str, Any]], first: list[dict[str, Any]]) -> dic
         "mean_jct_s": {part: mean[part] for part in ("mean", "low", "high")},
         "ratio": mean["ratio"],
         **spreads,
-        **{name: over(name) for name in ("makespan_s", "gpu_utilisation", "preemptions", "preemption_cost_s")},
+        **{
+            name: over(name)
+            for name in ("makespan_s", "gpu_utilisation", "goodput", "preemptions", "preemption_cost_s")
+        },
     }

@@ -1,0 +1,130 @@
+"""The wait receipt: every second of every job by what it was spent on, one reason of the closed list at a time.
+
+Jobs of a class wait for the same reason, which a decision may change: a clock per class and reason runs, and a job's receipt takes the
+difference between the moment it began to wait and the moment it stopped waiting. So a change costs the same however many jobs wait. The
+numbers of a job lack the end of the interval that it is in: those who ask add it.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from headway.core.compiler.jit import jit
+from headway.core.events import (
+    NOT_WAITING,
+    WAIT_FRAGMENTATION,
+    WAIT_GPUS,
+    WAIT_ISOLATION,
+    WAIT_NODE_DOWN,
+    WAIT_PREEMPTED,
+    WAIT_RESERVATION,
+    WAIT_STOPPING,
+    WAIT_TURN,
+)
+from headway.core.tables.options import OPTIONS_TYPE, Options
+from headway.core.tables.state import STATE_TYPE, State
+from headway.job_state import JobState
+
+OF_CLASSES: Final = (WAIT_GPUS, WAIT_FRAGMENTATION, WAIT_ISOLATION, WAIT_TURN, WAIT_RESERVATION, WAIT_NODE_DOWN)
+MICROSECONDS: Final = 1_000_000
+
+
+@jit
+def class_of(job: Any, options: Options) -> int:
+    """The class of a job: its GPUs, whether it wants few nodes and, where jobs are packed, its model. Jobs of a class find places alike."""
+    return (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
+
+
+@jit
+def _count(state: State, options: Options, job: Any, now: float, sign: int, table: Any, row: int) -> None:
+    """Add the begin (sign -1) or the end (+1) of the interval for which the job is in the state it is in to a row of a table."""
+    if job.state == JobState.STOPPING or (job.state == JobState.PENDING and job.promise >= 0):
+        table[row, WAIT_STOPPING] += sign * now
+    elif job.state == JobState.HELD:
+        table[row, job.held_for] += sign * now
+    elif job.state == JobState.PENDING:
+        c = class_of(job, options)
+        lost = WAIT_PREEMPTED if job.displaced else WAIT_GPUS
+        table[row, lost] += sign * _clock(state, c, WAIT_GPUS, now)
+        for why in OF_CLASSES[1:]:
+            table[row, why] += sign * _clock(state, c, why, now)
+    elif job.state != JobState.FUTURE:  # it has GPUs, or is over
+        table[row, NOT_WAITING] += sign * now
+
+
+@jit
+def begin_interval(state: State, options: Options, job: Any, now: float) -> None:
+    """The job has come into the state it is in."""
+    _count(state, options, job, now, -1, state.receipts, job.row)
+
+
+@jit
+def end_interval(state: State, options: Options, job: Any, now: float) -> None:
+    """The job is about to leave the state it is in."""
+    _count(state, options, job, now, 1, state.receipts, job.row)
+
+
+@jit(types.void(STATE_TYPE, OPTIONS_TYPE, types.int64, types.float64, types.Array(types.float64, 2, "C")))
+def _end_for(state: State, options: Options, j: int, now: float, table: Any) -> None:
+    """The same in the first row of another table, so that nothing is changed."""
+    _count(state, options, state.jobs[j], now, 1, table, 0)
+
+
+@jit
+def _clock(state: State, c: int, why: int, now: float) -> float:
+    """How long the jobs of a class have waited for this reason up to now."""
+    return state.spent[c, why] + (now - state.classes[c].since if state.classes[c].why == why else 0.0)
+
+
+@jit(types.void(STATE_TYPE, types.int64, types.int64, types.float64))
+def record_why(state: State, c: int, why: int, now: float) -> None:
+    """Record why the jobs of a class wait from now on (Explained)."""
+    row = state.classes[c]
+    state.spent[c, row.why] += now - row.since
+    row.since = now
+    row.why = why
+
+
+def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[np.int64]:
+    """The reason for which each of these jobs waits now."""
+    jobs = state.jobs[rows]
+    classes = (2 * jobs["gpus"] + (jobs["skew"] > options.pack_limit)) * options.models + jobs["model"] % options.models
+    found = state.classes["why"][classes].astype(np.int64)
+    found = np.where((found == WAIT_GPUS) & (jobs["displaced"] == 1), WAIT_PREEMPTED, found)
+    found = np.where((jobs["promise"] >= 0) & (state.counts["stopping"][0] > 0), WAIT_STOPPING, found)
+    states = jobs["state"]
+    cases = [
+        states == JobState.PENDING,
+        states == JobState.FUTURE,
+        states == JobState.HELD,
+        states == JobState.STOPPING,
+    ]
+    return np.select(
+        cases, [found, np.full(len(jobs), WAIT_GPUS), jobs["held_for"], np.full(len(jobs), WAIT_STOPPING)], NOT_WAITING
+    )
+
+
+def receipt_us(state: State, options: Options, j: int, now: float) -> NDArray[np.int64]:
+    """Whole microseconds of one job by reason since its submission, the time it did not wait first. They sum exactly to that time."""
+    parts = state.receipts[[j]]
+    if state.jobs["state"][j] == JobState.FUTURE:
+        parts[0, WAIT_GPUS] = max(0.0, now - state.jobs["submit"][j])
+    _end_for(state, options, j, float(now), parts)
+    return _in_us(parts, state.jobs["submit"][[j]], np.array([now]))[0]
+
+
+def final_receipts_us(jobs: NDArray[Any], receipts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The same of many jobs that are over, up to their ends."""
+    parts = receipts.copy()
+    parts[:, NOT_WAITING] += jobs["end"]
+    return _in_us(parts, jobs["submit"], jobs["end"])
+
+
+def _in_us(parts: NDArray[np.float64], begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Rounded so that each row sums to its span; what rounding leaves over goes to its largest part."""
+    spans = np.rint(end * MICROSECONDS).astype(np.int64) - np.rint(begin * MICROSECONDS).astype(np.int64)
+    found = np.maximum(0, np.rint(parts * MICROSECONDS).astype(np.int64))
+    found[np.arange(len(found)), found.argmax(axis=1)] += spans - found.sum(axis=1)
+    return found
