@@ -84,6 +84,9 @@ class Decision:
             refused.add(job.gpus)
             if self.rules.reserves and self.reserving is None and self.placed(job, list(self.rules.nodes)):
                 self.reserving = job
+        for job in self.world.those(WAITING):
+            if job.promise and job not in self.with_promise:
+                self.world.withdraw(job)
 
     def order(self, job: Job) -> tuple[Seconds, ...]:
         """Smallest first."""
