@@ -1,10 +1,10 @@
 """Check the journal of any run against docs/semantics.md: what is held, who is in which state, when jobs are stopped, and whom that spares.
 
-    check_journal(simulate(..., keep_journal=True).run)
+    tests.journal_victims.check_journal(simulate(..., keep_journal=True).run)
 
 It walks the journal entry by entry and keeps its own account of GPUs, states and promises; nothing is taken from the engine but the journal
 and what each job costs. Entries of one decision are looked at together: who was stopped for whom is worked out again where the keys of the
-policy can be had from the journal (tests/victims_checked.py).
+policy can be had from the journal (tests/journal_victims.py).
 """
 
 from collections import Counter
@@ -124,7 +124,14 @@ class Walk:
             places = [(int(place["node"]), int(place["gpus"])) for place in journal.places[row["place_at"] : end]]
             found.append(
                 Entry(
-                    float(row["time"]), kind, int(row["job"]), gpus, int(row["level"]), float(row["rate"]), seats, places
+                    float(row["time"]),
+                    kind,
+                    int(row["job"]),
+                    gpus,
+                    int(row["level"]),
+                    float(row["rate"]),
+                    seats,
+                    places,
                 )
             )
         return found
@@ -264,7 +271,9 @@ class Walk:
         for job in self.jobs:
             promised.update(job.promise)
         missing = promised - self.soon()
-        assert not missing, f"after the decision at {entry.time:g}: promised beyond what is being freed: {dict(missing)}"
+        assert not missing, (
+            f"after the decision at {entry.time:g}: promised beyond what is being freed: {dict(missing)}"
+        )
 
 
 def _by_cost(row: Any) -> float:

@@ -95,7 +95,7 @@ def pack_rest(state: State, scratch: Scratch, out: Actions) -> None:
 
 @jit
 def part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
-    """Move the later of two packed jobs that together made less headway than one alone, after a fair trial; the other if that one must stay."""
+    """After a fair trial, part two that together made less headway than one alone: the later moves, or the other if that one must stay."""
     for i in range(state.counts[0].running):
         job = state.jobs[state.run[i]]
         if job.partner < 0 or job.state != JobState.RUNNING or now < job.started + options.quantum:

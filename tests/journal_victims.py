@@ -3,10 +3,11 @@
 from collections import Counter
 from typing import Any
 
-from headway.core.events import RESERVE, START, STOP
-from headway.job_state import JobState
 from tests.equivalence.exact_decision import consolidated, fewest, spread
 from tests.journal_checker import Account, Entry, Place, Walk
+
+from headway.core.events import RESERVE, START, STOP
+from headway.job_state import JobState
 
 KEYS: dict[str, Any] = {
     "fifo": lambda job, submit: (submit, 0.0),
@@ -103,7 +104,9 @@ class WalkWithKeys(Walk):
         """What the placement chooses."""
         nodes, gpus = tuple(self.run.cluster.gpus), self.jobs[j].gpus
         offer = [max(0, room[x]) for x in range(len(nodes))]
-        return consolidated(offer, gpus, fewest(nodes, gpus)) if self.placement == "consolidated" else spread(offer, gpus)
+        return (
+            consolidated(offer, gpus, fewest(nodes, gpus)) if self.placement == "consolidated" else spread(offer, gpus)
+        )
 
     def check_victims(self, entry: Entry, victims: list[int], soon: Counter[int], order: Any, gone: set[int]) -> None:
         """Rule 7, and the place of rule 8."""
