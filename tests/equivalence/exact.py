@@ -258,6 +258,11 @@ class Exact:
         job.promise, job.promised = dict(place), self.promises
         self.note("Reserve", job, place)
 
+    def withdraw(self, job: Job) -> None:
+        """A promise that could not be kept (rule 9)."""
+        job.promise = {}
+        self.note("Reserve", job)
+
     def note(self, what: str, job: Job, place: Place | None = None) -> None:
         """Write down what happened."""
         self.log.append((self.now, what, job.number, tuple(sorted((place or {}).items()))))

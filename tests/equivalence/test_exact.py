@@ -1,7 +1,7 @@
 """The engine against the second implementation (exact.py): the same ends, stops, promises and starts, to the last bit.
 
-Times are whole seconds or binary fractions (and GPUs, under tiresias-l, are powers of two), so that the floats of the engine are exact and a
-tie is one in both. A seed that fails prints its number and the fewest of its rows that still fail: `differs(drawn(SEED))` runs it again.
+Times are whole seconds or binary fractions (and GPUs, under tiresias-l, are powers of two), so that the engine's floats are exact and a tie
+is one in both. A seed that fails prints its number and the fewest of its rows that still fail: `differs(drawn(SEED))` runs it again.
 """
 
 import math

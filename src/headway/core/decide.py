@@ -137,13 +137,10 @@ def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, 
         _take(scratch, out, RESERVE, job, SOON, late)
         _stop_chosen(state, scratch, out)
         return NOT_WAITING
-    why = WAIT_GPUS
     if late and _finds_place(state, options, place, scratch, out, job, NOW, False):
         forget(out)
-        why = WAIT_RESERVATION
-    if job.promise >= 0:
-        close_row(out, RESERVE, job.row)  # it cannot be kept: withdrawn
-    return why
+        return WAIT_RESERVATION
+    return WAIT_GPUS
 
 
 @jit
@@ -208,6 +205,16 @@ def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, out:
         job = state.jobs[scratch.classes[i].head]
         _advance(state, options, scratch, i, _seat_waiting(state, options, place, scratch, out, job))
         i = _next_head(state, scratch)
+
+
+@jit
+def _withdraw_promises(state: State, scratch: Scratch, out: Actions) -> None:
+    """A promise that could not be kept is withdrawn: what it was for is another's now."""
+    for row in range(state.promises.counts[0].rows):
+        job = state.jobs[state.promises.rows[row].job]
+        waits = job.promise == row and job.state == JobState.PENDING
+        if waits and scratch.jobs[job.row].seated != scratch.walk[0].decision:
+            close_row(out, RESERVE, job.row)
 
 
 ALLOT_SIGNATURE = types.void(STATE_TYPE, SCRATCH_TYPE, types.float64)
@@ -275,6 +282,7 @@ def decide(
     if not scratch.walk[0].full:
         _keep_promises(state, scratch, out)
     _seat_all(state, options, place, scratch, out)
+    _withdraw_promises(state, scratch, out)
     if options.migrates and scratch.walk[0].full:
         gather_all(state, options, place, scratch, out)
     if options.packs:

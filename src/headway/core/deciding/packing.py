@@ -6,6 +6,7 @@ from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import NOW, choose_place, close_class, limit_offer, offer, withdraw
 from headway.core.deciding.victims import can_stop
 from headway.core.events import PACK, RESERVE, RESIZE
+from headway.core.keys import pinned
 from headway.core.ledger import nodes_held
 from headway.core.order import before, next_waiting
 from headway.core.tables.actions import Actions, add_seat, close_row, forget
@@ -94,13 +95,15 @@ def pack_rest(state: State, scratch: Scratch, out: Actions) -> None:
 
 @jit
 def part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> None:
-    """Move the later of two packed jobs that together made less headway than one alone, after a fair trial."""
+    """Move the later of two packed jobs that together made less headway than one alone, after a fair trial; the other if that one must stay."""
     for i in range(state.counts[0].running):
         job = state.jobs[state.run[i]]
         if job.partner < 0 or job.state != JobState.RUNNING or now < job.started + options.quantum:
             continue
         other = state.jobs[job.partner]
         later = job.started > other.started or (job.started == other.started and job.row > other.row)
-        if later and other.state == JobState.RUNNING and job.rate + other.rate <= 1.0:
+        if pinned(job, now, options) or not (later or pinned(other, now, options)):
+            continue
+        if other.state == JobState.RUNNING and job.rate + other.rate <= 1.0:
             add_seat(out, -1, job.gpus)
             close_row(out, RESIZE, job.row)

@@ -82,7 +82,7 @@ def _is_in(out: Actions, row: int, j: int) -> bool:
 
 @jit
 def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions, job: Any) -> int:
-    """List those with GPUs, and those seated by now, by their bounds, the last first; those without any come by their start, before all others.
+    """List those with GPUs, and those seated by now, by their bounds, the last first; those without any come before, by their start.
 
     One with a promise starts when all have stopped who were asked to.
     """

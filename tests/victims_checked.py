@@ -1,0 +1,132 @@
+"""Who was stopped for whom, worked out again from the journal: rules 4 to 8 of docs/semantics.md, for policies whose keys it tells."""
+
+from collections import Counter
+from typing import Any
+
+from headway.core.events import RESERVE, START, STOP
+from headway.job_state import JobState
+from tests.equivalence.exact_decision import consolidated, fewest, spread
+from tests.journal_checker import Account, Entry, Place, Walk
+
+KEYS: dict[str, Any] = {
+    "fifo": lambda job, submit: (submit, 0.0),
+    "best-effort": lambda job, submit: (submit, 0.0),
+    "backfill": lambda job, submit: (submit, 0.0),
+    "sjf": lambda job, submit: (job.left, 0.0),
+    "srtf": lambda job, submit: (job.left, 0.0),
+    "srsf": lambda job, submit: (job.left * job.gpus, 0.0),
+    "las": lambda job, submit: (job.ran, 0.0),
+    "2d-las": lambda job, submit: (job.service, 0.0),
+    "tiresias-l": lambda job, submit: (float(job.level), job.first),
+}
+
+
+class WalkWithKeys(Walk):
+    """Also checks each decision: victims come after the job that they make room for, and are those that rule 7 names."""
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self.key = KEYS.get(run.policy.name.split("?")[0])
+        self.placement = run.placement.name.split("?")[0] if "strict=no" not in run.placement.name else ""
+        self.thresholds = (*run.policy.thresholds, float("inf"))
+        self.costs = [float(row["save"] + row["resume"]) for row in run.jobs]
+
+    def cross(self, job: Account, entry: Entry) -> None:
+        """Without a quantum, service is what was crossed, exactly."""
+        super().cross(job, entry)
+        if entry.level > job.level and self.policy.quantum == float("inf"):
+            job.service = self.thresholds[job.level]
+
+    def look_at(self, decision: list[Entry]) -> None:
+        """All the promises for which jobs are stopped."""
+        if self.key is None or not any(entry.kind == STOP for entry in decision):
+            return
+        now = decision[0].time
+        order = {j: self.order(j, now) for j, job in enumerate(self.jobs) if job.state != JobState.COMPLETED}
+        rows = [entry for entry in decision if entry.kind in (START, RESERVE, STOP)]
+        seated = {entry.job for entry in rows if entry.kind != STOP and entry.places}
+        soon = self.soon()
+        gone: set[int] = set()
+        for i, entry in enumerate(rows):
+            if entry.kind == STOP or not entry.places:
+                continue
+            victims = self.stopped_for(rows, i)
+            if victims:
+                for victim in victims:
+                    assert order[victim] > order[entry.job], f"{entry}: job {victim} comes before it"
+                if self.can_be_checked(entry.job, order, seated):
+                    room = soon - self.promised_before(entry.job, order, seated)
+                    self.check_victims(entry, victims, room, order, gone)
+            gone.update(victims)
+            soon = soon + self.held(victims)
+            soon.subtract(dict(entry.places))
+
+    def order(self, j: int, now: float) -> tuple[float, float, int]:
+        """Where a job stands now."""
+        job = self.jobs[j]
+        account = Account(**vars(job))
+        account.settle(now)
+        return (*self.key(account, float(self.run.workload.submit_s[j])), j)
+
+    def stopped_for(self, rows: list[Entry], i: int) -> list[int]:
+        """The Stops right after a promise."""
+        found = []
+        for entry in rows[i + 1 :]:
+            if entry.kind != STOP:
+                break
+            found.append(entry.job)
+        return found
+
+    def can_be_checked(self, j: int, order: Any, seated: set[int]) -> bool:
+        """Whether no reservation of another can limit where the job is placed, and the placement is one that is known here."""
+        ahead = [
+            k
+            for k, other in enumerate(self.jobs)
+            if other.state == JobState.PENDING and order[k] < order[j] and k not in seated and not other.promise
+        ]
+        never_late = self.jobs[j].turn == 0.0 == self.costs[j]
+        return self.placement in ("spread", "consolidated") and (never_late or not ahead)
+
+    def promised_before(self, j: int, order: Any, seated: set[int]) -> Counter[int]:
+        """What jobs before it go on waiting for."""
+        kept: Counter[int] = Counter()
+        for k, other in enumerate(self.jobs):
+            if other.state == JobState.PENDING and other.promise and order[k] < order[j] and k not in seated:
+                kept.update(other.promise)
+        return kept
+
+    def held(self, jobs: list[int]) -> Counter[int]:
+        """The GPUs of jobs, by node."""
+        return Counter(self.node[gpu] for j in jobs for gpu in self.jobs[j].seats)
+
+    def placed(self, j: int, room: Counter[int]) -> Place | None:
+        """What the placement chooses."""
+        nodes, gpus = tuple(self.run.cluster.gpus), self.jobs[j].gpus
+        offer = [max(0, room[x]) for x in range(len(nodes))]
+        return consolidated(offer, gpus, fewest(nodes, gpus)) if self.placement == "consolidated" else spread(offer, gpus)
+
+    def check_victims(self, entry: Entry, victims: list[int], soon: Counter[int], order: Any, gone: set[int]) -> None:
+        """Rule 7, and the place of rule 8."""
+        j, now = entry.job, entry.time
+        able = [
+            k
+            for k, other in enumerate(self.jobs)
+            if other.state == JobState.RUNNING
+            and other.started < now
+            and other.started + other.turn <= now
+            and k not in gone
+            and order[k] > order[j]
+        ]
+        for k in sorted(able, key=order.__getitem__):
+            others = [other for other in able if other != k]
+            if self.placed(j, soon + self.held(others)):
+                able = others
+        assert sorted(able) == sorted(victims), f"{entry}: stops {sorted(victims)}, but {sorted(able)} would do"
+        place = self.placed(j, soon + self.held(able))
+        assert place == dict(entry.places), f"{entry}: {place} would be its place"
+        self.tally["victims worked out"] += 1
+
+
+def check_journal(run: Any) -> Counter[str]:
+    """Check the whole journal of a run; how often each thing was checked."""
+    return WalkWithKeys(run).check()
