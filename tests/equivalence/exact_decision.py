@@ -103,11 +103,6 @@ class Decision:
         for node, gpus in place.items():
             self.soon[node] -= gpus
 
-    @property
-    def free_now(self) -> list[int]:
-        """What is free now and not needed for promises."""
-        return [min(a, b) for a, b in zip(self.free, self.soon, strict=True)]
-
     def start(self, job: Job, place: Place) -> None:
         """Start it on GPUs that are free."""
         for node, gpus in place.items():
@@ -118,7 +113,7 @@ class Decision:
 
     def keep(self, job: Job) -> bool:
         """Rule 9, where nobody may be stopped: the job starts where it was promised, or that is set aside."""
-        if fits(job.promise, self.free_now):
+        if fits(job.promise, self.free):
             self.start(job, job.promise)
             return True
         if fits(job.promise, self.soon):
@@ -127,18 +122,20 @@ class Decision:
         return False
 
     def set_aside(self, job: Job) -> None:
-        """The job goes on waiting for its promise."""
+        """The job goes on waiting for its promise, which takes what is free first."""
+        for node, gpus in job.promise.items():
+            self.free[node] -= min(gpus, self.free[node])
         self.take(job.promise)
         self.with_promise.append(job)
 
     def seat(self, job: Job) -> bool:
         """Rule 4, and rule 11 for a late job."""
         stands = bool(job.promise) and fits(job.promise, self.soon)
-        if stands and fits(job.promise, self.free_now):
+        if stands and fits(job.promise, self.free):
             self.start(job, job.promise)
             return True
         late = not stands and self.is_late(job)
-        place = self.placed(job, self.offer(self.free_now, late))
+        place = self.placed(job, self.offer(self.free, late))
         if place:
             self.start(job, place)
         elif stands:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from headway.cluster.nodes import of_groups
 from headway.core.engine import Engine, drive
-from headway.core.events import RATED, STOP
+from headway.core.events import EXPLAINED, RATED, STOP
+from headway.core.receipts import record_why
 from headway.core.record import record, record_action, record_rate
 from headway.core.tables.actions import actions
 from headway.core.tables.journal import journal
@@ -92,7 +93,7 @@ class Stopped(SimulatedWorld):
 
     def facts(self, now: float):
         yield from super().facts(now)
-        if not self.engine.refit_due:
+        if not self.engine.own_facts(np.inf, now):
             before = tables(self.engine)
             first = self.engine.decide(now)
             assert self.engine.decide(now) == first
@@ -123,6 +124,8 @@ def check(prepared, rounds: int) -> None:
         kind, job, now = int(row["kind"]), int(row["job"]), float(row["time"])
         if kind == RATED:
             record_rate(again.state, job, float(row["rate"]), now)
+        elif kind == EXPLAINED:
+            record_why(again.state, int(row["gpus"]), int(row["level"]), now)
         elif kind >= STOP:
             record_action(*how, given, i, now)
         else:

@@ -16,7 +16,7 @@ JOBS = workload("slides", [0, 0, 0], [2, 1, 2], [2, 8, 6], job_id=["J1", "J2", "
 
 def timeline(policy: str) -> tuple[list[tuple[str, float, float]], list[float]]:
     """Pieces of running time (job, from, to), those that touch joined, and the JCTs."""
-    result = simulate(JOBS, "1x2", policy, keep_journal=True)
+    result = simulate(JOBS, "1x2", policy, keep_journal=True, preemption_cost="none")
     pieces: list[tuple[str, float, float]] = []
     since: dict[int, float] = {}
     for row in result.run.entries:

@@ -77,8 +77,8 @@ def known(past: History) -> bool:
 
 @jit
 def held(job: Any, index: float) -> float:
-    """The index that a job counts with: more while it runs, so that it is stopped only for one that is clearly better."""
-    return index if job.state == JobState.PENDING else HOLD * index
+    """The index that a job counts with: more while it runs and a stop would cost it time, so that only a clearly better job stops it."""
+    return HOLD * index if job.state != JobState.PENDING and job.save + job.resume > 0.0 else index
 
 
 @jit

@@ -1,8 +1,8 @@
 """gittins: 2D-Gittins index from the GPU-time of jobs that ended (Tiresias, section 3.2.2). Never from the future.
 
-A job that runs counts with twice its index, so that it is stopped only for one that is clearly better: indices of jobs alike cross all
-the time, and every crossing would cost a stop. The index is the one printed in the paper; `index=plotted` is the curve its slides draw
-(docs/decisions/0004-gittins.md).
+A job that runs counts with twice its index where stopping it costs time, so that it is stopped only for one that is clearly better: indices
+of jobs alike cross all the time, and every crossing would cost a stop. The index is the one printed in the paper; `index=plotted` is the
+curve its slides draw (docs/decisions/0004-gittins.md).
 """
 
 from typing import Any

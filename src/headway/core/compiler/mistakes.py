@@ -12,7 +12,7 @@ BROKEN = {
     "timers.py": "too many timers: the policy's change(job, now, options) must return a time after now, or infinity",
 }
 # Files of core that refuse what a placement did, in words of their own.
-REFUSING = ("decide.py", "tables/actions.py")
+REFUSING = ("deciding/offers.py", "tables/actions.py")
 
 
 @contextmanager

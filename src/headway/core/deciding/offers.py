@@ -44,10 +44,10 @@ def offer(scratch: Scratch, within: int) -> None:
     """Offer what is there now or soon."""
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
-        room.offer = min(room.now, room.soon) if within == NOW else room.soon
+        room.offer = room.now if within == NOW else room.soon
     for x in range(len(scratch.leaves)):
         links = scratch.leaves[x]
-        links.offer = links.now & links.soon if within == NOW else links.soon
+        links.offer = links.now if within == NOW else links.soon
 
 
 @jit
@@ -122,12 +122,12 @@ def holds(state: State, scratch: Scratch, places: Actions, row: int, within: int
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
         node = places.seats[k].node
         room = scratch.nodes[node]
-        there = min(room.now, room.soon) if within == NOW else room.soon
+        there = room.now if within == NOW else room.soon
         if there < places.seats[k].gpus or state.nodes[node].closed:
             return False
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
         links, mask = scratch.leaves[places.links[k].leaf], places.links[k].mask
-        there_too = links.now & links.soon if within == NOW else links.soon
+        there_too = links.now if within == NOW else links.soon
         if there_too & mask != mask:
             return False
     return True
@@ -139,14 +139,13 @@ def withdraw(scratch: Scratch, places: Actions, row: int, within: int, late: boo
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
         room, gpus = scratch.nodes[places.seats[k].node], places.seats[k].gpus
         room.soon -= gpus
-        room.now -= gpus if within == NOW else 0
+        room.now -= gpus if within == NOW else min(gpus, room.now)  # a promise is kept from what is free first
         room.extra -= gpus if late else 0
         scratch.walk[0].spare -= gpus
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
         links, mask = scratch.leaves[places.links[k].leaf], places.links[k].mask
         links.soon &= ~mask
-        if within == NOW:
-            links.now &= ~mask
+        links.now &= ~mask
         if late:
             links.extra &= ~mask
 

@@ -18,8 +18,8 @@ def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
     for x in range(len(state.nodes)):
         room = scratch.nodes[x]
         if not state.nodes[x].closed:
-            free += max(0, min(room.now, room.soon))
-            soon += max(0, room.soon)
+            free += room.now
+            soon += room.soon
             open_gpus += state.nodes[x].gpus
     scratch.walk[0].explained = scratch.walk[0].decision
     turns = scratch.walk[0].full and _sum_preemptible(state, options, scratch)
