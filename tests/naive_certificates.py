@@ -129,6 +129,7 @@ def check_routing(routing, fabric):
         )
         lists += routing["fibres"].values()
     need(all(type(one) is list and len(one) <= 64 for one in lists))
+    need(all(one.count(port) == 1 for one in lists for port in one))
     if "cores" in says:
         need(type(routing["cores"]) is list and len(routing["cores"]) <= 64)
         need(all(type(one) is list for one in routing["cores"]))

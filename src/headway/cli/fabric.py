@@ -226,22 +226,84 @@ def sign(
 
 
 @fabric.command()
+def inventory(
+    name: FabricArgument,
+    out: Annotated[Path, typer.Option("--out", help="The file to write: JSON, which is YAML too.")],
+) -> None:
+    """Write an inventory to start from: addresses, interfaces and switch names by one plan, to be replaced by yours.
+
+    Example: headway fabric inventory vclos-512 --out hall.json
+    """
+    from headway.io.files import write_atomically
+    from headway.network.fabric.file import load_fabric
+    from headway.network.fabric.presets import PRESETS
+    from headway.network.routes.plan import as_json as text_of
+    from headway.network.routes.plan import planned
+
+    write_atomically(out, text_of(planned(load_fabric(name)), name if name in PRESETS else str(Path(name).resolve())))
+    print(f"inventory: {out}", file=sys.stderr)
+
+
+@fabric.command()
 def routes(
     certificate: Annotated[Path, typer.Argument(metavar="CERT", help="A certificate.")],
-    form: Annotated[str, typer.Option("--format", help="linux, frr or json.")] = "linux",
+    real: Annotated[
+        str,
+        typer.Option(
+            "--fabric", metavar="F", help="The real fabric; an inventory names it, and presets go by their name."
+        ),
+    ] = "",
+    hall: Annotated[
+        Path | None,
+        typer.Option("--inventory", help="Your addresses, interfaces and switch names; without it, one plan."),
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="linux, sonic, eos, nvue, frr or json.")] = "linux",
+    undo: Annotated[bool, typer.Option("--undo", help="The way back: what takes these routes away again.")] = False,
+    switch: Annotated[str, typer.Option("--switch", help="Only this switch.")] = "",
+    budget: Annotated[int | None, typer.Option("--budget", min=0, help="Policy rules that a switch takes.")] = None,
+    beside: Annotated[
+        list[Path] | None, typer.Option("--beside", metavar="CERT", help="A slice in force, counted too; repeatable.")
+    ] = None,
+    key: KeyOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of the terminal.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """The policy routes that enforce a slice, and the optical cross-connects, as text to review and apply.
 
-    Example: headway fabric routes job1.json --format frr
+    The certificate is checked against the real fabric first.
+
+    Example: headway fabric routes job1.json --inventory hall.json --format nvue --switch leaf0
     """
     from headway.io.files import write_atomically
-    from headway.network.certificates.routes import render
+    from headway.network.routes.inventory import read_inventory
+    from headway.network.routes.plan import planned
+    from headway.network.routes.render import render
 
-    text = render(_read([certificate])[0], "json" if as_json else form)
+    known = read_inventory(hall) if hall else planned(_anchor(certificate, real))
+    if hall and real and _anchor(certificate, real) != known.fabric:
+        raise BadInput(f"{hall} is of fabric {known.fabric.name}, which is not {real}")
+    mine, *others = _read([certificate, *(beside or [])], known.fabric, key)
+    shape = "json" if as_json else form
+    text = render(mine, known, shape, undo=undo, switch=switch, budget=budget, beside=others)
     if out:
         write_atomically(out, text)
         print(f"routes: {out}", file=sys.stderr)
         return
     print(text, end="")
+
+
+def _anchor(certificate: Path, real: str) -> "Fabric":
+    """The real fabric: as given, or the preset that the certificate names."""
+    from headway.io.json_file import read_json
+    from headway.network.fabric.file import load_fabric
+    from headway.network.fabric.presets import PRESETS
+
+    if real:
+        return load_fabric(real)
+    content = read_json(certificate)
+    described = content.get("fabric") if isinstance(content, dict) else None
+    name = described.get("name") if isinstance(described, dict) else None
+    if isinstance(name, str) and name in PRESETS:
+        return load_fabric(name)
+    _read([certificate], load_fabric(next(iter(PRESETS))))  # a malformed certificate says so
+    raise BadInput(f"{certificate}: give --fabric F or --inventory FILE: its own word for the fabric is not enough")

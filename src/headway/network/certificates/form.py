@@ -174,4 +174,8 @@ def _misruled(routing: dict[str, Any], fabric: dict[str, Any]) -> str:
         return f"field routing.{missing[0]}: missing for {rule}"
     if further := sorted(given - needed):
         return f"field routing.{further[0]}: has no meaning with {rule} on this fabric"
-    return ""
+    # A spine tells link indices apart by the port that packets come in by.
+    twice = [
+        held for held in (routing.get("spines", []), *routing.get("fibres", {}).values()) if len(set(held)) != len(held)
+    ]
+    return "field routing: an uplink is named twice for one leaf" if twice else ""

@@ -1,0 +1,259 @@
+"""Routes: packets walked through the tables take the links that the certificate says, in every encoding and on every kind of fabric."""
+
+import contextlib
+import json
+from ipaddress import IPv4Address, IPv4Network
+
+import numpy as np
+import pytest
+from tests.naive_certificates import Fabric, Job, Wrong
+from tests.properties.test_network_damage import CASES, changed, originals
+
+from headway.errors import BadInput
+from headway.network.certificates.allocate import allocate, occupied_by
+from headway.network.certificates.certificate import certificate_from
+from headway.network.certificates.verify import verify
+from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.routes import linux
+from headway.network.routes.plan import planned
+from headway.network.routes.policies import devices_of
+from headway.network.routes.render import FORMATS, render
+
+
+class Hall:
+    """Switches with the tables of one slice, and cables between their interfaces."""
+
+    def __init__(self, certificate, inventory):
+        self.fabric, self.inventory = certificate.fabric, inventory
+        self.devices = {one.name: one for one in devices_of(certificate, inventory)}
+        names = [self.fabric.leaf_name(leaf) for leaf in self.fabric.leaf_of_gpu.tolist()]
+        self.leaf_of = {nic.address: names[gpu] for gpu, nic in inventory.nics.items()}
+        self.ends = {}
+        for (low, high), cable in inventory.cables.items():
+            if cable.upper:
+                upper = ".".join(high.split(".")[: 2 if high[0] in "ac" else 1])
+                self.join((low, cable.lower.interface), (upper, cable.upper.interface), (low, high), (low, high))
+        for one in certificate.circuits:
+            low = (f"leaf{one.leaf}", f"ocs{one.ocs}")
+            if one.other_leaf >= 0:
+                far, there = (f"leaf{one.other_leaf}", f"ocs{one.ocs}"), f"leaf{one.other_leaf}"
+            else:
+                far, there = (f"spine{one.spine}.{one.fibre}", f"ocs{one.ocs}"), f"spine{one.spine}"
+            here, over = inventory.cables[low].lower.interface, inventory.cables[far].lower.interface
+            self.join((low[0], here), (there, over), low, far if one.other_leaf >= 0 else low)
+
+    def join(self, lower, upper, low_cable, high_cable):
+        """Two interfaces, and the cable by which each is named in certificates."""
+        self.ends[lower] = (*upper, low_cable, high_cable)
+        self.ends[upper] = (*lower, high_cable, low_cable)
+
+    def by_tables(self, name, source, target, arrives):
+        """The interface that the tables choose; None is normal routing."""
+        device = self.devices.get(name)
+        for table in device.selected if device else ():
+            mine = f"{source}/32" in table.sources if table.sources else arrives in table.arrives
+            if mine and not any(inside(target, prefix) for prefix in table.local):
+                return longest(table.ways, target)
+        return longest(device.plain, target) if device else None
+
+    def by_policies(self, name, source, target, arrives):
+        """The same by first match of the policy bound to the interface."""
+        device = self.devices.get(name)
+        for policy in device.policies if device else ():
+            if arrives in policy.interfaces:
+                for match in policy.matches:
+                    if inside(source, match.source) and inside(target, match.target):
+                        return match.way.hop.interface if match.way else None
+        return longest(device.plain, target) if device else None
+
+    def normal(self, name, target, gone_up):
+        """What routing without us does where there is one way only."""
+        leaf = self.leaf_of[target]
+        cables = [ends for ends in self.ends if ends[0] == name and self.ends[ends][0] == leaf]
+        if not cables and gone_up:  # a core, or an aggregation switch of another pod
+            pod = self.fabric.leaf_pod[int(leaf.removeprefix("leaf"))]
+            cables = [e for e in self.ends if e[0] == name and self.ends[e][0].startswith(f"agg{pod}.")]
+        assert len(cables) == 1, f"{name} has {len(cables)} ways to {leaf}"
+        return cables[0][1]
+
+    def walk(self, choose, nic, target):
+        """The cables from a NIC to an address, each with the direction."""
+        here, arrives, uses = self.leaf_of[nic.address], nic.port, []
+        for _ in range(6):
+            if self.leaf_of[target] == here:
+                return uses
+            out = choose(here, nic.address, target, arrives) or self.normal(here, target, bool(uses))
+            up = here.startswith("leaf") or (here.startswith("agg") and self.ends[here, out][0].startswith("core"))
+            there, arrives, mine, theirs = self.ends[here, out]
+            if here.startswith("leaf") and there.startswith("leaf"):
+                uses += [(mine, "up"), (theirs, "down")]
+            else:
+                uses.append(
+                    (mine, "up") if up else (theirs if here.startswith("spine") and self.fabric.ocs else mine, "down")
+                )
+            here = there
+        raise AssertionError("a loop")
+
+
+def inside(address, prefix):
+    return not prefix or IPv4Address(address) in IPv4Network(prefix)
+
+
+def longest(ways, target):
+    found = [way for way in ways if inside(target, way.target)]
+    return max(found, key=lambda way: IPv4Network(way.target or "0.0.0.0/0").prefixlen).hop.interface if found else None
+
+
+def follow(content):
+    """Every pair of ranks, by tables and by policies; returns the number of flows that left their leaf."""
+    certificate = certificate_from(content)
+    inventory = planned(certificate.fabric)
+    hall, job = Hall(certificate, inventory), Job(content, Fabric(content["fabric"]))
+    each, crossed = certificate.fabric.gpus_per_server, 0
+    for sender, gpu in enumerate(job.order):
+        for receiver, other in enumerate(job.order):
+            try:
+                wanted = [use for use in job.way(sender, receiver) if not use[0][0].startswith("gpu")]
+            except Wrong:
+                continue  # not a pair of any pattern that is promised
+            leaves_by = gpu // each * each + other % each if certificate.fabric.kind == "rail" else gpu
+            if gpu // each == other // each or leaves_by not in job.order:
+                continue  # inside a server, or by a NIC that the certificate does not promise to use
+            for choose in (hall.by_tables, hall.by_policies):
+                taken = hall.walk(choose, inventory.nics[leaves_by], inventory.nics[other].address)
+                assert sorted(taken) == sorted(wanted), f"{sender} to {receiver}"
+            crossed += bool(wanted)
+    return crossed
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_packets_take_the_links_of_the_certificate(case, rounds):
+    """Also for forged certificates that the verifier accepts: what is verified is what is configured."""
+    base = originals(case)
+    crossed = sum(follow(one) for one in base)
+    rng, accepted = np.random.default_rng(5), 0
+    for _ in range(rounds(400, 6000)):
+        content = changed(base[int(rng.integers(len(base)))], rng)
+        if verify([("c", content)], base[0]["fabric"])[0].isolation != "rejected":
+            accepted += 1
+            with contextlib.suppress(BadInput):  # it may say no way for a pair that no promise is about
+                crossed += follow(content)
+    assert accepted > 10
+    assert crossed > 100
+
+
+def uneven(fabric, seed=3):
+    """Certificates of a busy optical fabric, whose leaves are uneven: slices by classes of ranks."""
+    rng, held = np.random.default_rng(seed), []
+    for _ in range(60):
+        answer = allocate(occupied_by(fabric, held), int(rng.choice([24, 40, 48, 64, 72, 80, 128])), "ocs-vclos")
+        if answer.certificate is None:
+            held.pop(int(rng.integers(len(held))))
+            continue
+        for number, again in answer.reissued:
+            held[number] = again
+        held.append(answer.certificate)
+        yield answer.certificate
+
+
+def test_classes_of_ranks_fit_a_switch():
+    """By pairs of port and receiver they took more than 3,000 rules on one spine for 80 GPUs; now fewer than 255."""
+    fabric = load_fabric("ocs-vclos-512")
+    inventory, seen = planned(fabric), {}
+    for certificate in uneven(fabric):
+        if certificate.routing["rule"] != "by-class":
+            continue
+        gpus = len(certificate.rank_order)
+        if not seen:
+            assert follow(json.loads(certificate.as_text()))
+        pairs = {}
+        for spine in {one.spine for one in certificate.circuits}:
+            ports = [one for one in certificate.circuits if one.spine == spine]
+            pairs[spine] = sum(
+                gpus - sum(fabric.leaf_of_gpu[list(certificate.rank_order)] == one.leaf) for one in ports
+            )
+        for device in devices_of(certificate, inventory):
+            need = FORMATS["nvue"].rules(device, spares=False)
+            assert need <= 255, f"{device.name}: {need} rules for {gpus} GPUs"
+            seen[gpus] = max(seen.get(gpus, (0, 0)), (max(pairs.values()), need))
+    assert max(before for before, _ in seen.values()) > 3000
+    assert 80 in seen
+
+
+def test_rules_are_counted_against_the_budget_of_the_switch():
+    certificate = allocate(occupied_by(load_fabric("vclos-512")), 64, "vclos").certificate
+    inventory = planned(certificate.fabric)
+    text = render(certificate, inventory, "nvue")
+    assert "# on leaf0 (leaf0): 65 of 255 policy rules" in text
+    tight = render(certificate, inventory, "nvue", budget=40)
+    assert "# on leaf0 (leaf0): 33 of 40 policy rules" in tight
+    assert "# no spare next hops: with them it would be 65 rules" in tight
+    assert tight.count("action nexthop-group") == 64
+    with pytest.raises(
+        Exception, match=r"does not fit: leaf0 \(leaf0\) needs 33 policy rules as nvue, and its budget is 32"
+    ):
+        render(certificate, inventory, "nvue", budget=32)
+    counts = json.loads(render(certificate, inventory, "json", budget=32))["devices"][0]["counts"]
+    assert (counts["nvue"]["rules"], counts["nvue"]["fits"], counts["linux"]["fits"]) == (33, False, True)
+
+
+def test_slices_that_are_in_force_count_too():
+    """Two jobs below the same leaves."""
+    fabric = fabric_from({"leaves": 2, "servers_per_leaf": 4, "gpus_per_server": 4, "spines": 16}, "x")
+    first = allocate(occupied_by(fabric), 20, "vclos").certificate
+    second = allocate(occupied_by(fabric, [first]), 8, "vclos").certificate
+    inventory = planned(fabric)
+    assert "# on leaf0 (leaf0): 21 of 255 policy rules" in render(first, inventory, "nvue")
+    text = render(second, inventory, "nvue", beside=[first])
+    assert "# on leaf0 (leaf0): 9 of 255 policy rules" in text
+    assert "# and 21 rules of slices in force" in text
+    with pytest.raises(BadInput, match="needs 5 policy rules as nvue, and its budget is 22, of which 21 are used"):
+        render(second, inventory, "nvue", beside=[first], budget=22)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_undo_names_everything_that_was_written(form):
+    """Maps, lists, groups, routes and interfaces of the one text are those of the other."""
+    fabric = load_fabric("ocs-vclos-512")
+    optical = next(one for one in uneven(fabric) if one.routing["rule"] == "by-class")
+    joined = next(one for one in uneven(fabric) if one.routing["rule"] == "direct")
+    flat = allocate(occupied_by(load_fabric("superpod")), 512, "vclos").certificate
+    for certificate in (optical, joined, flat):
+        inventory = planned(certificate.fabric)
+        there, back = (render(certificate, inventory, form, undo=undo, budget=10**6) for undo in (False, True))
+        assert there == render(certificate, inventory, form, budget=10**6), "the same text every time"
+        assert names(form, there)
+        assert names(form, there) <= names(form, back), names(form, there) - names(form, back)
+
+
+def names(form, text):
+    """Everything that a text creates or removes, as the switch names it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] not in "#!"]
+    if form == "linux":
+        rules = {
+            line.split(" ", 1)[1].removeprefix("rule del ") for line in lines if line.startswith(("rule ", "gone rule"))
+        }
+        tables = {line.split()[-1] for line in lines if " table " in line}
+        main = {line for line in lines if " route " in line and " table " not in line}
+        return rules | tables | {line.split("route ")[1].removeprefix("replace ").removeprefix("del ") for line in main}
+    if form == "sonic":
+        return {line.split("'")[1] for line in lines}
+    if form == "nvue":
+        words = [line.split() for line in lines if line.startswith(("nv set", "nv unset")) and "enable" not in line]
+        keys = {"router nexthop": 6, "router pbr": 6, "interface": 7, "vrf": 7}
+        return {
+            " ".join(one[2 : next(n for key, n in keys.items() if " ".join(one[2:]).startswith(key))]) for one in words
+        }
+    if form == "eos":
+        kinds = ("ip access-list", "class-map type", "policy-map type", "ip route", "service-policy type")
+        return {line.removeprefix("no ") for line in lines if line.removeprefix("no ").startswith(kinds)}
+    kinds = ("pbr-map", "ip route", "pbr-policy", "interface")
+    return {line.removeprefix("no ") for line in lines if line.removeprefix("no ").startswith(kinds)}
+
+
+def test_linux_refuses_interfaces_that_the_kernel_does():
+    certificate = allocate(occupied_by(load_fabric("vclos-512")), 64, "vclos").certificate
+    device = devices_of(certificate, planned(certificate.fabric))[0]
+    assert linux.rules(device, spares=True) == 32
+    with pytest.raises(Exception, match="Ethernet49/1/1/1/1 is no interface of Linux"):
+        linux.check_interface("Ethernet49/1/1/1/1")
