@@ -295,15 +295,15 @@ def routes(
 def _anchor(certificate: Path, real: str) -> "Fabric":
     """The real fabric: as given, or the preset that the certificate names."""
     from headway.io.json_file import read_json
+    from headway.network.certificates.form import malformed
     from headway.network.fabric.file import load_fabric
     from headway.network.fabric.presets import PRESETS
 
     if real:
         return load_fabric(real)
     content = read_json(certificate)
-    described = content.get("fabric") if isinstance(content, dict) else None
-    name = described.get("name") if isinstance(described, dict) else None
-    if isinstance(name, str) and name in PRESETS:
-        return load_fabric(name)
-    _read([certificate], load_fabric(next(iter(PRESETS))))  # a malformed certificate says so
+    if reason := malformed(content):
+        raise BadInput(f"{certificate}: rejected: {reason}")
+    if content["fabric"]["name"] in PRESETS:
+        return load_fabric(content["fabric"]["name"])
     raise BadInput(f"{certificate}: give --fabric F or --inventory FILE: its own word for the fabric is not enough")
