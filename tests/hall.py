@@ -8,9 +8,9 @@ from headway.network.routes.policies import devices_of
 class Hall:
     """Switches with the tables of one slice, and cables between their interfaces."""
 
-    def __init__(self, certificate, inventory):
+    def __init__(self, certificate, inventory, failed=()):
         self.fabric, self.inventory = certificate.fabric, inventory
-        self.devices = {one.name: one for one in devices_of(certificate, inventory)}
+        self.devices = {one.name: one for one in devices_of(certificate, inventory, failed)}
         names = [self.fabric.leaf_name(leaf) for leaf in self.fabric.leaf_of_gpu.tolist()]
         self.leaf_of = {nic.address: names[gpu] for gpu, nic in inventory.nics.items()}
         self.ends = {}

@@ -173,3 +173,27 @@ def test_linux_refuses_interfaces_that_the_kernel_does():
     assert linux.rules(device, spares=True) == 32
     with pytest.raises(Exception, match="Ethernet49/1/1/1/1 is no interface of Linux"):
         linux.check_interface("Ethernet49/1/1/1/1")
+
+
+@pytest.mark.parametrize("case", ["leaf-spine", "lanes", "padded", "rail", "optical"])
+def test_around_failed_links(case):
+    """With one link of every leaf failed no packet crosses one, and all stay on links that the slice holds."""
+    content = max(originals(case), key=lambda one: (one["routing"]["rule"] == "rank-mod", len(one["links"])))
+    certificate = certificate_from(content)
+    inventory, fabric = planned(certificate.fabric), certificate.fabric
+    leaves = sorted({low for low, _ in certificate.links})
+    by_leaf = {leaf: [link for link in certificate.links if link[0] == leaf] for leaf in leaves}
+    failed = [by_leaf[leaf][at % 2] for at, leaf in enumerate(leaves)]
+    hall = Hall(certificate, inventory, ["-".join(link) for link in failed])
+    for gpu in certificate.rank_order:
+        for other in certificate.rank_order:
+            if gpu % fabric.rails != other % fabric.rails:
+                continue  # on rails the other NIC of the server sends
+            for choose in (hall.by_tables, hall.by_policies):
+                taken = {link for link, _ in hall.walk(choose, inventory.nics[gpu], inventory.nics[other].address)}
+                assert not taken & set(failed)
+                assert taken <= set(certificate.links)
+    with pytest.raises(BadInput, match="--failed leaf9-spine9: not a link of this slice"):
+        devices_of(certificate, inventory, ["leaf9-spine9"])
+    with pytest.raises(BadInput, match="no link of this slice is left between"):
+        devices_of(certificate, inventory, ["-".join(link) for link in by_leaf[leaves[0]]])

@@ -264,6 +264,9 @@ def routes(
     beside: Annotated[
         list[Path] | None, typer.Option("--beside", metavar="CERT", help="A slice in force, counted too; repeatable.")
     ] = None,
+    failed: Annotated[
+        list[str] | None, typer.Option("--failed", metavar="LINK", help="Route around leaf0-spine3; repeatable.")
+    ] = None,
     key: KeyOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of the terminal.")] = None,
     as_json: JsonOption = False,
@@ -284,7 +287,7 @@ def routes(
         raise BadInput(f"{hall} is of fabric {known.fabric.name}, which is not {real}")
     mine, *others = _read([certificate, *(beside or [])], known.fabric, key)
     shape = "json" if as_json else form
-    text = render(mine, known, shape, undo=undo, switch=switch, budget=budget, beside=others)
+    text = render(mine, known, shape, undo=undo, switch=switch, budget=budget, beside=others, failed=failed or [])
     if out:
         write_atomically(out, text)
         print(f"routes: {out}", file=sys.stderr)

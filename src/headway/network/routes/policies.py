@@ -3,7 +3,7 @@
 `Device` is one switch with everything that a slice puts on it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -85,11 +85,11 @@ class Device:
         return sum(1 for policy in self.policies for _ in policy.sequences(spares=spares))
 
 
-def devices_of(certificate: Certificate, inventory: Inventory) -> list[Device]:
-    """Every switch that a slice needs something on."""
+def devices_of(certificate: Certificate, inventory: Inventory, failed: Sequence[str] = ()) -> list[Device]:
+    """Every switch that a slice needs something on; around the links that `failed`."""
     label = f"hw-{certificate.as_json()['digest'][7:15]}"
     order: dict[str, int] = {}
-    tables = tables_of(certificate, inventory)
+    tables = tables_of(certificate, inventory, failed)
     for table in tables:
         order.setdefault(table.device, len(order))
     tables.sort(key=lambda table: order[table.device])

@@ -47,14 +47,15 @@ def render(
     switch: str = "",
     budget: int | None = None,
     beside: Sequence[Certificate] = (),
+    failed: Sequence[str] = (),
 ) -> str:
     """The routes of a certificate for all switches, or for one; `budget` replaces every switch's own.
 
-    What the certificates `beside` it, which are in force, put on a switch is taken off its budget.
+    What the certificates `beside` it, which are in force, put on a switch is taken off its budget. Links that `failed` are avoided.
     """
     if form not in CHOICES:
         raise unknown("format", form, CHOICES)
-    devices = _chosen(devices_of(certificate, inventory), switch)
+    devices = _chosen(devices_of(certificate, inventory, failed), switch)
     others = [one for other in beside for one in devices_of(other, inventory)]
     if form == "json":
         return json.dumps(_plain(certificate, devices, _Budget(budget, others)), indent=1) + "\n"
@@ -62,6 +63,10 @@ def render(
     for one in devices:
         room.check(kind, form, one)
     lines = _head(certificate, inventory, form, devices, undo=undo)
+    if failed:
+        lines.append(
+            f"{kind.COMMENT} around {', '.join(failed)}: flows share links, and the certificate's promise does not hold meanwhile"
+        )
     for one in devices:
         lines += ["", *room.lines(kind, one)]
         lines += kind.undo(one) if undo else kind.apply(one, spares=room.spares_fit(kind, one))

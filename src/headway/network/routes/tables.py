@@ -14,7 +14,7 @@ stays within the slice.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, collapse_addresses
 from itertools import count
@@ -57,20 +57,40 @@ class Table:
     local: tuple[str, ...] = ()
 
 
-def tables_of(certificate: Certificate, inventory: Inventory) -> list[Table]:
-    """Every table of a slice, leaf by leaf, then the switches above."""
+def tables_of(certificate: Certificate, inventory: Inventory, failed: Sequence[str] = ()) -> list[Table]:
+    """Every table of a slice, leaf by leaf, then the switches above; around the links that `failed`, such as leaf0-spine3."""
     rule = certificate.routing["rule"]
     if rule == "none":
         return []
     job = _Job(certificate, inventory)
+    job.failed = _failed_uplinks(certificate, failed)
     if rule == "direct":
         return list(_joined(job))
     above = _spines_below_ocs if job.fabric.ocs else _lanes
     return [*_leaves(job), *above(job), *(_aggregations(job) if "cores" in job.routing else ())]
 
 
+def _failed_uplinks(certificate: Certificate, failed: Sequence[str]) -> set[tuple[str, int]]:
+    """Links by name as leaf and uplink; only link indices that every leaf shares can be exchanged for one another."""
+    fabric, found = certificate.fabric, set()
+    held = {"-".join(link): link for link in certificate.links}
+    for name in failed:
+        if name not in held:
+            raise BadInput(f"--failed {name}: not a link of this slice, such as {next(iter(held), 'none')}")
+        if certificate.routing["rule"] != "rank-mod" or fabric.kind == "three-tier":
+            what = f"{fabric.kind}, routing {certificate.routing['rule']}"
+            raise BadInput(f"--failed {name}: no way around is written for this slice ({what}): allocate it again")
+        leaf = held[name][0]
+        number = next(one for one in range(fabric.leaves) if fabric.leaf_name(one) == leaf)
+        uplink = next(one for one in range(fabric.uplinks) if fabric.upper_name(number, one) == held[name][1])
+        found.add((leaf, uplink))
+    return found
+
+
 class _Job:
     """The job of a certificate: where every rank is, and which links its leaves hold by index."""
+
+    failed: set[tuple[str, int]]  # by leaf and uplink
 
     def __init__(self, certificate: Certificate, inventory: Inventory) -> None:
         self.fabric, self.routing, self.hall = certificate.fabric, certificate.routing, inventory
@@ -150,15 +170,37 @@ def _next(hops: list[Hop], one: Hop) -> Hop | None:
 
 
 def _leaves(job: _Job) -> Iterator[Table]:
-    """At a leaf: the NICs of an index leave by its uplink, whatever the receiver."""
+    """At a leaf: the NICs of an index leave by its uplink, whatever the receiver, unless a link on the way failed."""
     users: dict[tuple[int, int], list[int]] = defaultdict(list)
     for rank, leaf in enumerate(job.leaf):
         users[leaf, job.port(rank, rank)].append(rank)
     for (leaf, uplink), ranks in sorted(users.items()):
-        hop = job.up(leaf, uplink)
-        spare = _next([job.up(leaf, port) for port in job.ports[leaf]], hop)
+        usual = Way("", *_around(job, leaf, uplink, leaf))
+        ways = [usual]
+        for other in job.leaves if job.failed else ():
+            if (other - leaf) % job.fabric.rails == 0:  # a flow stays on its rail
+                hop, spare = _around(job, leaf, uplink, other)
+                ways[:0] = [Way(job.prefix(other), hop, spare)] if (hop, spare) != (usual.hop, usual.spare) else []
         sources, arrives = tuple(job.host[rank] for rank in ranks), tuple(job.nic[rank].port for rank in ranks)
-        yield Table(job.name(leaf), uplink, (Way("", hop, spare),), sources, arrives, (job.prefix(leaf),))
+        yield Table(job.name(leaf), uplink, tuple(ways), sources, arrives, (job.prefix(leaf),))
+
+
+def _around(job: _Job, leaf: int, uplink: int, other: int) -> tuple[Hop, Hop | None]:
+    """The first of a leaf's uplinks, from one of them on, whose index works there and at another leaf; and the one after it."""
+    ports = job.ports[leaf]
+    first = ports.index(uplink)
+    turned = [(first + step) % len(ports) for step in range(len(ports))]
+    working = [
+        job.up(leaf, ports[index])
+        for index in turned
+        if (job.name(leaf), ports[index]) not in job.failed
+        and (not job.failed or (job.name(other), job.ports[other][index]) not in job.failed)
+    ]
+    if not working:
+        raise BadInput(
+            f"no link of this slice is left between {job.name(leaf)} and {job.name(other)}: allocate it again"
+        )
+    return working[0], _next(working, working[0])
 
 
 def _lanes(job: _Job) -> Iterator[Table]:
