@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -165,6 +167,22 @@ def names(form, text):
         return {line.removeprefix("no ") for line in lines if line.removeprefix("no ").startswith(kinds)}
     kinds = ("pbr-map", "ip route", "pbr-policy", "interface")
     return {line.removeprefix("no ") for line in lines if line.removeprefix("no ").startswith(kinds)}
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_frr_takes_its_configuration(undo, tmp_path):
+    """By FRR's own parser, without any daemon."""
+    if not shutil.which("vtysh"):
+        pytest.skip("SKIPPED: vtysh is not installed (package frr)")
+    fabric = load_fabric("ocs-vclos-512")
+    certificates = list(uneven(fabric))
+    chosen = {one.routing["rule"]: one for one in certificates if one.circuits}
+    assert {"by-class", "direct"} <= set(chosen)
+    path = tmp_path / "frr.conf"
+    for certificate in chosen.values():
+        path.write_text(render(certificate, planned(fabric), "frr", undo=undo))
+        done = subprocess.run(["vtysh", "-C", "-f", path], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_linux_refuses_interfaces_that_the_kernel_does():

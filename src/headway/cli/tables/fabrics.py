@@ -102,7 +102,7 @@ def show_certificate(console: Console, certificate: "Certificate", moved: int) -
 def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
     """One row per certificate, then the patterns that are not clean and the reasons for rejection."""
     table = Table()
-    for name in ("certificate", "GPUs", "isolation", "clean for", "not clean (worst link), or why rejected"):
+    for name in ("certificate", "GPUs", "isolation", "clean for", "not clean, or why rejected"):
         table.add_column(name, justify="right" if name == "GPUs" else "left", overflow="fold")
     colours = {"full": "green", "partial": "yellow", "rejected": "red"}
     for one in verdicts:
@@ -113,6 +113,9 @@ def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
         state = Text(one.isolation, style=colours[one.isolation])
         table.add_row(Text(one.where), str(one.ranks or "?"), state, clean, Text(rest))
     console.print(table)
+    checked = sorted({one.fabric for one in verdicts if one.anchored})
+    if checked:
+        console.print(Text(f"checked against the real fabric {', '.join(checked)}"))
     for note in dict.fromkeys(note for one in verdicts for note in one.notes):
         console.print(Text(f"note: {note}"))
     signers = sorted({one.signed_by for one in verdicts if one.signature == "valid" and not one.reasons})

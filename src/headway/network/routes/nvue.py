@@ -10,7 +10,7 @@ from headway.network.routes.tables import Hop, Way
 
 COMMENT = "#"
 BUDGET = 255
-NEEDS = "Cumulus Linux 5.9 or later (from 5.15 on: `router pbr state enabled` for `router pbr enable on`)"
+NEEDS = "Cumulus Linux 5 (5.15 on: `router pbr state enabled`); the first policy on a switch restarts FRR"
 
 
 def rules(device: Device, *, spares: bool) -> int:

@@ -64,9 +64,8 @@ def render(
         room.check(kind, form, one)
     lines = _head(certificate, inventory, form, devices, undo=undo)
     if failed:
-        lines.append(
-            f"{kind.COMMENT} around {', '.join(failed)}: flows share links, and the certificate's promise does not hold meanwhile"
-        )
+        shared = "flows share links, so the promise does not hold meanwhile"
+        lines.append(f"{kind.COMMENT} around {', '.join(failed)}: {shared}; undo what is in force first")
     for one in devices:
         lines += ["", *room.lines(kind, one)]
         lines += kind.undo(one) if undo else kind.apply(one, spares=room.spares_fit(kind, one))
