@@ -1,14 +1,19 @@
 """Damaged and forged certificates, re-signed: whatever is changed, the verifier says what a naive checker of every flow says."""
 
 import copy
+import io
 import json
 import time
 import tracemalloc
 
 import numpy as np
 import pytest
+from rich.console import Console
 from tests.naive_certificates import Fabric, Job, judge
 
+from headway.cli.tables.fabrics import show_verdicts
+from headway.errors import BadInput
+from headway.io.json_file import parse_json
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import digest_of
 from headway.network.certificates.verify import verify
@@ -178,6 +183,49 @@ def test_the_verifier_says_what_a_naive_checker_says(case, rounds):
                 f"turn {turn}"
             )
     assert min(said.values()) >= 0.005 * sum(said.values()), said
+
+
+def test_any_bytes_are_an_answer_or_one_line(rounds):
+    """Bytes of a certificate changed, cut, repeated: a refusal of one line, or a verdict that can be printed and written."""
+    text = json.dumps(originals("optical")[0]).encode()
+    pieces = [
+        b"\\u0000",
+        b"\\ud800",
+        b"1e999",
+        b"NaN",
+        b"[" * 50,
+        b'{"a":' * 50,
+        b'"[/]"',
+        b"\xff",
+        b"9" * 40,
+        b"-",
+        b",,",
+        b'"version": 1, ',
+    ]
+    rng, read = np.random.default_rng(7), 0
+    for turn in range(rounds(1500, 20_000)):
+        raw = bytearray(text)
+        for _ in range(int(rng.integers(1, 4))):
+            at, cut = int(rng.integers(len(raw))), int(rng.integers(0, 8))
+            piece = (
+                pieces[int(rng.integers(len(pieces)))]
+                if rng.random() < 0.5
+                else bytes(rng.integers(0, 256, 2, np.uint8))
+            )
+            raw[at : at + cut] = piece
+        try:
+            content = parse_json(bytes(raw), "c.json")
+        except BadInput as error:
+            said = str(error)
+        else:
+            read += 1
+            verdict = verify([("c.json", content)])[0]
+            said = verdict.reasons[0] if verdict.reasons else ""
+            json.dumps(verdict.as_json())
+            show_verdicts(Console(file=io.StringIO(), width=120), [verdict])
+        assert said.isascii(), f"turn {turn}"
+        assert not said or said.isprintable(), f"turn {turn}"
+    assert read > 0
 
 
 def bounded(content, real=None):

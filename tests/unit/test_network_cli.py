@@ -88,6 +88,21 @@ def test_routes_for_switches(issued):
     )
 
 
+def test_routes_around_a_failed_link(issued):
+    usual, around = run("routes", issued[0]).stdout, run("routes", issued[0], "--failed", "leaf0-spine3").stdout
+    assert "around leaf0-spine3: flows share links" in around
+    assert "ip route replace default via 100.64.0.8 dev up4 onlink metric 1 table 1003" in around, (
+        "at leaf0 the next link"
+    )
+    assert "ip route replace 10.64.0.0/24 via 100.64.0.136 dev up4 onlink metric 1 table 1003" in around, (
+        "at leaf1, to leaf0"
+    )
+    assert "ip route replace 10.64.0.0/24 via" not in usual
+    assert "not a link of this slice, such as leaf0-spine0" in str(
+        run("routes", issued[0], "--failed", "leaf9-spine3").exception
+    )
+
+
 def test_routes_are_of_the_real_fabric(issued, tmp_path):
     """A preset is known by its name; any other fabric must be named, or its inventory."""
     own = tmp_path / "lab.yaml"

@@ -101,7 +101,7 @@ def _fabric(given: FabricFile, where: str) -> Fabric:
     """The fabric that was described, once its parts fit together."""
     try:
         return _fitted(given)
-    except _Unfit as reason:
+    except (_Unfit, BadInput) as reason:
         raise BadInput(f"{where}: {reason}") from None
 
 
