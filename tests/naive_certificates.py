@@ -17,6 +17,10 @@ class Wrong(Exception):
     """The certificate is no good."""
 
 
+class NoSuchPattern(Wrong):
+    """The pattern does not exist for so many ranks."""
+
+
 def need(condition, what="wrong"):
     if not condition:
         raise Wrong(what)
@@ -40,8 +44,10 @@ def judge(content, real=None):
         for name in [*content["patterns"], *LOOKED_AT]:
             try:
                 loads = job.loads(name)
-            except Wrong:
+            except Wrong as wrong:
                 need(name not in content["patterns"], "a promised pattern cannot be followed")
+                if not isinstance(wrong, NoSuchPattern):
+                    found[name] = (0, False)
                 continue
             most = max((max(step.values()) for step in loads if step), default=0)
             used = {link for step in loads for link, _ in step}
@@ -271,12 +277,10 @@ class Job:
         if rule == "by-member":
             return self.member[sender], self.member[receiver]
         if rule == "by-class":
-            kind, up_each, down_each = (
-                sender % modulus,
-                len(self.ports(here)) // modulus,
-                len(self.ports(there)) // modulus,
-            )
-            return kind * up_each + self.member[sender] // modulus, kind * down_each + self.member[receiver] // modulus
+            links = [len(self.ports(leaf)) // modulus for leaf in (here, there)]  # of one class
+            within = [self.member[rank] // modulus for rank in (sender, receiver)]
+            need(within[0] < links[0] and within[1] < links[1])
+            return sender % modulus * links[0] + within[0], sender % modulus * links[1] + within[1]
         need(rule == "direct")
         return (self.member[sender if here == f"leaf{self.routing['near']}" else receiver],) * 2
 
@@ -286,25 +290,30 @@ class Job:
         return ports[index]
 
 
+def exists(condition):
+    if not condition:
+        raise NoSuchPattern
+
+
 def steps(pattern, ranks):
     """Every step as a list of (sender, receiver)."""
     kind, _, number = pattern.partition(":")
     everyone = range(ranks)
     if kind in ("hybrid", "hierarchical-ring"):
-        need(number and ranks % int(number) == 0)
+        exists(number and ranks % int(number) == 0)
         block = int(number)
         for shift in range(1, block) if kind == "hybrid" else [1]:
             yield [(r, r // block * block + (r % block + shift) % block) for r in everyone]
         yield [(r, (r + block) % ranks) for r in everyone]
         return
-    need(not number)
+    exists(not number)
     if kind == "ring":
         yield [(r, (r + 1) % ranks) for r in everyone]
     elif kind == "all-to-all":
         for shift in range(1, ranks):
             yield [(r, (r + shift) % ranks) for r in everyone]
     elif kind == "halving-doubling":
-        need(ranks & (ranks - 1) == 0)
+        exists(ranks & (ranks - 1) == 0)
         bit = 1
         while bit < ranks:
             yield [(r, r ^ bit) for r in everyone]
@@ -313,4 +322,4 @@ def steps(pattern, ranks):
         yield [(r, r + 1) for r in everyone if r + 1 < ranks]
         yield [(r, r - 1) for r in everyone if r]
     else:
-        raise Wrong("no such pattern")
+        raise NoSuchPattern

@@ -96,6 +96,23 @@ def test_a_rule_for_circuits_is_refused_where_there_are_none():
     assert only(content).reasons == ["field routing.rule: by-member is for fabrics with an OCS layer"]
 
 
+def test_a_pattern_that_cannot_be_followed_is_not_clean():
+    """8 and 2 ranks, a link for each of 9 indices: the pipeline works, the ring has no way back, and `full` is not said."""
+    fabric = fabric_from(SMALL | {"spines": 16}, "x")
+    content = claim(
+        fabric, range(10), [(leaf, f"spine{spine}") for leaf in ("leaf0", "leaf1") for spine in (7, 8)], ["pipeline"]
+    )
+    content["routing"] = {"rule": "rank-mod", "modulus": 10, "spines": list(range(9))}
+    content["digest"] = digest_of(content)
+    verdict = only(content)
+    assert verdict.isolation == "partial"
+    found = {one.pattern: one for one in verdict.findings}
+    assert found["pipeline"].clean
+    assert found["ring"].complaint == "routing gives leaf1 no link number 9"
+    assert (found["ring"].clean, found["ring"].bound) == (False, 0.0)
+    assert "halving-doubling" not in found, "it does not exist for 10 ranks"
+
+
 # The real fabric.
 
 

@@ -21,6 +21,10 @@ class Fault(Exception):
     """A certificate that cannot be followed: says where it breaks."""
 
 
+class Undefined(Fault):
+    """A pattern that does not exist for so many ranks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Worst:
     """The fullest link of a pattern: how many flows, in which step, and its ends in the direction of the flow."""
@@ -31,14 +35,14 @@ class Worst:
 
 
 def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
-    """Every step of a pattern: a label, senders, receivers. Raises Fault where the pattern does not exist."""
+    """Every step of a pattern: a label, senders, receivers. Raises Undefined where the pattern does not exist."""
     me = np.arange(ranks)
     kind, _, parameter = name.partition(":")
     if bool(parameter) != (kind in ("hierarchical-ring", "hybrid")):
-        raise Fault(f"pattern {name!r} is not known")
+        raise Undefined(f"pattern {name!r} is not known")
     group = int(parameter or 1)
     if ranks % group:
-        raise Fault(f"pattern {name!r} needs a group that divides {ranks} ranks")
+        raise Undefined(f"pattern {name!r} needs a group that divides {ranks} ranks")
     if kind == "ring":
         yield "ring", me, np.roll(me, -1)
     elif kind == "all-to-all":
@@ -46,7 +50,7 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
             yield f"shift {distance}", me, (me + distance) % ranks
     elif kind == "halving-doubling":
         if ranks & (ranks - 1):
-            raise Fault(f"halving-doubling does not exist for {ranks} ranks")
+            raise Undefined(f"halving-doubling does not exist for {ranks} ranks")
         for bit in range(ranks.bit_length() - 1):
             yield f"exchange {1 << bit}", me, me ^ 1 << bit
     elif kind == "pipeline":
@@ -57,7 +61,7 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
             yield f"block shift {distance}", me, me // group * group + (me % group + distance) % group
         yield f"stride {group}", me, (me + group) % ranks
     else:
-        raise Fault(f"pattern {name!r} is not known")
+        raise Undefined(f"pattern {name!r} is not known")
 
 
 class Model:
@@ -160,9 +164,10 @@ class Model:
         if rule == "by-class":
             classes = self.routing["modulus"]
             held = (self.ports >= 0).sum(axis=1) // classes  # links of one class, by leaf
-            of_sender = senders % classes
-            up = of_sender * held[here] + self.member[senders] // classes
-            return up, of_sender * held[there] + self.member[receivers] // classes
+            of_sender, out, into = senders % classes, self.member[senders] // classes, self.member[receivers] // classes
+            if (out >= held[here]).any() or (into >= held[there]).any():
+                raise Fault("routing gives a leaf fewer links of a class than its ranks need")
+            return of_sender * held[here] + out, of_sender * held[there] + into
         if rule == "direct":
             index = np.where(here == self.routing["near"], self.member[senders], self.member[receivers])
             return index, index

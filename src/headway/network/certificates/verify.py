@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.network.certificates.flows import Fault, Marks, Model, Worst
+from headway.network.certificates.flows import Fault, Marks, Model, Undefined, Worst
 from headway.network.certificates.form import canonical, complete_fabric, malformed, shown
 from headway.network.certificates.signature import fingerprint, is_signed_by, key_in
 
@@ -31,20 +31,28 @@ class Finding:
     worst: Worst
     not_held: int = 0  # links that the pattern uses and the certificate does not hold
     first_not_held: str = ""
+    fault: str = ""  # why the pattern cannot be followed
+
+    @property
+    def held(self) -> bool:
+        """Whether the pattern can be followed, on links that are all held."""
+        return not self.not_held and not self.fault
 
     @property
     def clean(self) -> bool:
         """Every link that the pattern uses is held, and none carries two flows in one step."""
-        return self.worst.flows <= 1 and not self.not_held
+        return self.worst.flows <= 1 and self.held
 
     @property
     def bound(self) -> float:
         """1 when clean; 1/k when the fullest link carries k flows; 0 when others may use a link as well."""
-        return 0.0 if self.not_held else 1.0 / max(self.worst.flows, 1)
+        return 1.0 / max(self.worst.flows, 1) if self.held else 0.0
 
     @property
     def complaint(self) -> str:
         """Why the pattern is not clean; empty if it is."""
+        if self.fault:
+            return self.fault
         if self.not_held:
             more = f" and {self.not_held - 1} more" if self.not_held > 1 else ""
             return f"uses {self.first_not_held}{more}, which it does not hold"
@@ -58,7 +66,7 @@ class Finding:
             "pattern": self.pattern,
             "promised": self.promised,
             "clean": self.clean,
-            "held": not self.not_held,
+            "held": self.held,
             "first_link_not_held": self.first_not_held,
             "worst_link": self.worst.link,
             "worst_flows": self.worst.flows,
@@ -241,9 +249,11 @@ def _check_patterns(content: dict[str, Any], model: Model, held: Marks, verdict:
     for name in dict.fromkeys([*promised, *EXTRA_PATTERNS]):
         try:
             worst, used = model.worst(name)
-        except Fault:
+        except Fault as fault:
             if name in promised:
                 raise
+            if not isinstance(fault, Undefined):
+                verdict.findings.append(Finding(name, False, Worst(0, "", ""), fault=str(fault)))
             continue
         foreign = np.flatnonzero(used & ~held)
         first = " - ".join(model.cable_name(int(foreign[0]))) if foreign.size else ""

@@ -125,7 +125,8 @@ class _Job:
         if rule == "rank-mod":
             index = self.index[sender] % self.modulus
         if rule == "by-class":
-            index = sender % self.modulus * (len(ports) // self.modulus) + self.member[rank] // self.modulus
+            each, within = len(ports) // self.modulus, self.member[rank] // self.modulus
+            index = sender % self.modulus * each + within if within < each else len(ports)
         if index >= len(ports):
             raise self.nowhere(rank)
         return ports[index]
@@ -250,7 +251,7 @@ def _aggregations(job: _Job) -> Iterator[Table]:
 
 def _spines_below_ocs(job: _Job) -> Iterator[Table]:
     """At a spine below optical switches: for every class of senders that it serves, the way down to every receiver."""
-    classes = 1 if job.routing["rule"] == "by-member" else job.modulus
+    classes = 1 if job.routing["rule"] == "by-member" else min(job.modulus, len(job.order))
     # By spine and class: the receivers behind every way down.
     behind: dict[int, dict[int, dict[tuple[int, int], list[int]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
