@@ -261,7 +261,9 @@ def test_a_signed_certificate_says_who_issued_it(keys, tmp_path):
     unvouched = json.loads(run("verify", path, *fabric, "--json").stdout)["certificates"][0]
     assert unvouched["signature"] == "unchecked"
     assert "which nobody vouched for" in unvouched["notes"][0]
-    wrong = str(run("verify", path, *fabric, "--key", keys / "other.key.pub").exception)
+    answered = run("verify", path, *fabric, "--key", keys / "other.key.pub", "--json")
+    assert json.loads(answered.stdout)["certificates"][0]["signature"] == "wrong"
+    wrong = str(answered.exception)
     assert "rejected: is signed by ed25519:" in wrong
     assert ", not by ed25519:" in wrong
 

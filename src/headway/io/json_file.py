@@ -17,7 +17,7 @@ MOST_BYTES = 16 << 20
 # Digits of a number; 64-bit numbers have 19, and floats are written with at most 24 characters.
 MOST_DIGITS = 32
 # How much of a wrong text a message repeats.
-LONGEST_SHOWN = 40
+LONGEST_SHOWN = 60
 
 
 def read_json(path: str | Path, what: str = "certificate") -> Any:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from headway.io.json_file import shown
+
 # Sizes beyond any cluster. The ranks of one job bound the time of the check, which follows every pair of them for all-to-all.
 MOST_GPUS = 1 << 20
 MOST_LEAVES = 1 << 16
@@ -17,7 +19,6 @@ MOST_CABLES = 1 << 22
 MOST_RANKS = 1 << 15
 MOST_UPLINKS = 64
 MOST_PATTERNS = 32
-LONGEST_SHOWN = 60
 
 _Gpu = Annotated[int, Field(ge=0, lt=MOST_GPUS)]
 _Leaf = Annotated[int, Field(ge=0, lt=MOST_LEAVES)]
@@ -125,12 +126,6 @@ def canonical(content: dict[str, Any]) -> bytes:
     """What digest and signature are made of: sorted keys, no spaces, everything but the two themselves."""
     rest = {key: value for key, value in content.items() if key not in ("digest", "signature")}
     return json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
-
-
-def shown(text: str) -> str:
-    """Text from outside as part of one line."""
-    cut = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
-    return cut if cut.isascii() and cut.isprintable() else ascii(cut)[1:-1]
 
 
 def complete_fabric(fabric: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from headway.io.json_file import shown
 from headway.network.certificates.flows import Fault, Marks, Model, Undefined, Worst
-from headway.network.certificates.form import canonical, complete_fabric, malformed, shown
+from headway.network.certificates.form import canonical, complete_fabric, malformed
 from headway.network.certificates.signature import fingerprint, is_signed_by, key_in
 
 EXTRA_PATTERNS = ("ring", "halving-doubling", "all-to-all", "pipeline")
@@ -82,7 +83,7 @@ class Verdict:
     anchored: bool = False  # the fabric was given, and is the one that the certificate describes
     ranks: int = 0
     fabric: str = ""
-    signature: str = "none"  # or unchecked (nobody said whose it should be), or valid
+    signature: str = "none"  # or wrong, or valid, or unchecked (right, but nobody said whose it should be)
     signed_by: str = ""
     reasons: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -169,11 +170,13 @@ def _check_signature(content: dict[str, Any], key: bytes | None, verdict: Verdic
             verdict.reasons.append(f"is not signed; it must be by {fingerprint(key)}")
         return
     own = key_in(given)
-    verdict.signature, verdict.signed_by = "valid" if key else "unchecked", fingerprint(own)
+    verdict.signature, verdict.signed_by = "wrong", fingerprint(own)
     if key and own != key:
         verdict.reasons.append(f"is signed by {fingerprint(own)}, not by {fingerprint(key)}")
     elif not is_signed_by(own, canonical(content), given):
         verdict.reasons.append("the signature does not match: the certificate was changed after it was signed")
+    else:
+        verdict.signature = "valid" if key else "unchecked"
 
 
 def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
