@@ -42,9 +42,16 @@ class Hall:
         return longest(device.plain, target) if device else None
 
     def by_policies(self, name, source, target, arrives):
-        """The same by first match of the policy bound to the interface."""
+        """The same by first match of the shared policy bound to the interface."""
+        return self.first_match(name, source, target, arrives, lambda device: device.shared)
+
+    def by_single_policies(self, name, source, target, arrives):
+        """The same by first match of the port's own policy, or of that of the table by incoming port."""
+        return self.first_match(name, source, target, arrives, lambda device: device.single + device.arriving)
+
+    def first_match(self, name, source, target, arrives, policies):
         device = self.devices.get(name)
-        for policy in device.policies if device else ():
+        for policy in policies(device) if device else ():
             if arrives in policy.interfaces:
                 for match in policy.matches:
                     if inside(source, match.source) and inside(target, match.target):

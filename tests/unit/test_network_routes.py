@@ -37,7 +37,7 @@ def follow(content):
             leaves_by = gpu // each * each + other % each if certificate.fabric.kind == "rail" else gpu
             if gpu // each == other // each or leaves_by not in job.order:
                 continue  # inside a server, or by a NIC that the certificate does not promise to use
-            for choose in (hall.by_tables, hall.by_policies):
+            for choose in (hall.by_tables, hall.by_policies, hall.by_single_policies):
                 taken = hall.walk(choose, inventory.nics[leaves_by], inventory.nics[other].address)
                 assert sorted(taken) == sorted(wanted), f"{sender} to {receiver}"
             crossed += bool(wanted)
@@ -102,17 +102,17 @@ def test_rules_are_counted_against_the_budget_of_the_switch():
     certificate = allocate(occupied_by(load_fabric("vclos-512")), 64, "vclos").certificate
     inventory = planned(certificate.fabric)
     text = render(certificate, inventory, "nvue")
-    assert "# on leaf0 (leaf0): 65 of 255 policy rules" in text
-    tight = render(certificate, inventory, "nvue", budget=40)
-    assert "# on leaf0 (leaf0): 33 of 40 policy rules" in tight
-    assert "# no spare next hops: with them it would be 65 rules" in tight
+    assert "# on leaf0 (leaf0): 96 of 255 policy rules" in text
+    tight = render(certificate, inventory, "nvue", budget=70)
+    assert "# on leaf0 (leaf0): 64 of 70 policy rules" in tight
+    assert "# no spare next hops: with them it would be 96 rules" in tight
     assert tight.count("action nexthop-group") == 64
     with pytest.raises(
-        Exception, match=r"does not fit: leaf0 \(leaf0\) needs 33 policy rules as nvue, and its budget is 32"
+        Exception, match=r"does not fit: leaf0 \(leaf0\) needs 64 policy rules as nvue, and its budget is 32"
     ):
         render(certificate, inventory, "nvue", budget=32)
     counts = json.loads(render(certificate, inventory, "json", budget=32))["devices"][0]["counts"]
-    assert (counts["nvue"]["rules"], counts["nvue"]["fits"], counts["linux"]["fits"]) == (33, False, True)
+    assert (counts["nvue"]["rules"], counts["nvue"]["fits"], counts["linux"]["fits"]) == (64, False, True)
 
 
 def test_slices_that_are_in_force_count_too():
@@ -121,12 +121,12 @@ def test_slices_that_are_in_force_count_too():
     first = allocate(occupied_by(fabric), 20, "vclos").certificate
     second = allocate(occupied_by(fabric, [first]), 8, "vclos").certificate
     inventory = planned(fabric)
-    assert "# on leaf0 (leaf0): 21 of 255 policy rules" in render(first, inventory, "nvue")
+    assert "# on leaf0 (leaf0): 30 of 255 policy rules" in render(first, inventory, "nvue")
     text = render(second, inventory, "nvue", beside=[first])
-    assert "# on leaf0 (leaf0): 9 of 255 policy rules" in text
-    assert "# and 21 rules of slices in force" in text
-    with pytest.raises(BadInput, match="needs 5 policy rules as nvue, and its budget is 22, of which 21 are used"):
-        render(second, inventory, "nvue", beside=[first], budget=22)
+    assert "# on leaf0 (leaf0): 12 of 255 policy rules" in text
+    assert "# and 30 rules of slices in force" in text
+    with pytest.raises(BadInput, match="needs 8 policy rules as nvue, and its budget is 32, of which 30 are used"):
+        render(second, inventory, "nvue", beside=[first], budget=32)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -157,11 +157,9 @@ def names(form, text):
     if form == "sonic":
         return {line.split("'")[1] for line in lines}
     if form == "nvue":
-        words = [line.split() for line in lines if line.startswith(("nv set", "nv unset")) and "enable" not in line]
-        keys = {"router nexthop": 6, "router pbr": 6, "interface": 7, "vrf": 7}
-        return {
-            " ".join(one[2 : next(n for key, n in keys.items() if " ".join(one[2:]).startswith(key))]) for one in words
-        }
+        words = [line.split()[2:] for line in lines if line.startswith(("nv set", "nv unset")) and "enable" not in line]
+        longest = {"router": 4, "interface": 5, "vrf": 5}  # how many words name a thing
+        return {" ".join(one[: 2 if one[0] == "vrf" and one[1] != "default" else longest[one[0]]]) for one in words}
     if form == "eos":
         kinds = ("ip access-list", "class-map type", "policy-map type", "ip route", "service-policy type")
         return {line.removeprefix("no ") for line in lines if line.removeprefix("no ").startswith(kinds)}
@@ -207,7 +205,7 @@ def test_around_failed_links(case):
         for other in certificate.rank_order:
             if gpu % fabric.rails != other % fabric.rails:
                 continue  # on rails the other NIC of the server sends
-            for choose in (hall.by_tables, hall.by_policies):
+            for choose in (hall.by_tables, hall.by_policies, hall.by_single_policies):
                 taken = {link for link, _ in hall.walk(choose, inventory.nics[gpu], inventory.nics[other].address)}
                 assert not taken & set(failed)
                 assert taken <= set(certificate.links)

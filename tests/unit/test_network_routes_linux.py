@@ -95,7 +95,8 @@ class Lab:
             if here != switch:
                 continue
             own, far = self.address(here, out, mine), self.address(there, None, theirs)
-            lines += [f"addr add {own}/32 dev {out}", f"link set {out} up"]
+            length = 32 if self.certificate.fabric.ocs else 31  # circuits join ports that share no subnet
+            lines += [f"addr add {own}/{length} dev {out}", f"link set {out} up"]
             hop = f"nexthop via {far} dev {out} onlink"
             if there.startswith("leaf") and not here.startswith("leaf"):
                 down.setdefault(there, []).append(hop)

@@ -20,7 +20,7 @@ Pair = tuple[Hop, Hop | None]
 
 def rules(device: Device, *, spares: bool) -> int:
     """Entries of access lists that a device gets; spares are static routes and cost none."""
-    return sum(len(policy.matches) for policy in device.policies)
+    return sum(len(policy.matches) for policy in device.shared)
 
 
 def apply(device: Device, *, spares: bool) -> list[str]:
@@ -32,7 +32,7 @@ def apply(device: Device, *, spares: bool) -> list[str]:
     ]
     for (hop, spare), address in steering.items():
         body += [f"ip route {route}" for route in _static(f"{address}/32", hop, spare, spares=spares)]
-    for policy in device.policies:
+    for policy in device.shared:
         body += _policy(policy, steering)
     return _session(device, body)
 
@@ -48,7 +48,7 @@ def _session(device: Device, body: list[str]) -> list[str]:
 
 def _removal(device: Device) -> list[str]:
     lines = []
-    for policy in device.policies:
+    for policy in device.shared:
         for interface in policy.interfaces:
             lines += [f"interface {interface}", f"   no service-policy type pbr input {policy.name}", "exit"]
         lines.append(f"no policy-map type pbr {policy.name}")
@@ -64,7 +64,7 @@ def _removal(device: Device) -> list[str]:
 
 def _steering(device: Device) -> dict[Pair, str]:
     """An address for every way out of the policies: by its port, which no other slice uses."""
-    ways = [match.way for policy in device.policies for match in policy.matches if match.way]
+    ways = [match.way for policy in device.shared for match in policy.matches if match.way]
     block, found = IPv4Network(device.steering), {(way.hop, way.spare): way.hop.port for way in ways}
     if max(found.values(), default=0) >= block.num_addresses:
         raise BadInput(

@@ -4,7 +4,7 @@ A sequence whose next hop cannot be reached is not installed, so the spare is th
 Entering the same lines again changes nothing; undoing removes whole maps.
 """
 
-from headway.network.routes.policies import Device, Policy, hops_of
+from headway.network.routes.policies import Device, Policy, count_of, hops_of
 from headway.network.routes.tables import Way
 
 COMMENT = "!"
@@ -13,14 +13,18 @@ NEEDS = "pbrd and staticd"
 
 
 def rules(device: Device, *, spares: bool) -> int:
-    """Sequences of policy maps that a device gets."""
-    return device.sequences(spares=spares)
+    """Rules that a device gets: each sequence of a map once for every interface that the map is for."""
+    return sum(count_of([policy], spares=spares) * len(policy.interfaces) for policy in _policies(device))
+
+
+def _policies(device: Device) -> list[Policy]:
+    return device.single + device.arriving
 
 
 def apply(device: Device, *, spares: bool) -> list[str]:
     """Static routes, policy maps, and the interfaces that they are for."""
     lines = [f"ip route {route}" for way in device.plain for route in _static(way, spares=spares)]
-    for policy in device.policies:
+    for policy in _policies(device):
         lines += _map(policy, spares=spares)
         for interface in policy.interfaces:
             lines += [f"interface {interface}", f" pbr-policy {policy.name}", "exit"]
@@ -30,7 +34,7 @@ def apply(device: Device, *, spares: bool) -> list[str]:
 def undo(device: Device) -> list[str]:
     """Interfaces first, then maps and routes."""
     lines = []
-    for policy in device.policies:
+    for policy in _policies(device):
         for interface in policy.interfaces:
             lines += [f"interface {interface}", f" no pbr-policy {policy.name}", "exit"]
         sequences = [number for number, _, _ in policy.sequences(spares=True)]
@@ -44,7 +48,7 @@ def _map(policy: Policy, *, spares: bool) -> list[str]:
         lines.append(f"pbr-map {policy.name} seq {number}")
         lines += [f" match src-ip {match.source}"] if match.source else []
         lines += [f" match dst-ip {match.target}"] if match.target else []
-        lines += [f" set nexthop {hop.via} {hop.interface}" if hop else " set vrf unchanged", "exit"]
+        lines += [f" set nexthop {hop.via} {hop.interface}" if hop else " set vrf default", "exit"]
     return lines
 
 

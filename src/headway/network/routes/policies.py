@@ -3,7 +3,7 @@
 `Device` is one switch with everything that a slice puts on it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -63,26 +63,63 @@ class Device:
         return [table for table in self.tables if table.sources or table.arrives]
 
     @property
-    def policies(self) -> list[Policy]:
-        """The selected tables: those by source together, each of those by incoming port by itself."""
-        by_source = [table for table in self.selected if table.sources]
-        found = []
-        if by_source:
-            local = dict.fromkeys(prefix for table in by_source for prefix in table.local)
-            matches = [Match("", prefix, None) for prefix in local]
-            for table in by_source:
-                matches += [Match(source, way.target, way) for source in table.sources for way in table.ways]
-            interfaces = dict.fromkeys(port for table in by_source for port in table.arrives)
-            found.append(Policy(self.label, tuple(interfaces), tuple(matches)))
-        for table in self.selected:
-            if not table.sources:
-                matches = [Match("", way.target, way) for way in table.ways]
-                found.append(Policy(f"{self.label}-{table.number}", table.arrives, tuple(matches)))
-        return found
+    def by_source(self) -> list[Table]:
+        """Tables for packets from some NICs."""
+        return [table for table in self.selected if table.sources]
 
-    def sequences(self, *, spares: bool) -> int:
-        """Rules in all where the spare of a match is a rule of its own."""
-        return sum(1 for policy in self.policies for _ in policy.sequences(spares=spares))
+    @property
+    def by_port(self) -> list[Table]:
+        """Tables for packets in by some ports."""
+        return [table for table in self.selected if not table.sources]
+
+    @property
+    def shared(self) -> list[Policy]:
+        """Few policies, each bound to many ports: those by source together, each of those by incoming port by itself.
+
+        For switches that keep the matches of a policy once, however many ports it is bound to.
+        """
+        matches = [self._match(table, source) for table in self.by_source for source in table.sources]
+        ports = dict.fromkeys(port for table in self.by_source for port in table.arrives)
+        own = [Policy(self.label, tuple(ports), self._with_local(matches))] if matches else []
+        return own + self.arriving
+
+    @property
+    def single(self) -> list[Policy]:
+        """For the tables by source one policy per port, with nothing but what comes in there.
+
+        For switches that keep the matches of a policy once for every port.
+        """
+        ports: dict[str, list[list[Match]]] = {}
+        for table in self.by_source:
+            for source, port in zip(table.sources, table.arrives, strict=True):
+                ports.setdefault(port, []).append(self._match(table, source))
+        return [
+            Policy(f"{self.label}-s{at}", (port,), self._with_local(matches))
+            for at, (port, matches) in enumerate(ports.items())
+        ]
+
+    @property
+    def arriving(self) -> list[Policy]:
+        """A policy for each table by incoming port."""
+        return [
+            Policy(
+                f"{self.label}-{table.number}", table.arrives, tuple(Match("", way.target, way) for way in table.ways)
+            )
+            for table in self.by_port
+        ]
+
+    def _match(self, table: Table, source: str) -> list[Match]:
+        return [Match(source, way.target, way) for way in table.ways]
+
+    def _with_local(self, matches: list[list[Match]]) -> tuple[Match, ...]:
+        """What stays below the switch first, then the matches."""
+        local = dict.fromkeys(prefix for table in self.by_source for prefix in table.local)
+        return (*(Match("", prefix, None) for prefix in local), *(match for some in matches for match in some))
+
+
+def count_of(policies: Iterable[Policy], *, spares: bool) -> int:
+    """Rules in all where the spare of a match is a rule of its own, however many ports a policy is bound to."""
+    return sum(1 for policy in policies for _ in policy.sequences(spares=spares))
 
 
 def devices_of(certificate: Certificate, inventory: Inventory, failed: Sequence[str] = ()) -> list[Device]:

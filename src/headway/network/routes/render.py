@@ -158,7 +158,7 @@ def _plain(certificate: Certificate, devices: list[Device], room: _Budget) -> di
                 "tables": [asdict(table) for table in one.tables],
             }
         )
-        for policy in one.policies:
+        for policy in one.shared:
             for match in policy.matches:
                 rules += [_rule(one, match.way, match.source, policy.interfaces)] if match.way else []
         rules += [_rule(one, way) for way in one.plain]

@@ -7,7 +7,7 @@ differ in how soon they do). `config save` makes the state survive a restart.
 
 from collections.abc import Iterator
 
-from headway.network.routes.policies import Device, Policy
+from headway.network.routes.policies import Device, Policy, count_of
 from headway.network.routes.tables import Way
 
 COMMENT = "#"
@@ -18,13 +18,13 @@ HIGHEST = 9999  # of the priorities that SONiC's own tools give
 
 def rules(device: Device, *, spares: bool) -> int:
     """Rules that a device gets."""
-    return device.sequences(spares=spares)
+    return count_of(device.shared, spares=spares)
 
 
 def apply(device: Device, *, spares: bool) -> list[str]:
     """Static routes, tables with the ports they are bound to, and their rules."""
     lines = [_write(f"STATIC_ROUTE|default|{way.target}", _static(way, spares=spares)) for way in device.plain]
-    for policy in device.policies:
+    for policy in device.shared:
         bound = {"type": "L3", "stage": "ingress", "policy_desc": policy.name, "ports@": ",".join(policy.interfaces)}
         lines.append(_write(f"ACL_TABLE|{policy.name}", bound))
         lines += [_write(key, fields) for key, fields in _rules(policy, spares=spares)]
@@ -34,7 +34,7 @@ def apply(device: Device, *, spares: bool) -> list[str]:
 def undo(device: Device) -> list[str]:
     """Rules first, then their tables, then routes."""
     keys = []
-    for policy in device.policies:
+    for policy in device.shared:
         keys += [key for key, _ in _rules(policy, spares=True)] + [f"ACL_TABLE|{policy.name}"]
     keys += [f"STATIC_ROUTE|default|{way.target}" for way in device.plain]
     return [f"sonic-db-cli CONFIG_DB DEL '{key}'" for key in keys]

@@ -46,7 +46,7 @@ class Way:
 class Table:
     """Ways out of a switch for packets from `sources`, or else in by `arrives`; without both, plain routes for everything.
 
-    `arrives` are the ports that the packets come in by in any case; `local` is left to normal routing.
+    With sources, `arrives` has the port that each of them comes in by; `local` is left to normal routing.
     """
 
     device: str
@@ -243,7 +243,7 @@ def _aggregations(job: _Job) -> Iterator[Table]:
             port = fabric.leaves * fabric.parallel_links + other  # after the ports to the leaves
             hops.append(Hop(job.hall.lower(*ends).interface, job.hall.upper(*ends).address, port))
         inside = [leaf for leaf in job.leaves if fabric.leaf_pod[leaf] == pod]
-        local, arrives = map(job.prefix, inside), (job.down(leaf, agg).interface for leaf in inside)
+        local, arrives = map(job.prefix, inside), (job.down(job.leaf[rank], agg).interface for rank in ranks)
         sources = tuple(job.host[rank] for rank in ranks)
         way = Way("", hops[0], _next(hops, hops[0]))
         yield Table(f"agg{pod}.{agg}", way.hop.port, (way,), sources, tuple(arrives), tuple(local))
