@@ -4,12 +4,14 @@ A sequence whose next hop cannot be reached is not installed, so the spare is th
 Entering the same lines again changes nothing; undoing removes whole maps.
 """
 
+from headway.errors import BadInput
 from headway.network.routes.policies import Device, Policy, count_of, hops_of
 from headway.network.routes.tables import Way
 
 COMMENT = "!"
 BUDGET = 4096  # as on Linux, which installs the rules
 NEEDS = "pbrd and staticd"
+MOST_SEQUENCES = 700  # of one map
 
 
 def rules(device: Device, *, spares: bool) -> int:
@@ -22,12 +24,12 @@ def _policies(device: Device) -> list[Policy]:
 
 
 def apply(device: Device, *, spares: bool) -> list[str]:
-    """Static routes, policy maps, and the interfaces that they are for."""
+    """Static routes, interfaces, and their maps, in this order: pbrd 8.4 installs `set vrf` only in a map that is in use."""
     lines = [f"ip route {route}" for way in device.plain for route in _static(way, spares=spares)]
     for policy in _policies(device):
-        lines += _map(policy, spares=spares)
         for interface in policy.interfaces:
             lines += [f"interface {interface}", f" pbr-policy {policy.name}", "exit"]
+        lines += _map(policy, spares=spares)
     return lines
 
 
@@ -45,6 +47,8 @@ def undo(device: Device) -> list[str]:
 def _map(policy: Policy, *, spares: bool) -> list[str]:
     lines = []
     for number, match, hop in policy.sequences(spares=spares):
+        if number > MOST_SEQUENCES:
+            raise BadInput(f"does not fit: {policy.name} has more than the {MOST_SEQUENCES} sequences of an FRR map")
         lines.append(f"pbr-map {policy.name} seq {number}")
         lines += [f" match src-ip {match.source}"] if match.source else []
         lines += [f" match dst-ip {match.target}"] if match.target else []

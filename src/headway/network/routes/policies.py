@@ -30,10 +30,10 @@ class Policy:
     matches: tuple[Match, ...]
 
     def sequences(self, *, spares: bool) -> Iterator[tuple[int, Match, Hop | None]]:
-        """Numbered rules, the spare of a match right after it; a hop of None is normal routing."""
+        """Numbered rules, the spare of a match right after it; a hop of None is normal routing. FRR counts to 700."""
         for at, match in enumerate(self.matches, start=1):
             for later, hop in enumerate(hops_of(match.way, spares=spares)):
-                yield 10 * at + later, match, hop
+                yield 2 * at + later, match, hop
 
 
 def hops_of(way: Way | None, *, spares: bool) -> list[Hop | None]:
