@@ -124,7 +124,7 @@ def count_of(policies: Iterable[Policy], *, spares: bool) -> int:
 
 def devices_of(certificate: Certificate, inventory: Inventory, failed: Sequence[str] = ()) -> list[Device]:
     """Every switch that a slice needs something on; around the links that `failed`."""
-    label = f"hw-{certificate.as_json()['digest'][7:15]}"
+    label = f"hw-{certificate.as_json()['digest'][7:13]}"  # names of VRFs have at most 15 characters
     order: dict[str, int] = {}
     tables = tables_of(certificate, inventory, failed)
     for table in tables:
