@@ -209,7 +209,23 @@ def test_around_failed_links(case):
                 taken = {link for link, _ in hall.walk(choose, inventory.nics[gpu], inventory.nics[other].address)}
                 assert not taken & set(failed)
                 assert taken <= set(certificate.links)
+    switch = failed[0][1].split(".")[0]
+    if len({high.split(".")[0] for _, high in by_leaf[leaves[0]]}) > 1:
+        around = devices_of(certificate, inventory, [switch])
+        lost = {
+            hop.via
+            for hop in hops(devices_of(certificate, inventory))
+            if hop.via not in {one.via for one in hops(around)}
+        }
+        assert lost, "nothing goes by a switch that failed"
     with pytest.raises(BadInput, match="--failed leaf9-spine9: not a link of this slice"):
         devices_of(certificate, inventory, ["leaf9-spine9"])
     with pytest.raises(BadInput, match="no link of this slice is left between"):
         devices_of(certificate, inventory, ["-".join(link) for link in by_leaf[leaves[0]]])
+
+
+def hops(devices):
+    """The ways out of leaves that are used while no further link fails."""
+    return [
+        way.hop for device in devices if device.name.startswith("leaf") for table in device.tables for way in table.ways
+    ]

@@ -265,7 +265,8 @@ def routes(
         list[Path] | None, typer.Option("--beside", metavar="CERT", help="A slice in force, counted too; repeatable.")
     ] = None,
     failed: Annotated[
-        list[str] | None, typer.Option("--failed", metavar="LINK", help="Route around leaf0-spine3; repeatable.")
+        list[str] | None,
+        typer.Option("--failed", metavar="LINK", help="Route around leaf0-spine3, or spine3; repeatable."),
     ] = None,
     key: KeyOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of the terminal.")] = None,

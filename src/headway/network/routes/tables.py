@@ -71,19 +71,20 @@ def tables_of(certificate: Certificate, inventory: Inventory, failed: Sequence[s
 
 
 def _failed_uplinks(certificate: Certificate, failed: Sequence[str]) -> set[tuple[str, int]]:
-    """Links by name as leaf and uplink; only link indices that every leaf shares can be exchanged for one another."""
+    """Links, or switches above them, by name as leaf and uplink; only indices that every leaf shares can stand in for one another."""
     fabric, found = certificate.fabric, set()
-    held = {"-".join(link): link for link in certificate.links}
+    leaves = {fabric.leaf_name(leaf): leaf for leaf in range(fabric.leaves if failed else 0)}
     for name in failed:
-        if name not in held:
-            raise BadInput(f"--failed {name}: not a link of this slice, such as {next(iter(held), 'none')}")
+        hit = [link for link in certificate.links if name in ("-".join(link), link[1], link[1].split(".")[0])]
+        if not hit:
+            example = "-".join(certificate.links[0]) if certificate.links else "none"
+            raise BadInput(f"--failed {name}: not a link of this slice, such as {example}")
         if certificate.routing["rule"] != "rank-mod" or fabric.kind == "three-tier":
             what = f"{fabric.kind}, routing {certificate.routing['rule']}"
             raise BadInput(f"--failed {name}: no way around is written for this slice ({what}): allocate it again")
-        leaf = held[name][0]
-        number = next(one for one in range(fabric.leaves) if fabric.leaf_name(one) == leaf)
-        uplink = next(one for one in range(fabric.uplinks) if fabric.upper_name(number, one) == held[name][1])
-        found.add((leaf, uplink))
+        for leaf, upper in hit:
+            names = [fabric.upper_name(leaves[leaf], uplink) for uplink in range(fabric.uplinks)]
+            found.add((leaf, names.index(upper)))
     return found
 
 
