@@ -21,9 +21,12 @@ KindOption = Annotated[
     str, typer.Option("--collective", help="all-reduce, reduce-scatter, all-gather or all-to-all.", metavar="KIND")
 ]
 ChunksOption = Annotated[
-    str, typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: best uses up to 256.")
+    str,
+    typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: each chooses, up to 256."),
 ]
-InFlightOption = Annotated[int, typer.Option("--in-flight", help="Chunks in flight on a dimension.")]
+InFlightOption = Annotated[
+    int, typer.Option("--in-flight", help="Chunks in flight on a dimension; above 1 see docs/results/themis.md.")
+]
 BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
 

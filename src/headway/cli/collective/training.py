@@ -19,7 +19,9 @@ def iteration(
     topologies: options.TopologiesOption = None,
     tflops: Annotated[float, typer.Option("--compute-tflops", help="Sustained speed of one NPU.")] = 120.0,
     bucket: Annotated[str, typer.Option("--bucket", help="Gradients are sent in buckets of at least this.")] = "25MiB",
-    chunks: Annotated[int, typer.Option("--chunks", help="Chunks per bucket; a maximum for best.")] = 64,
+    chunks: Annotated[
+        int, typer.Option("--chunks", help="Most chunks per bucket; the papers' rows use this number.")
+    ] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,
@@ -49,7 +51,7 @@ def together(
         typer.Argument(metavar="REQUEST...", help="KIND:SIZE[:ISSUED[:PRIORITY]], e.g. all-gather:10MB:1ms:5."),
     ],
     topology: options.TopologyOption,
-    chunks: Annotated[int, typer.Option("--chunks", help="Chunks per collective.")] = 64,
+    chunks: Annotated[int, typer.Option("--chunks", help="Most chunks per collective.")] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,
@@ -59,12 +61,12 @@ def together(
     Example: headway collective together all-reduce:1GB all-to-all:10MB:2ms:5 --topology 2D-SW_SW
     """
     from headway.cli.tables.collectives import show_together
-    from headway.collectives.simulate.graph import run_together
+    from headway.collectives.simulate.graph import run_together_freely
     from headway.collectives.training.iteration import COMPARED
 
     network = options.network_from(topology, bandwidth_bound)
     wanted = [_request(text) for text in requests]
-    ends = {method: run_together(network, wanted, method, chunks, in_flight) for method in COMPARED}
+    ends = {method: run_together_freely(network, wanted, method, chunks, in_flight) for method in COMPARED}
     if as_json:
         print_json({"topology": network.name, "requests": requests, "end_s": ends})
     else:

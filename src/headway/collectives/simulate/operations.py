@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte
+from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, shards
 from headway.collectives.simulate.kernels import OPERATION
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
@@ -82,7 +82,7 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     chunks, phases = dims.shape
     dim = np.ascontiguousarray(dims).ravel()
     groups = sizes[dim]
-    sent = (groups - 1) * -(-larger // groups)
+    sent = shards(topology, collective)[dim] * -(-larger // groups)
     occupy = np.rint(sent * ps_per_byte(topology)[dim])
     latency = latencies_ps(topology, collective)[dim]
     if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:

@@ -14,7 +14,7 @@ from typing import Any
 from headway.collectives.limit import bytes_per_s
 from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule_named
 from headway.collectives.simulate.cost import PS_PER_S, Collective
-from headway.collectives.simulate.graph import METHODS, Graph, Request, fewer_chunks
+from headway.collectives.simulate.graph import Graph, Request, chunk_choices, ways_of
 from headway.collectives.topology.model import Topology
 from headway.collectives.training.workloads import BYTES_PER_VALUE, Layer, Workload, workload
 from headway.errors import BadInput
@@ -27,7 +27,9 @@ BACKWARD = 2.0
 # A tensor-parallel layer all-reduces twice in the forward and twice in the backward pass (Megatron-LM).
 BLOCKING_REDUCES = 4
 FLOPS_PER_TFLOPS = 1e12
+# Each chooses its number of chunks; then what the papers compare, with a fixed number.
 COMPARED = ("baseline", "themis-fifo", "themis-scf", "best")
+FIXED = ("baseline", "themis-fifo", "themis-scf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +88,19 @@ class Settings:
 
 
 def iterate(name: str, topology: Topology, settings: Settings | None = None) -> list[Iteration]:
-    """One iteration under the baseline, Themis (fifo, scf) and best."""
+    """One iteration under the baseline, Themis (fifo, scf) and best, each with the number of chunks that suits it; then
+    the first three with exactly `settings.chunks`, as the papers have it."""
     model, usual = workload(name), settings or Settings()
     rows = []
     for method in COMPARED:
-        tries = [(method, usual)]
-        if method == "best":
-            counts = fewer_chunks(usual.chunks)
-            tries = [(way, replace(usual, chunks=count)) for way in METHODS for count in counts]
+        tries = [
+            (way, replace(usual, chunks=count)) for way in ways_of(method) for count in chunk_choices(usual.chunks)
+        ]
         found = min(_run(model, topology, way, each, method) for way, each in tries)
         rows.append(Iteration(topology.name, method, *found))
+    for method in FIXED:
+        label = f"{method}@{usual.chunks}"
+        rows.append(Iteration(topology.name, label, *_run(model, topology, method, usual, label)))
     return rows
 
 
@@ -126,7 +131,7 @@ def _blocking_s(model: Workload, topology: Topology, mapping: Mapping, method: s
     if not mapping.tensor or not size:
         return 0.0
     part, kind = topology.part(mapping.tensor), Collective.ALL_REDUCE
-    return schedule_named(method, part, size, kind, settings.chunks, settings.in_flight).time_s
+    return schedule_named(method, part, size, kind, None, settings.in_flight).time_s
 
 
 def _pipeline_s(
