@@ -1,0 +1,115 @@
+"""Plans for a wiring: greedy, link by link, against a deadline that is lowered towards the bound.
+
+The method, in the manner of TACOS (MICRO'24): the all-gather is grown in time, and at every instant each idle hop, the
+quickest first, takes the rarest chunk that its target lacks. Each rank receives each chunk once, so each chunk spreads
+along a tree; a tree of the transposed network reversed reduces, so a reduce-scatter is the mirror image in time of an
+all-gather, and an all-reduce is both: all of the first and then the second, or piece by piece, so that the second half
+of one piece overlaps with the first half of the next, which pays where a link is missing in both. Where we depart from
+TACOS: there is no randomness, and nothing starts that would arrive after a deadline, which keeps slow links from holding
+up the end; several deadlines and numbers of chunks are tried, and the quickest plan is kept.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.collectives.simulate.cost import MOST_BYTES, PS_PER_S, Collective, split_bytes
+from headway.collectives.wiring import kernels
+from headway.collectives.wiring.bound import bound
+from headway.collectives.wiring.kernels import NEVER, Ways
+from headway.collectives.wiring.model import Wiring
+from headway.collectives.wiring.plan import Send, WiredPlan, timed
+from headway.collectives.wiring.ways import ways_of
+from headway.errors import BadInput
+
+Ints = NDArray[np.int64]
+
+# Deadlines between the bound (0) and what is reached without one (1).
+DEADLINES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75)
+# Chunks per rank: more fill links better and wait more for latency.
+COUNTS = (1, 2, 4, 8)
+# An all-reduce may run in so many pieces, one after the other.
+PIECES = (1, 4, 16)
+# Chunks x ranks of one plan, above which fewer chunks are tried.
+MOST_SENDS = 60_000
+
+
+def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks: int | None = None) -> WiredPlan:
+    """The quickest plan found; `chunks` per rank and piece, chosen if left out."""
+    ranks = len(wiring.ranks)
+    if not ranks <= size_bytes <= MOST_BYTES:
+        raise BadInput(f"a collective of {size_bytes} bytes: {ranks} ranks need {ranks} or more, at most {MOST_BYTES}")
+    if chunks is not None and not 1 <= chunks <= min(size_bytes // ranks, MOST_SENDS * 4 // ranks**2):
+        most = min(size_bytes // ranks, MOST_SENDS * 4 // ranks**2)
+        raise BadInput(f"{chunks} chunks per rank: give at least 1 and here at most {most}")
+    usual = [
+        count for count in COUNTS if count == 1 or (count * ranks**2 <= MOST_SENDS and count * ranks <= size_bytes)
+    ]
+    least = bound(wiring, collective, size_bytes)
+    made = (one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count))
+    found = min((timed(wiring, collective, size_bytes, *trees) for trees in made), key=lambda plan: plan.time_s)
+    if found.time_s < least.time_s * (1 - 1e-9) - len(found.transfers) / PS_PER_S:
+        raise ArithmeticError(f"a plan of {found.time_s} s on {wiring.name}, below its bound of {least.time_s} s")
+    return replace(found, bound=least)
+
+
+def _made(
+    wiring: Wiring, collective: Collective, size_bytes: int, count: int
+) -> Iterator[tuple[list[int], list[Send]]]:
+    """The trees of each half, in the order in which they are urgent."""
+    ranks = len(wiring.ranks)
+    reduces = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
+    gathers = collective in (Collective.ALL_REDUCE, Collective.ALL_GATHER)
+    rs = _mirrored(_gathered(wiring.transposed(), size_bytes, count)) if reduces else []
+    ag = _gathered(wiring, size_bytes, count) if gathers else []
+    owners = list(range(ranks)) * count
+    yield owners, [*rs, *ag]
+    for pieces in PIECES if reduces and gathers else ():
+        cut = count * pieces
+        if cut * ranks <= size_bytes and (pieces == 1 or cut * ranks**2 <= MOST_SENDS):
+            yield owners * pieces, _piecewise(rs, ag, ranks, count, pieces)
+
+
+def _piecewise(rs: list[Send], ag: list[Send], ranks: int, count: int, pieces: int) -> list[Send]:
+    """Piece after piece, and in each first one chunk of every rank, then the next: what is urgent is what ends early."""
+    rows = []
+    for piece in range(pieces):
+        for half, one in [*((0, one) for one in rs), *((1, one) for one in ag)]:
+            chunk = piece * count * ranks + one.chunk
+            rows.append(((piece, one.chunk // ranks, half), replace(one, chunk=chunk)))
+    rows.sort(key=lambda row: row[0])
+    return [one for _, one in rows]
+
+
+def _gathered(wiring: Wiring, size_bytes: int, count: int) -> list[Send]:
+    """The quickest all-gather over deadlines, with so many chunks per rank; neighbouring chunks belong to different ranks,
+    so that ties between equally rare ones spread over owners."""
+    ranks, (ways, through) = len(wiring.ranks), ways_of(wiring)
+    least = bound(wiring, Collective.ALL_GATHER, size_bytes)
+    parts, owners = split_bytes(size_bytes, ranks * count), np.tile(np.arange(ranks), count)
+    sends = _quickest(ways, owners, parts, ranks, round(least.time_s * PS_PER_S))
+    hops = ways.hops[sends["hop"]]
+    columns = (sends["chunk"], hops["source"], hops["target"], sends["hop"])
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [Send("ag", chunk, source, target, through[hop]) for chunk, source, target, hop in rows]
+
+
+def _quickest(ways: Ways, owners: Ints, parts: Ints, ranks: int, least_ps: int) -> NDArray[Any]:
+    """The sends of the quickest try: first without a deadline, then with some below what that reached."""
+    best, _ = kernels.spread(ways, owners, parts, ranks, NEVER)
+    reached_ps = int(best["arrive_ps"].max())
+    for part in DEADLINES:
+        deadline_ps = least_ps + round(part * (reached_ps - least_ps))
+        sends, made = kernels.spread(ways, owners, parts, ranks, deadline_ps)
+        if made == len(sends) and sends["arrive_ps"].max() < best["arrive_ps"].max():
+            best = sends
+    found: NDArray[Any] = best
+    return found
+
+
+def _mirrored(gather: list[Send]) -> list[Send]:
+    """The reduce-scatter that an all-gather on the transposed network is when time runs backwards."""
+    return [Send("rs", one.chunk, one.target, one.source, one.through[::-1]) for one in reversed(gather)]
