@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.collective import options
+from headway.cli.collective.links import links
 from headway.cli.collective.training import iteration, together
 from headway.cli.manager_options import JsonOption, note, print_json
 from headway.errors import BadInput
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     collective.command()(iteration)
     collective.command()(together)
+    collective.command()(links)
     app.add_typer(collective, name="collective")
 
 
@@ -49,7 +51,8 @@ def plan(
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Simulate this plan file instead of planning.")
     ] = None,
-    plan_file: Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")] = None,
+    plan_file: options.PlanOption = None,
+    form: options.FormatOption = "headway",
     report: options.ReportOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,6 +65,7 @@ def plan(
     if topology is None or (size is None and replay is None):
         raise typer.BadParameter("give --topology and --size, such as --topology 2D-SW_SW --size 1GB")
     from headway.cli.tables.collectives import show_outcome
+    from headway.collectives.mscclpp import export_plan
     from headway.collectives.plan import plan_to_json
     from headway.collectives.schedulers import schedule, schedule_named
     from headway.collectives.summary import outcome_json
@@ -84,7 +88,11 @@ def plan(
     if degrade or straggler != 1.0:
         outcome = _impaired(outcome, degrade or [], straggler)
     if plan_file is not None:
-        write_atomically(plan_file, plan_to_json(outcome.plan))
+        options.check_format(form)
+        text = plan_to_json(outcome.plan)
+        if form == "mscclpp":
+            text = export_plan(outcome.plan, outcome.topology, outcome.topology.name)
+        write_atomically(plan_file, text)
     if report is not None:
         same = network, outcome.size_bytes, outcome.collective, None, in_flight
         others, fixed = ([schedule_named(name, *same) for name in names] for names in (USUAL, PAPERS))

@@ -28,7 +28,19 @@ InFlightOption = Annotated[
     int, typer.Option("--in-flight", help="Chunks in flight on a dimension; above 1 see docs/results/themis.md.")
 ]
 BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
+PlanOption = Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")]
+FormatOption = Annotated[
+    str, typer.Option("--format", help="Of the plan file: headway, or mscclpp (an execution plan).")
+]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
+
+
+def check_format(form: str) -> None:
+    """Only these two are written."""
+    from headway.errors import unknown
+
+    if form not in ("headway", "mscclpp"):
+        raise unknown("format", form, ("headway", "mscclpp"))
 
 
 def network_from(text: str, bandwidth_bound: bool = False) -> "Topology":

@@ -155,3 +155,27 @@ def show_together(requests: Sequence[str], ends: dict[str, list[float]]) -> None
         table.add_row(request, *(time_text(times[place]) for times in ends.values()))
     table.add_row("all", *(time_text(max(times)) for times in ends.values()))
     Console().print(table)
+
+
+def show_links(told: dict[str, Any]) -> None:
+    """A plan link by link beside its bound, and what became of the plan of the healthy network."""
+    console = Console()
+    console.print(
+        f"[bold]{told['collective']}[/] of {size_text(told['size_bytes'])} on {told['network']} ({told['ranks']} ranks, "
+        f"{told['links']} links), {told['chunks_per_rank']} chunks per rank"
+    )
+    bound = f"bound {time_text(told['bound_s'])} ({told['of_bound']:.1%} of it reached)"
+    console.print(f"time {time_text(told['time_s'])}   {bound}")
+    parts = told["bound_parts"]
+    if len(parts) == told["ranks"]:
+        console.print("the bound is that of all links together: every rank sends and receives its part")
+    else:
+        shown = " | ".join(_ranks_text(part) for part in parts[:4]) + (" | ..." if len(parts) > 4 else "")
+        console.print(f"the bound is what must pass between {len(parts)} parts: {shown}")
+    if "healthy_s" in told:
+        unaware = "cannot run" if told["unaware_s"] is None else f"takes {time_text(told['unaware_s'])}"
+        console.print(f"without the faults {time_text(told['healthy_s'])}; that plan, unchanged, {unaware} now")
+
+
+def _ranks_text(ranks: Sequence[str]) -> str:
+    return " ".join(ranks) if len(ranks) <= 8 else f"{' '.join(ranks[:6])} ... ({len(ranks)} ranks)"
