@@ -61,7 +61,7 @@ def _told(plan: "WiredPlan", before: "WiredPlan | None") -> dict[str, Any]:
         "links": len(plan.wiring.links),
         "collective": str(plan.collective),
         "size_bytes": plan.size_bytes,
-        "chunks_per_rank": len(plan.owners) // len(plan.wiring.ranks),
+        "chunks": len(plan.owners),
         "time_s": plan.time_s,
         "bound_s": plan.bound.time_s,
         "of_bound": plan.bound.time_s / plan.time_s,

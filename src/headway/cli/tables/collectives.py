@@ -162,7 +162,7 @@ def show_links(told: dict[str, Any]) -> None:
     console = Console()
     console.print(
         f"[bold]{told['collective']}[/] of {size_text(told['size_bytes'])} on {told['network']} ({told['ranks']} ranks, "
-        f"{told['links']} links), {told['chunks_per_rank']} chunks per rank"
+        f"{told['links']} links), {told['chunks']} chunks"
     )
     bound = f"bound {time_text(told['bound_s'])} ({told['of_bound']:.1%} of it reached)"
     console.print(f"time {time_text(told['time_s'])}   {bound}")

@@ -83,7 +83,8 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     dim = np.ascontiguousarray(dims).ravel()
     groups = sizes[dim]
     sent = shards(topology, collective)[dim] * -(-larger // groups)
-    occupy = np.rint(sent * ps_per_byte(topology)[dim])
+    # Up to whole picoseconds, so that no plan is quicker than its bandwidth allows; what is whole already stays.
+    occupy = np.ceil(sent * ps_per_byte(topology)[dim] * (1 - 1e-12))
     latency = latencies_ps(topology, collective)[dim]
     if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:
         raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from headway.core.compiler.jit import jit
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 # A way from rank to rank: directly or through switches; `links[link_at:link_end]` are what it occupies.
 HOP: Final = np.dtype(
@@ -28,12 +29,15 @@ MOVE: Final = np.dtype(
         ("needs", "i4"),
         ("next_at", "i4"),
         ("next_end", "i4"),
-        ("occupy_ps", "i8"),
+        ("bytes", "i8"),
+        ("start_ps", "i8"),
         ("end_ps", "i8"),
         ("arrive_ps", "i8"),
     ]
 )
 NEVER: Final = 1 << 62
+# Spans are rounded up to whole picoseconds; what is whole already stays.
+EXACT: Final = 1 - 1e-12
 
 
 class Ways(NamedTuple):
@@ -41,6 +45,7 @@ class Ways(NamedTuple):
 
     hops: NDArray[Any]
     links: Ints
+    ps_per_byte: Floats  # of every link in `links`
     link_count: int
 
 
@@ -66,7 +71,7 @@ def spread(ways: Ways, owners: Ints, chunk_bytes: Ints, ranks: int, deadline_ps:
             if _idle(ways, hop.link_at, hop.link_end, free_ps, now):
                 chunk = _rarest(has[hop.source], told[hop.target], holders)
                 if chunk >= 0:
-                    end = now + np.int64(np.rint(chunk_bytes[chunk] * hop.ps_per_byte))
+                    end = now + np.int64(np.ceil(chunk_bytes[chunk] * hop.ps_per_byte * EXACT))
                     if end + hop.latency_ps <= deadline_ps:
                         sends[made].hop, sends[made].chunk = number, chunk
                         sends[made].start_ps, sends[made].end_ps = now, end
@@ -74,9 +79,8 @@ def spread(ways: Ways, owners: Ints, chunk_bytes: Ints, ranks: int, deadline_ps:
                         made += 1
                         told[hop.target, chunk] = True
                         holders[chunk] += 1
-                        for at in range(hop.link_at, hop.link_end):
-                            free_ps[ways.links[at]] = end
-        now = _next_event(sends, made, now)
+                        _occupy(ways, number, chunk_bytes[chunk], free_ps, now)
+        now = _next_event(sends, made, free_ps, now)
         for sent in range(made):
             if not landed[sent] and sends[sent].arrive_ps <= now:
                 landed[sent] = True
@@ -93,6 +97,13 @@ def _idle(ways: Ways, begin: int, end: int, free_ps: Ints, now: int) -> bool:
 
 
 @jit
+def _occupy(ways: Ways, number: int, size: int, free_ps: Ints, now: int) -> None:
+    """Each link of a hop is busy for its own time: a quick one before a slow one serves others meanwhile."""
+    for at in range(ways.hops[number].link_at, ways.hops[number].link_end):
+        free_ps[ways.links[at]] = now + np.int64(np.ceil(size * ways.ps_per_byte[at] * EXACT))
+
+
+@jit
 def _rarest(has: NDArray[np.bool_], told: NDArray[np.bool_], holders: Ints) -> int:
     """Of the chunks that one rank has and the other lacks, that which the fewest hold; -1 if there is none."""
     best = -1
@@ -103,12 +114,13 @@ def _rarest(has: NDArray[np.bool_], told: NDArray[np.bool_], holders: Ints) -> i
 
 
 @jit
-def _next_event(sends: NDArray[Any], made: int, now: int) -> int:
-    """When the next send ends or arrives."""
+def _next_event(sends: NDArray[Any], made: int, free_ps: Ints, now: int) -> int:
+    """When the next link falls idle or the next send arrives."""
     first = NEVER
+    for link in range(len(free_ps)):
+        if now < free_ps[link] < first:
+            first = free_ps[link]
     for sent in range(made):
-        if now < sends[sent].end_ps < first:
-            first = sends[sent].end_ps
         if now < sends[sent].arrive_ps < first:
             first = sends[sent].arrive_ps
     return first
@@ -118,7 +130,7 @@ def _next_event(sends: NDArray[Any], made: int, now: int) -> int:
 def run(ways: Ways, moves: NDArray[Any], next_op: Ints) -> int:
     """Run transfers that are listed by urgency: whenever links fall idle, the most urgent that may use them starts.
 
-    Fills in `end_ps` and `arrive_ps`, and returns how many could run.
+    Fills in when each starts, ends and arrives, and returns how many could run.
     """
     free_ps, waiting = np.zeros(ways.link_count, np.int64), moves["needs"].copy()
     state = np.zeros(len(moves), np.int64)  # 0 not started, 1 under way, 2 arrived
@@ -131,17 +143,19 @@ def run(ways: Ways, moves: NDArray[Any], next_op: Ints) -> int:
             if state[number] == 0 and waiting[number] == 0:
                 hop = ways.hops[moves[number].hop]
                 if _idle(ways, hop.link_at, hop.link_end, free_ps, now):
-                    end = now + moves[number].occupy_ps
-                    moves[number].end_ps, moves[number].arrive_ps = end, end + hop.latency_ps
+                    end = now + np.int64(np.ceil(moves[number].bytes * hop.ps_per_byte * EXACT))
+                    moves[number].start_ps, moves[number].end_ps = now, end
+                    moves[number].arrive_ps = end + hop.latency_ps
                     state[number] = 1
                     flying[up] = number
                     up, ran = up + 1, ran + 1
-                    for at in range(hop.link_at, hop.link_end):
-                        free_ps[ways.links[at]] = end
+                    _occupy(ways, moves[number].hop, moves[number].bytes, free_ps, now)
         soonest = NEVER
         for place in range(up):
-            move = moves[flying[place]]
-            soonest = min(soonest, move.end_ps if move.end_ps > now else move.arrive_ps)
+            soonest = min(soonest, moves[flying[place]].arrive_ps)
+        for link in range(ways.link_count):
+            if now < free_ps[link] < soonest:
+                soonest = free_ps[link]
         if soonest == NEVER:
             return ran
         now, place = soonest, 0

@@ -92,8 +92,7 @@ def timed(
         source, target, way = error.args[0]
         path = ">".join([wiring.ranks[source], *way, wiring.ranks[target]])
         raise BadInput(f"the plan sends over {path}, which network {wiring.name!r} does not have: plan again") from None
-    chunk = np.array([one.chunk for one in sends])
-    moves["occupy_ps"] = np.rint(parts[chunk] * ways.hops["ps_per_byte"][moves["hop"]])
+    moves["bytes"] = parts[[one.chunk for one in sends]]
     before, after = _waits(sends)
     moves["needs"] = np.bincount(after, minlength=len(sends))
     counts = np.bincount(before, minlength=len(sends))
@@ -102,9 +101,8 @@ def timed(
     ran = kernels.run(ways, moves, after[np.argsort(before, kind="stable")])
     if ran < len(sends):
         raise BadInput(f"{len(sends) - ran} sends of the plan wait for each other and could never start")
-    starts = moves["end_ps"] - moves["occupy_ps"]
     cut = tuple(owners), tuple(parts.tolist())
-    times = tuple(starts.tolist()), tuple(moves["arrive_ps"].tolist())
+    times = tuple(moves["start_ps"].tolist()), tuple(moves["arrive_ps"].tolist())
     return WiredPlan(wiring, collective, size_bytes, *cut, tuple(sends), *times)
 
 

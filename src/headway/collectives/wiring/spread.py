@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.collectives.schedulers import ROUNDING
 from headway.collectives.simulate.cost import MOST_BYTES, PS_PER_S, Collective, split_bytes
 from headway.collectives.wiring import kernels
 from headway.collectives.wiring.bound import bound
 from headway.collectives.wiring.kernels import NEVER, Ways
 from headway.collectives.wiring.model import Wiring
+from headway.collectives.wiring.packed import packed
 from headway.collectives.wiring.plan import Send, WiredPlan, timed
 from headway.collectives.wiring.ways import ways_of
 from headway.errors import BadInput
@@ -33,6 +35,8 @@ DEADLINES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75)
 COUNTS = (1, 2, 4, 8)
 # An all-reduce may run in so many pieces, one after the other.
 PIECES = (1, 4, 16)
+# Trees of a packed all-reduce, times the number of chunks.
+PACKED = 16
 # Chunks x ranks of one plan, above which fewer chunks are tried.
 MOST_SENDS = 60_000
 
@@ -51,7 +55,11 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
     least = bound(wiring, collective, size_bytes)
     made = (one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count))
     found = min((timed(wiring, collective, size_bytes, *trees) for trees in made), key=lambda plan: plan.time_s)
-    if found.time_s < least.time_s * (1 - 1e-9) - len(found.transfers) / PS_PER_S:
+    if collective is not Collective.ALL_REDUCE:
+        # Shards are whole bytes: the bound is that of what all ranks have alike.
+        alike = size_bytes // len(found.owners) * len(found.owners)
+        least = replace(least, time_s=least.time_s * alike / size_bytes)
+    if found.time_s < least.time_s * (1 - ROUNDING):
         raise ArithmeticError(f"a plan of {found.time_s} s on {wiring.name}, below its bound of {least.time_s} s")
     return replace(found, bound=least)
 
@@ -67,21 +75,20 @@ def _made(
     ag = _gathered(wiring, size_bytes, count) if gathers else []
     owners = list(range(ranks)) * count
     yield owners, [*rs, *ag]
-    for pieces in PIECES if reduces and gathers else ():
+    if not (reduces and gathers):
+        return
+    for pieces in PIECES:
         cut = count * pieces
         if cut * ranks <= size_bytes and (pieces == 1 or cut * ranks**2 <= MOST_SENDS):
             yield owners * pieces, _piecewise(rs, ag, ranks, count, pieces)
+    trees = PACKED * count
+    if trees <= size_bytes and trees * ranks <= MOST_SENDS:
+        yield packed(wiring, trees)
 
 
 def _piecewise(rs: list[Send], ag: list[Send], ranks: int, count: int, pieces: int) -> list[Send]:
-    """Piece after piece, and in each first one chunk of every rank, then the next: what is urgent is what ends early."""
-    rows = []
-    for piece in range(pieces):
-        for half, one in [*((0, one) for one in rs), *((1, one) for one in ag)]:
-            chunk = piece * count * ranks + one.chunk
-            rows.append(((piece, one.chunk // ranks, half), replace(one, chunk=chunk)))
-    rows.sort(key=lambda row: row[0])
-    return [one for _, one in rows]
+    """Piece after piece, each as it was planned: idle links go on with the next."""
+    return [replace(one, chunk=piece * count * ranks + one.chunk) for piece in range(pieces) for one in [*rs, *ag]]
 
 
 def _gathered(wiring: Wiring, size_bytes: int, count: int) -> list[Send]:

@@ -34,7 +34,8 @@ def ways_of(wiring: Wiring) -> tuple[Ways, list[tuple[str, ...]]]:
         row["link_at"], row["link_end"] = len(flat), len(flat) + len(path)
         flat += path
     through = [tuple(wiring.links[number].target for number in path[:-1]) for *_, path in found]
-    return Ways(hops, np.array(flat, np.int64), len(wiring.links)), through
+    rates = np.array([PS_PER_BYTE_AT_1_GBPS / wiring.links[number].link_gbps for number in flat])
+    return Ways(hops, np.array(flat, np.int64), rates, len(wiring.links)), through
 
 
 def _paths(out: list[list[tuple[int, int]]], source: int, ranks: int) -> dict[int, list[tuple[int, ...]]]:
