@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bench.collective_steps import both_s
 from bench.random_topologies import random_size_bytes, random_topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate.cost import Collective
 from headway.collectives.simulate.play import play
 from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.presets import PAPER
 
 AR = Collective.ALL_REDUCE
 
@@ -240,3 +242,15 @@ def test_the_cost_does_not_depend_on_the_number_of_npus():
     counts = [sum(map(len, schedule(t, 10**9, scheduler="themis", chunks=64).plan.lists)) for t in (small, large)]
     assert large.npus > 100_000
     assert counts[0] == counts[1] == 64 * 4
+
+
+@pytest.mark.parametrize("intra", ["fifo", "scf"])
+def test_chunks_in_flight_agree_with_a_model_of_single_steps(intra):
+    """Exactly with one; within a few percent up to four, where docs/results/themis.md says `--in-flight` can be trusted."""
+    for topology in PAPER:
+        for size in (10**7, 10**9):
+            coarse, fine = both_s(topology, size, 64, intra, 1)
+            assert coarse == pytest.approx(fine, rel=1e-6)
+            for in_flight in (2, 4):
+                coarse, fine = both_s(topology, size, 64, intra, in_flight)
+                assert coarse == pytest.approx(fine, rel=0.08)

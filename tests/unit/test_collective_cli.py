@@ -153,6 +153,8 @@ def test_the_report_stands_alone(tmp_path):
         (["--topology", "2D-SW_SW", "--replay", "no-such-plan.json"], "cannot read plan"),
         (["limit", "--topology", "2D-SW_SW", "--budget", "0Gbps"], "above 0"),
         (["iteration", "resnet-15"], "resnet-152|resnet-50"),
+        (["iteration", "no-such.txt"], "cannot read workload no-such.txt"),
+        (["iteration", "gnmt", "--precision", "fp8"], "unknown precision"),
         (["compare", "--schedulers", "best@64"], "best chooses its chunks by itself"),
         (["compare", "--schedulers", "themis-scf@x"], "themis-scf@64"),
         (["links", "ring:4:800Gbps", "--fault", "0-9:0.5"], "no link 0>9"),

@@ -77,7 +77,7 @@ def test_dimensions_are_mapped_whole():
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_iterations_take_at_least_their_computation_and_best_is_best(name):
-    rows = iterate(name, PRESETS["3D-SW_SW_SW_hetero"], Settings(chunks=8))
+    rows = iterate(workload(name), PRESETS["3D-SW_SW_SW_hetero"], Settings(chunks=8))
     methods = ["baseline", "themis-fifo", "themis-scf", "best", "baseline@8", "themis-fifo@8", "themis-scf@8"]
     assert [row.method for row in rows] == methods
     assert all(row.exposed_s >= 0 for row in rows)
@@ -88,8 +88,8 @@ def test_iterations_take_at_least_their_computation_and_best_is_best(name):
 
 def test_communication_hides_behind_slow_computation_and_dominates_fast():
     network = NETWORK.without_latency()
-    slow = iterate("gnmt", network, Settings(tflops=1.0))[0]
-    quick = iterate("gnmt", network, Settings(tflops=1e5, bucket_bytes=10**10))
+    slow = iterate(workload("gnmt"), network, Settings(tflops=1.0))[0]
+    quick = iterate(workload("gnmt"), network, Settings(tflops=1e5, bucket_bytes=10**10))
     assert slow.exposed_s < 0.01 * slow.time_s
     assert quick[0].exposed_s > 0.9 * quick[0].time_s
     # With next to no computation, the speed-up of an iteration is that of one all-reduce of all gradients.

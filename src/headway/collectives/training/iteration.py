@@ -16,7 +16,9 @@ from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule_named
 from headway.collectives.simulate.cost import PS_PER_S, Collective
 from headway.collectives.simulate.graph import Graph, Request, chunk_choices, ways_of
 from headway.collectives.topology.model import Topology
-from headway.collectives.training.workloads import BYTES_PER_VALUE, Layer, Workload, workload
+from headway.collectives.training.text_iteration import bucketed, text_run
+from headway.collectives.training.textfile import TextWorkload
+from headway.collectives.training.workloads import BYTES_PER_VALUE, Layer, Workload
 from headway.errors import BadInput
 
 # What an NPU sustains: about 40 % of the 312 Tflop/s (16 bit) of the accelerators of the paper's time.
@@ -79,18 +81,19 @@ class Settings:
     tflops: float = SUSTAINED_TFLOPS
     bucket_bytes: int = BUCKET_BYTES
     in_flight: int = 1
+    gradient_bytes: int = BYTES_PER_VALUE  # of one value
 
     def __post_init__(self) -> None:
         if not self.tflops > 0:
             raise BadInput(f"an NPU of {self.tflops:g} Tflop/s: it must be above 0")
-        if min(self.chunks, self.bucket_bytes, self.in_flight) < 1:
-            raise BadInput("chunks, bucket and chunks in flight must each be at least 1")
+        if min(self.chunks, self.bucket_bytes, self.in_flight, self.gradient_bytes) < 1:
+            raise BadInput("chunks, bucket, chunks in flight and bytes of a gradient must each be at least 1")
 
 
-def iterate(name: str, topology: Topology, settings: Settings | None = None) -> list[Iteration]:
+def iterate(model: Workload | TextWorkload, topology: Topology, settings: Settings | None = None) -> list[Iteration]:
     """One iteration under the baseline, Themis (fifo, scf) and best, each with the number of chunks that suits it; then
     the first three with exactly `settings.chunks`, as the papers have it."""
-    model, usual = workload(name), settings or Settings()
+    usual = settings or Settings()
     rows = []
     for method in COMPARED:
         tries = [
@@ -104,8 +107,16 @@ def iterate(name: str, topology: Topology, settings: Settings | None = None) -> 
     return rows
 
 
-def _run(model: Workload, topology: Topology, way: str, settings: Settings, method: str) -> tuple[float, float]:
+def _run(
+    model: Workload | TextWorkload, topology: Topology, way: str, settings: Settings, method: str
+) -> tuple[float, float]:
     """Time and computation of one iteration, in s."""
+    if isinstance(model, TextWorkload):
+
+        def graph_of(part: Topology) -> Graph:
+            return Graph(part, way, settings.chunks, settings.in_flight)
+
+        return text_run(bucketed(model, settings.bucket_bytes), topology, graph_of, method), model.compute_s
     mapping = map_dimensions(topology, model.tensor, model.pipeline)
     tensor = math.prod(topology.sizes[dim] for dim in mapping.tensor)
     stages = math.prod(topology.sizes[dim] for dim in mapping.pipeline)
@@ -121,7 +132,7 @@ def _run(model: Workload, topology: Topology, way: str, settings: Settings, meth
     if not mapping.data:
         return compute_s + before_wait_s + waits_s, compute_s
     graph = Graph(topology.part(mapping.data), way, settings.chunks, settings.in_flight)
-    passes = _Passes(graph, model, part, forward_s, blocked_s, tensor, settings.bucket_bytes)
+    passes = _Passes(graph, model, part, forward_s, blocked_s, tensor, settings)
     return passes.run(before_s + before_wait_s), compute_s
 
 
@@ -156,7 +167,7 @@ class _Passes:
     forward_s: Sequence[float]
     blocked_s: float
     tensor: int
-    bucket_bytes: int
+    settings: Settings
 
     def run(self, before_s: float) -> float:
         """The end of everything, in s."""
@@ -192,7 +203,7 @@ class _Passes:
             waiting += self._bytes(layer)
             if layer.exchange_bytes:
                 ends += self.graph.collective(Request(Collective.ALL_TO_ALL, layer.exchange_bytes), (last,)).tolist()
-            if waiting and (waiting >= self.bucket_bytes or number == 0):
+            if waiting and (waiting >= self.settings.bucket_bytes or number == 0):
                 ends += self.graph.collective(Request(kind, waiting), (last,)).tolist()
                 sizes.append(waiting)
                 waiting = 0
@@ -208,7 +219,7 @@ class _Passes:
         return gathered
 
     def _bytes(self, layer: Layer) -> int:
-        return layer.params * BYTES_PER_VALUE // self.tensor
+        return layer.params * self.settings.gradient_bytes // self.tensor
 
     def _blocked(self, layer: Layer) -> float:
         return BLOCKING_REDUCES / 2 * self.blocked_s if layer.tensor_bytes else 0.0
