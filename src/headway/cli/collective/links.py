@@ -41,8 +41,9 @@ def links(
     whole = wiring_from(network)
     wanted = options.kind_from(kind), size_bytes(size), chunks
     faults = faults_from(fault or [])
-    plan = plan_wiring(whole.changed(faults), *wanted)
-    before = plan_wiring(whole, *wanted) if faults else None
+    with options.waiting("planning link by link", as_json):
+        plan = plan_wiring(whole.changed(faults), *wanted)
+        before = plan_wiring(whole, *wanted) if faults else None
     if plan_file is not None:
         options.check_format(form)
         _write(plan, plan_file, form)

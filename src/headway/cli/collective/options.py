@@ -1,7 +1,8 @@
 """What the commands of `headway collective` share: their options, and how they are read."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,3 +75,15 @@ def networks_from(names: list[str] | None, bandwidth_bound: bool, as_json: bool)
     networks = [network_from(name, bandwidth_bound) for name in names]
     hidden = as_json or not sys.stderr.isatty()
     return track(networks, "simulating", console=Console(stderr=True), transient=True, disable=hidden)
+
+
+@contextmanager
+def waiting(what: str, as_json: bool) -> Iterator[None]:
+    """A line on the terminal while something takes longer than a moment."""
+    from rich.console import Console
+
+    if as_json or not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(what):
+        yield

@@ -133,23 +133,28 @@ def run(ways: Ways, moves: NDArray[Any], next_op: Ints) -> int:
     Fills in when each starts, ends and arrives, and returns how many could run.
     """
     free_ps, waiting = np.zeros(ways.link_count, np.int64), moves["needs"].copy()
-    state = np.zeros(len(moves), np.int64)  # 0 not started, 1 under way, 2 arrived
-    flying = np.empty(len(moves), np.int64)
-    ran, up, first, now = 0, 0, 0, 0
+    ready, flying = np.empty(len(moves), np.int64), np.empty(len(moves), np.int64)
+    ran, up, able, now = 0, 0, 0, 0
+    for number in range(len(moves)):
+        if waiting[number] == 0:
+            ready[able] = number
+            able += 1
     while True:
-        while first < len(moves) and state[first] > 0:
-            first += 1
-        for number in range(first, len(moves)):
-            if state[number] == 0 and waiting[number] == 0:
-                hop = ways.hops[moves[number].hop]
-                if _idle(ways, hop.link_at, hop.link_end, free_ps, now):
-                    end = now + np.int64(np.ceil(moves[number].bytes * hop.ps_per_byte * EXACT))
-                    moves[number].start_ps, moves[number].end_ps = now, end
-                    moves[number].arrive_ps = end + hop.latency_ps
-                    state[number] = 1
-                    flying[up] = number
-                    up, ran = up + 1, ran + 1
-                    _occupy(ways, moves[number].hop, moves[number].bytes, free_ps, now)
+        kept = 0
+        for place in range(able):
+            number = ready[place]
+            hop = ways.hops[moves[number].hop]
+            if _idle(ways, hop.link_at, hop.link_end, free_ps, now):
+                end = now + np.int64(np.ceil(moves[number].bytes * hop.ps_per_byte * EXACT))
+                moves[number].start_ps, moves[number].end_ps = now, end
+                moves[number].arrive_ps = end + hop.latency_ps
+                flying[up] = number
+                up, ran = up + 1, ran + 1
+                _occupy(ways, moves[number].hop, moves[number].bytes, free_ps, now)
+            else:
+                ready[kept] = number
+                kept += 1
+        able = kept
         soonest = NEVER
         for place in range(up):
             soonest = min(soonest, moves[flying[place]].arrive_ps)
@@ -166,6 +171,18 @@ def run(ways: Ways, moves: NDArray[Any], next_op: Ints) -> int:
                 continue
             up -= 1
             flying[place] = flying[up]
-            state[number] = 2
             for at in range(moves[number].next_at, moves[number].next_end):
                 waiting[next_op[at]] -= 1
+                if waiting[next_op[at]] == 0:
+                    able = _insert(ready, able, next_op[at])
+
+
+@jit
+def _insert(ready: Ints, able: int, number: int) -> int:
+    """Put a transfer among those that are ready, which stay sorted; returns how many there are."""
+    place = able
+    while place > 0 and ready[place - 1] > number:
+        ready[place] = ready[place - 1]
+        place -= 1
+    ready[place] = number
+    return able + 1

@@ -20,8 +20,9 @@ from headway.collectives.wiring.ways import ways_of
 POWER = 8
 # How many times every chunk is placed again.
 ROUNDS = 2
-# Roots that are tried for a chunk: those with the most bandwidth.
+# Roots that are tried for a chunk, in turn from those with the most bandwidth; fewer where trees are large.
 MOST_ROOTS = 8
+RANKS_OF_ROOTS = 128
 
 
 class _Links:
@@ -82,6 +83,7 @@ def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
     """The roots of so many chunks, and all sends, the first chunk first."""
     links = _Links(wiring)
     strongest = links.strongest()
+    tried = max(2, min(MOST_ROOTS, len(strongest), RANKS_OF_ROOTS // len(strongest)))
     trees: list[tuple[int, list[int], list[int]]] = []
     for number in range(chunks * (1 + ROUNDS)):
         at = number % chunks
@@ -89,7 +91,7 @@ def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
             links.use(trees[at][1] + trees[at][2], -1)
         scale = float(max(links.busy.max(), links.span.max()))
         costs = links.costs(scale)
-        roots = [strongest[(number + turn) % len(strongest)] for turn in range(min(MOST_ROOTS, len(strongest)))]
+        roots = [strongest[(number + turn) % len(strongest)] for turn in range(tried)]
         found = [(root, links.tree(root, costs, True), links.tree(root, costs, False)) for root in roots]
         best = min(found, key=lambda one: sum(costs[hop] for hop in one[1] + one[2]))
         links.use(best[1] + best[2], 1)

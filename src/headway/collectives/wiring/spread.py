@@ -35,8 +35,8 @@ DEADLINES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75)
 COUNTS = (1, 2, 4, 8)
 # An all-reduce may run in so many pieces, one after the other.
 PIECES = (1, 4, 16)
-# Trees of a packed all-reduce, times the number of chunks.
-PACKED = 16
+# Numbers of trees of a packed all-reduce.
+PACKED = (16, 64, 128)
 # Chunks x ranks of one plan, above which fewer chunks are tried.
 MOST_SENDS = 60_000
 
@@ -53,7 +53,9 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
         count for count in COUNTS if count == 1 or (count * ranks**2 <= MOST_SENDS and count * ranks <= size_bytes)
     ]
     least = bound(wiring, collective, size_bytes)
-    made = (one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count))
+    made = [one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count)]
+    if collective is Collective.ALL_REDUCE:
+        made += [packed(wiring, trees) for trees in PACKED if trees <= size_bytes and trees * ranks <= MOST_SENDS]
     found = min((timed(wiring, collective, size_bytes, *trees) for trees in made), key=lambda plan: plan.time_s)
     if collective is not Collective.ALL_REDUCE:
         # Shards are whole bytes: the bound is that of what all ranks have alike.
@@ -81,9 +83,6 @@ def _made(
         cut = count * pieces
         if cut * ranks <= size_bytes and (pieces == 1 or cut * ranks**2 <= MOST_SENDS):
             yield owners * pieces, _piecewise(rs, ag, ranks, count, pieces)
-    trees = PACKED * count
-    if trees <= size_bytes and trees * ranks <= MOST_SENDS:
-        yield packed(wiring, trees)
 
 
 def _piecewise(rs: list[Send], ag: list[Send], ranks: int, count: int, pieces: int) -> list[Send]:

@@ -1,5 +1,7 @@
 """The hops of a wiring: from rank to rank, directly or through switches."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from headway.collectives.simulate.cost import PS_PER_BYTE_AT_1_GBPS, PS_PER_NS
@@ -10,6 +12,7 @@ from headway.collectives.wiring.model import Wiring
 MOST_WAYS = 4
 
 
+@lru_cache(maxsize=16)
 def ways_of(wiring: Wiring) -> tuple[Ways, list[tuple[str, ...]]]:
     """All hops from rank to rank, the quickest first and then by the distance of their numbers, and the switches that each
     goes through."""
