@@ -14,7 +14,7 @@ from bench.line_chart import line_chart
 
 from headway.collectives.summary import rival
 from headway.collectives.topology.presets import PAPER
-from headway.collectives.training.iteration import Settings, iterate
+from headway.collectives.training.iteration import Settings, iterate_fixed
 from headway.collectives.training.workloads import workload
 from headway.io.files import write_atomically
 
@@ -37,7 +37,7 @@ def gains(name: str, tflops: float, bucket: int, gradient_bytes: int) -> tuple[f
     settings = Settings(64, tflops, bucket, 1, gradient_bytes)
     found, shares = [], []
     for topology in PAPER:
-        rows = iterate(workload(name), topology.without_latency(), settings)
+        rows = iterate_fixed(workload(name), topology.without_latency(), settings)
         one = next(row for row in rows if row.method == METHOD)
         other = rival(one, rows)
         found.append(other.time_s / one.time_s)

@@ -167,7 +167,9 @@ def show_links(told: dict[str, Any]) -> None:
     bound = f"bound {time_text(told['bound_s'])} ({told['of_bound']:.1%} of it reached)"
     console.print(f"time {time_text(told['time_s'])}   {bound}")
     parts = told["bound_parts"]
-    if len(parts) == told["ranks"]:
+    if len(parts) == 1:
+        console.print("the bound is that of all hops that the messages must take")
+    elif len(parts) == told["ranks"]:
         console.print("the bound is that of all links together: every rank sends and receives its part")
     else:
         shown = " | ".join(_ranks_text(part) for part in parts[:4]) + (" | ..." if len(parts) > 4 else "")

@@ -101,9 +101,15 @@ def iterate(model: Workload | TextWorkload, topology: Topology, settings: Settin
         ]
         found = min(_run(model, topology, way, each, method) for way, each in tries)
         rows.append(Iteration(topology.name, method, *found))
+    return rows + iterate_fixed(model, topology, usual)
+
+
+def iterate_fixed(model: Workload | TextWorkload, topology: Topology, settings: Settings) -> list[Iteration]:
+    """One iteration under the baseline and Themis with exactly `settings.chunks`."""
+    rows = []
     for method in FIXED:
-        label = f"{method}@{usual.chunks}"
-        rows.append(Iteration(topology.name, label, *_run(model, topology, method, usual, label)))
+        label = f"{method}@{settings.chunks}"
+        rows.append(Iteration(topology.name, label, *_run(model, topology, method, settings, label)))
     return rows
 
 

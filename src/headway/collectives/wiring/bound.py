@@ -10,6 +10,8 @@ all-gather of the transposed network.
 least 2 (n - 1) times (decision 0080), so T >= 2 (n - 1) S / (bandwidth that leaves its part). And for every set X the
 sum over X must leave it once: T >= S / (bandwidth that leaves X). We try the sets that the flows found, and partitions
 made by joining, again and again, the two parts with the most bandwidth between them.
+
+*All-to-all*: the messages from a set of ranks to the others must leave it; `exchange` adds what hops cost.
 """
 
 from dataclasses import dataclass
@@ -52,10 +54,16 @@ def bound(wiring: Wiring, collective: Collective, size_bytes: int) -> Cut:
     if collective is Collective.REDUCE_SCATTER:
         return max(_gather_cuts(wiring.transposed(), size_bytes), key=_time)
     if collective is Collective.ALL_TO_ALL:
-        raise BadInput("an all-to-all on single links is not planned: use a topology of dimensions")
+        return max((_exchange_cut(wiring, size_bytes, side) for side in _gather_cuts(wiring, size_bytes)), key=_time)
     sides = [*_gather_cuts(wiring, size_bytes), *_gather_cuts(wiring.transposed(), size_bytes)]
     once = [Cut(size_bytes / side.leaving, side.parts, side.leaving) for side in sides]
     return max(*once, *_partitions(wiring, size_bytes), key=_time)
+
+
+def _exchange_cut(wiring: Wiring, size_bytes: int, side: Cut) -> Cut:
+    """Every rank inside has a message for every rank outside."""
+    messages = len(side.parts[0]) * len(side.parts[1])
+    return Cut(messages * size_bytes / len(wiring.ranks) / side.leaving, side.parts, side.leaving)
 
 
 def _time(cut: Cut) -> float:

@@ -25,8 +25,8 @@ MOST_ROOTS = 8
 RANKS_OF_ROOTS = 128
 
 
-class _Links:
-    """Hops as parts of trees, and how busy their links are."""
+class Links:
+    """Hops as parts of trees and ways, and how busy their links are."""
 
     def __init__(self, wiring: Wiring) -> None:
         ways, self.through = ways_of(wiring)
@@ -81,7 +81,7 @@ class _Links:
 
 def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
     """The roots of so many chunks, and all sends, the first chunk first."""
-    links = _Links(wiring)
+    links = Links(wiring)
     strongest = links.strongest()
     tried = max(2, min(MOST_ROOTS, len(strongest), RANKS_OF_ROOTS // len(strongest)))
     trees: list[tuple[int, list[int], list[int]]] = []
@@ -106,5 +106,5 @@ def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
     return [root for root, _, _ in trees], sends
 
 
-def _send(phase: str, chunk: int, hop: int, links: _Links) -> Send:
+def _send(phase: str, chunk: int, hop: int, links: Links) -> Send:
     return Send(phase, chunk, *links.ends[hop], links.through[hop])

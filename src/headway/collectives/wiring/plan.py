@@ -24,7 +24,8 @@ from headway.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A chunk goes from rank to rank through switches; `phase` is "rs" (added at the target) or "ag" (copied)."""
+    """A chunk goes from rank to rank through switches; `phase` is "rs" (added at the target), "ag" (copied) or "a2a"
+    (passed on)."""
 
     phase: str
     chunk: int
@@ -84,7 +85,12 @@ def timed(
         (int(hop["source"]), int(hop["target"]), way): number
         for number, (hop, way) in enumerate(zip(ways.hops, through, strict=True))
     }
-    parts = split_bytes(size_bytes, len(owners))
+    if collective is Collective.ALL_TO_ALL:
+        # To every rank the same part of what a rank has, in as many pieces as there are; rounded up, so none is lost.
+        pieces = len(owners) // (len(wiring.ranks) * (len(wiring.ranks) - 1))
+        parts = np.full(len(owners), -(-size_bytes // (len(wiring.ranks) * pieces)))
+    else:
+        parts = split_bytes(size_bytes, len(owners))
     moves = np.zeros(len(sends), MOVE)
     try:
         moves["hop"] = [hops[one.source, one.target, one.through] for one in sends]

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from headway.collectives.schedulers import ROUNDING
 from headway.collectives.simulate.cost import MOST_BYTES, PS_PER_S, Collective, split_bytes
 from headway.collectives.wiring import kernels
-from headway.collectives.wiring.bound import bound
+from headway.collectives.wiring.bound import Cut, bound
+from headway.collectives.wiring.exchange import PIECES as PIECES_OF_MESSAGES
+from headway.collectives.wiring.exchange import exchange_bound_s, exchanged
 from headway.collectives.wiring.kernels import NEVER, Ways
 from headway.collectives.wiring.model import Wiring
 from headway.collectives.wiring.packed import packed
@@ -53,6 +55,8 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
         count for count in COUNTS if count == 1 or (count * ranks**2 <= MOST_SENDS and count * ranks <= size_bytes)
     ]
     least = bound(wiring, collective, size_bytes)
+    if collective is Collective.ALL_TO_ALL:
+        return _exchange(wiring, size_bytes, least)
     made = [one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count)]
     if collective is Collective.ALL_REDUCE:
         made += [packed(wiring, trees) for trees in PACKED if trees <= size_bytes and trees * ranks <= MOST_SENDS]
@@ -64,6 +68,21 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
     if found.time_s < least.time_s * (1 - ROUNDING):
         raise ArithmeticError(f"a plan of {found.time_s} s on {wiring.name}, below its bound of {least.time_s} s")
     return replace(found, bound=least)
+
+
+def _exchange(wiring: Wiring, size_bytes: int, least: Cut) -> WiredPlan:
+    """The quickest all-to-all over numbers of pieces; the bound is the stronger of cuts and hops."""
+    found, ranks = [], len(wiring.ranks)
+    for pieces in PIECES_OF_MESSAGES:
+        if pieces == 1 or (pieces * ranks**2 <= MOST_SENDS // 4 and pieces * ranks <= size_bytes):
+            owners, sends, busy = exchanged(wiring, pieces)
+            found.append(timed(wiring, Collective.ALL_TO_ALL, size_bytes, owners, sends))
+            hops_s = exchange_bound_s(wiring, size_bytes, busy)
+            least = Cut(hops_s, (wiring.ranks,), least.leaving) if hops_s > least.time_s else least
+    best = replace(min(found, key=lambda plan: plan.time_s), bound=least)
+    if best.time_s < least.time_s * (1 - ROUNDING):
+        raise ArithmeticError(f"a plan of {best.time_s} s on {wiring.name}, below its bound of {least.time_s} s")
+    return best
 
 
 def _made(
