@@ -55,6 +55,7 @@ def iteration(
     from headway.errors import unknown
     from headway.io.units import size_bytes
 
+    options.note_in_flight(in_flight)
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
     model, from_file = _workload(workload)
@@ -107,6 +108,7 @@ def together(
     from headway.collectives.simulate.graph import run_together_freely
     from headway.collectives.training.iteration import COMPARED
 
+    options.note_in_flight(in_flight)
     network = options.network_from(topology, bandwidth_bound)
     wanted = [_request(text) for text in requests]
     ends = {method: run_together_freely(network, wanted, method, chunks, in_flight) for method in COMPARED}
