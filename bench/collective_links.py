@@ -1,8 +1,10 @@
 """Degraded and irregular networks: how near plans made link by link come to the bound of their network.
 
-Run: python -m bench.collective_links          faults on small networks, and 60 random networks: docs/results/themis-links.svg
+Run: python -m bench.collective_links          one bad link on small networks
+     python -m bench.collective_links random   60 random directed networks: docs/results/themis-links.svg
 """
 
+import sys
 import time
 from pathlib import Path
 
@@ -33,9 +35,14 @@ SPEEDS_GBPS = (50.0, 100.0, 200.0, 400.0)
 PICTURE = Path(__file__).parents[1] / "docs" / "results" / "themis-links.svg"
 
 
-def main() -> None:
-    """Both tables and the picture."""
-    print("python -m bench.collective_links")
+def main(what: str = "faults") -> None:
+    """One of the two tables."""
+    print("python -m bench.collective_links" + ("" if what == "faults" else f" {what}"))
+    {"faults": faults, "random": random_networks}[what]()
+
+
+def faults() -> None:
+    """One link of a network at a fraction of its bandwidth."""
     print("all-reduce of 1 GB; one link at a fraction of its bandwidth, both ways")
     print(f"{'network':52} {'link':9} left     bound ms   planned     part   the healthy plan  CPU s")
     for network, ends in CASES:
@@ -49,7 +56,11 @@ def main() -> None:
             assert plan.bound is not None
             told = f"{plan.bound.time_s * 1e3:10.3f} {plan.time_s * 1e3:10.3f} {plan.bound.time_s / plan.time_s:8.1%}"
             print(f"{network:52} {ends:9} {left:4} {told}   {unaware(healthy, wiring):>12} {span:9.1f}")
-    print(f"\n{NETWORKS} random directed networks of 4 to 10 ranks, seed {SEED}: part of the bound, percentiles")
+
+
+def random_networks() -> None:
+    """The distribution of what is reached over random networks; also as a plot."""
+    print(f"{NETWORKS} random directed networks of 4 to 10 ranks, seed {SEED}: part of the bound, percentiles")
     rng = np.random.default_rng(SEED)
     drawn = [random_wiring(rng) for _ in range(NETWORKS)]
     lines = {}
@@ -84,4 +95,4 @@ def random_wiring(rng: np.random.Generator) -> Wiring:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])
