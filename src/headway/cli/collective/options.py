@@ -43,8 +43,9 @@ VALIDATED_IN_FLIGHT = 4
 def note_in_flight(in_flight: int) -> None:
     """Say where the times of several chunks in flight have not been confirmed."""
     from headway.cli.manager_options import note
+    from headway.collectives.simulate.operations import MOST_IN_FLIGHT
 
-    if in_flight > VALIDATED_IN_FLIGHT:
+    if VALIDATED_IN_FLIGHT < in_flight <= MOST_IN_FLIGHT:
         note(
             f"--in-flight is validated for 1 to {VALIDATED_IN_FLIGHT}; with {in_flight} times may be up to a fifth too short"
         )
