@@ -168,6 +168,7 @@ def test_the_report_stands_alone(tmp_path):
         (["links", "ring:4:800Gbps", "--chunks", "0"], "at least 1"),
         (["links", "ring:4:800Gbps", "--size", "2B"], "4 ranks need 4 or more"),
         (["links", "no-such.yaml"], "no such file"),
+        (["links", "ring:4:800Gbps", "--collective", "all-to-all", "--chunks", "4"], "leave out the number"),
         (["links", "ring:4:800Gbps", "--plan", "x.json", "--format", "xml"], "mscclpp"),
         (["together", "all-reduce", "--topology", "2D-SW_SW"], "KIND:SIZE"),
         (["together", "all-reduce:1GB:0s:600", "--topology", "2D-SW_SW"], "between 0 and 511"),

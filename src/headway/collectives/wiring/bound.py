@@ -144,12 +144,14 @@ def _partitions(wiring: Wiring, size_bytes: int) -> list[Cut]:
         leaving = float(table[crossing].sum())
         names = tuple(tuple(wiring.ranks[rank] for rank in part) for part in parts)
         cuts.append(Cut(2 * (len(parts) - 1) * size_bytes / leaving, names, leaving))
-        strength = np.array([[near[np.ix_(a, b)].sum() + near[np.ix_(b, a)].sum() for b in parts] for a in parts])
-        weight = np.array([len(part) for part in parts])
-        strength /= weight[:, None] * weight[None, :]
+        size = np.array([len(part) for part in parts])
+        strength = (near + near.T) / (size[:, None] * size[None, :])
         np.fill_diagonal(strength, -1)
-        first, second = sorted(np.unravel_index(int(strength.argmax()), strength.shape))
+        first, second = sorted(int(place) for place in np.unravel_index(int(strength.argmax()), strength.shape))
         parts[first] = parts[first] + parts.pop(second)
+        near[first] += near[second]
+        near[:, first] += near[:, second]
+        near = np.delete(np.delete(near, second, 0), second, 1)
     return cuts
 
 

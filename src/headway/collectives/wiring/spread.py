@@ -35,8 +35,8 @@ Ints = NDArray[np.int64]
 DEADLINES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75)
 # Chunks per rank: more fill links better and wait more for latency.
 COUNTS = (1, 2, 4, 8)
-# An all-reduce may run in so many pieces, one after the other.
-PIECES = (1, 4, 16)
+# An all-reduce may also run in so many pieces, one after the other.
+PIECES = (4, 16)
 # Numbers of trees of a packed all-reduce.
 PACKED = (16, 64, 128)
 # Chunks x ranks of one plan, above which fewer chunks are tried.
@@ -56,18 +56,27 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
     ]
     least = bound(wiring, collective, size_bytes)
     if collective is Collective.ALL_TO_ALL:
+        if chunks is not None:
+            raise BadInput(
+                "an all-to-all has one chunk per pair of ranks, cut as it suits: leave out the number of chunks"
+            )
         return _exchange(wiring, size_bytes, least)
     made = [one for count in ([chunks] if chunks else usual) for one in _made(wiring, collective, size_bytes, count)]
-    if collective is Collective.ALL_REDUCE:
+    if collective is Collective.ALL_REDUCE and chunks is None:
         made += [packed(wiring, trees) for trees in PACKED if trees <= size_bytes and trees * ranks <= MOST_SENDS]
     found = min((timed(wiring, collective, size_bytes, *trees) for trees in made), key=lambda plan: plan.time_s)
     if collective is not Collective.ALL_REDUCE:
         # Shards are whole bytes: the bound is that of what all ranks have alike.
         alike = size_bytes // len(found.owners) * len(found.owners)
         least = replace(least, time_s=least.time_s * alike / size_bytes)
-    if found.time_s < least.time_s * (1 - ROUNDING):
-        raise ArithmeticError(f"a plan of {found.time_s} s on {wiring.name}, below its bound of {least.time_s} s")
-    return replace(found, bound=least)
+    return _held_against(found, least)
+
+
+def _held_against(plan: WiredPlan, least: Cut) -> WiredPlan:
+    """The plan with its bound, which is proven: a time below it is an error of the model, never a good plan."""
+    if plan.time_s < least.time_s * (1 - ROUNDING):
+        raise ArithmeticError(f"a plan of {plan.time_s} s on {plan.wiring.name}, below its bound of {least.time_s} s")
+    return replace(plan, bound=least)
 
 
 def _exchange(wiring: Wiring, size_bytes: int, least: Cut) -> WiredPlan:
@@ -79,10 +88,7 @@ def _exchange(wiring: Wiring, size_bytes: int, least: Cut) -> WiredPlan:
             found.append(timed(wiring, Collective.ALL_TO_ALL, size_bytes, owners, sends))
             hops_s = exchange_bound_s(wiring, size_bytes, busy)
             least = Cut(hops_s, (wiring.ranks,), least.leaving) if hops_s > least.time_s else least
-    best = replace(min(found, key=lambda plan: plan.time_s), bound=least)
-    if best.time_s < least.time_s * (1 - ROUNDING):
-        raise ArithmeticError(f"a plan of {best.time_s} s on {wiring.name}, below its bound of {least.time_s} s")
-    return best
+    return _held_against(min(found, key=lambda plan: plan.time_s), least)
 
 
 def _made(
@@ -100,7 +106,7 @@ def _made(
         return
     for pieces in PIECES:
         cut = count * pieces
-        if cut * ranks <= size_bytes and (pieces == 1 or cut * ranks**2 <= MOST_SENDS):
+        if cut * ranks <= size_bytes and cut * ranks**2 <= MOST_SENDS:
             yield owners * pieces, _piecewise(rs, ag, ranks, count, pieces)
 
 
