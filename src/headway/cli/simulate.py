@@ -27,6 +27,9 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
+MANY_STOPS = 1000  # preemptions that cost nothing: from here on the result says so
+
+
 @takes_experiment()
 def simulate(out: OutOption = None, as_json: JsonOption = False, **given: Any) -> None:
     """Run a trace through one policy on one cluster.
@@ -64,6 +67,12 @@ def note_unused(result: "Result") -> None:
     if experiment.fabric is not None and network.name == "ideal" and not result.run.placement.needs_fabric:
         print(
             "note: --fabric changes nothing: the network is ideal and the placement reserves no links", file=sys.stderr
+        )
+    stops = result.summary["preemptions"]
+    if experiment.preemption_cost == "none" and stops >= MANY_STOPS:
+        print(
+            f"note: {stops:,} preemptions cost nothing here, as --preemption-cost none says; model is the default",
+            file=sys.stderr,
         )
     if "model" not in (experiment.preemption_cost, experiment.slowdown):
         return

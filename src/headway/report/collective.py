@@ -10,7 +10,7 @@ from typing import Any
 from headway.collectives.schedulers import Outcome
 from headway.collectives.simulate.play import utilisation_over_time
 from headway.collectives.summary import rival
-from headway.report.figure import Figure, axis
+from headway.report.figure import OWN_LEGEND, Figure, axis
 from headway.report.page import escaped, page, table
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart; one colour per idea on the whole page.
@@ -38,14 +38,6 @@ HEAD = (
     "speed-up",
     "against",
 )
-
-
-# Every figure has a legend of its own: its colours mean something else than those of other figures.
-LEGEND: dict[str, Any] = {
-    "showlegend": True,
-    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
-    "margin": {"l": 70, "r": 20, "t": 50, "b": 50},
-}
 
 
 def collective_report(rows: Sequence[Sequence[Outcome]], chosen: Outcome) -> str:
@@ -86,7 +78,7 @@ def _cells(outcome: Outcome, other: Outcome) -> list[str]:
 def _gantt(pair: tuple[Outcome, Outcome]) -> Figure:
     """One row per dimension, the first outcome above, the second below, on one axis of time."""
     traces: list[dict[str, Any]] = []
-    layout: dict[str, Any] = {"barmode": "overlay", "annotations": [], **LEGEND}
+    layout: dict[str, Any] = {"barmode": "overlay", "annotations": [], **OWN_LEGEND}
     for on, bottom, top, outcome in (("", 0.57, 1.0, pair[0]), ("2", 0.0, 0.43, pair[1])):
         traces += _bars(outcome, on)
         layout[f"yaxis{on}"] = {"domain": [bottom, top], "autorange": "reversed", "type": "category"}
@@ -144,7 +136,7 @@ def _utilisation(pair: tuple[Outcome, Outcome]) -> Figure:
         line = {"color": METHODS.get(name.partition("@")[0], OTHER), "shape": "hv"}
         curve = {"type": "scatter", "mode": "lines", "x": times, "y": (100 * share).tolist()}
         traces.append(curve | {"name": name, "line": line})
-    layout = {"xaxis": axis("ms"), "yaxis": axis("% of bandwidth", range=[0, 104]), **LEGEND}
+    layout = {"xaxis": axis("ms"), "yaxis": axis("% of bandwidth", range=[0, 104]), **OWN_LEGEND}
     note = "The share of all bandwidth that is sending, over time."
     return Figure("utilisation", "Bandwidth in use", note, traces, layout, 320, wide=True)
 
@@ -162,6 +154,6 @@ def _speedups(rows: Sequence[Sequence[Outcome]], first: str) -> Figure:
         marker: dict[str, Any] = {"color": colours.get(method, OTHER)} | ({"line": EDGE} if name == "limit" else {})
         marker |= HATCHED if fixed else {}
         traces.append({"type": "bar", "x": names, "y": values, "name": name, "marker": marker})
-    layout = {"bargap": 0.3, "yaxis": axis("speed-up"), **LEGEND}
+    layout = {"bargap": 0.3, "yaxis": axis("speed-up"), **OWN_LEGEND}
     note = f"Against {first}, also where the number of chunks is fixed; no plan can pass the limit."
     return Figure("speed-up", "Speed-up", note, traces, layout, 380, wide=True)

@@ -25,6 +25,7 @@ FIGURES: dict[str, tuple[tuple[str, ...], Callable[[float], str]]] = {
     "mean wait": (("queue_s", "mean"), duration),
     "makespan": (("makespan_s",), duration),
     "GPUs": (("gpu_utilisation",), _percent),
+    "useful": (("goodput",), _percent),
     "preempted": (("preemptions",), "{:,.0f}".format),
 }
 HEAD = ("policy", "mean JCT", "against first", *FIGURES)
@@ -42,7 +43,8 @@ def report(study: Study) -> str:
     intro = (
         f"<p>{escaped(first['placement'])} placement. {over}Times: JCT is from submission to end.</p>"
         f"{summary_table(study)}{against_table(study) if seeds > 1 else ''}"
-        "<p>Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
+        "<p>GPUs: held by jobs. Useful: at work, not saving or resuming. "
+        "Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
         "Unfair: jobs worse off than alone on an equal share of the cluster.</p>"
     )
     if study.notes:
@@ -57,6 +59,7 @@ def figures(study: Study) -> list[Figure]:
     found = [
         distributions.jct_cdf(study),
         distributions.wait_cdf(study),
+        running.receipts(study),
         distributions.jct_by_size(study),
         distributions.jct_by_duration(study),
         *running.over_time(study),

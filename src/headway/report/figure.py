@@ -59,6 +59,14 @@ def line(place: int) -> dict[str, Any]:
     return {"color": colour(place), "dash": DASHES[place // len(COLOURS) % len(DASHES)], "width": 2}
 
 
+# For figures whose colours are not policies: a legend of their own.
+OWN_LEGEND: dict[str, Any] = {
+    "showlegend": True,
+    "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"},
+    "margin": {"l": 70, "r": 20, "t": 50, "b": 50},
+}
+
+
 def of_policy(place: int, name: str) -> dict[str, Any]:
     """What every trace of a policy carries, so that one click on the page's legend shows or hides all of them."""
     return {"name": name, "legendgroup": str(place), "showlegend": True}

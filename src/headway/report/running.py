@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.report.data import Bars, OverTime, PolicyView, Study
-from headway.report.figure import COLOURS, Figure, axis, bars, curve, numbers, shortened, time_unit
+from headway.report.figure import COLOURS, OWN_LEGEND, Figure, axis, bars, colour, curve, numbers, shortened, time_unit
 
 # Characters of a policy's name below its bar.
 LONGEST_NAME = 22
@@ -69,6 +69,38 @@ def preemptions(study: Study) -> Figure:
     note = "GPUs held while no work was done."
     height = 420 if slanted else 340
     return Figure("preemptions", "Preemptions and what they cost", note, traces, layout, height, wide=many)
+
+
+def receipts(study: Study) -> Figure | None:
+    """Where the waiting went: the mean wait of a job by cause, one stack per policy; None where nobody waited."""
+    causes = dict.fromkeys(cause for view in study.views for summary in view.summaries for cause in summary["wait_s"])
+    if not causes:
+        return None
+    means = {
+        cause: [
+            float(np.mean([summary["wait_s"].get(cause, 0.0) for summary in view.summaries])) for view in study.views
+        ]
+        for cause in causes
+    }
+    names = [view.policy for view in study.views]
+    unit_s, unit = time_unit(max(map(sum, zip(*means.values(), strict=True))))
+    traces = [
+        {
+            **{"type": "bar", "name": cause, "x": names, "marker": {"color": colour(place)}},
+            "y": numbers(np.array(means[cause]) / unit_s),
+            "hovertemplate": f"%{{x}}<br>{cause}: %{{y:,.4g}} {unit}<extra></extra>",
+        }
+        for place, cause in enumerate(causes)
+    ]
+    ticks = {"type": "category", "tickvals": names, "ticktext": shortened(names, LONGEST_NAME)}
+    layout = {
+        **OWN_LEGEND,
+        "barmode": "stack",
+        "xaxis": axis("", **ticks),
+        "yaxis": axis(f"mean wait of a job ({unit})", rangemode="tozero"),
+    }
+    note = "Every second that jobs did not run, by its one cause: the parts of a stack add up to the mean wait."
+    return Figure("receipts", "Why jobs waited", note, traces, layout, 380, wide=len(names) > 3)
 
 
 def gantt(study: Study, view: PolicyView) -> Figure | None:

@@ -25,6 +25,7 @@ METRICS = {
     "queue_mean_s": "mean waiting time",
     "makespan_s": "makespan",
     "gpu_utilisation": "GPU utilisation (share)",
+    "goodput": "useful GPU time (share)",
     "preemptions": "preemptions (times)",
 }
 # Times further apart than this are drawn on a log axis.

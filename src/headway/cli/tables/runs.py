@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONGEST_HEADING = 6
 # Settings that a table shows in any case; the others where they are not the default.
 IN_TITLE = ("trace", "cluster", "policy", "placement")
-FIGURES = ("mean JCT", "median", "p95", "wait", "makespan", "GPUs", "stops")
+FIGURES = ("mean JCT", "median", "p95", "wait", "makespan", "GPUs", "useful", "stops")
 
 
 def show_runs(results: "Sequence[Result]") -> None:
@@ -42,7 +42,7 @@ def show_comparison(results: "Comparison") -> None:
     for result, over in zip(results, results.over_seeds(), strict=True):
         jct = over["jct_s"]
         ratios = (_times(jct[part]["ratio"]) for part in ("mean", "median", "p95"))
-        table.add_row(result.summary["policy"], _within(jct["mean"]), *ratios)
+        table.add_row(_name(result.summary), _within(jct["mean"]), *ratios)
     table.caption = "± is the 95 % confidence interval over seeds, ratios taken seed by seed"
     table.caption_justify = "left"
     _print(table, results)
@@ -75,7 +75,7 @@ def _title(summary: dict[str, Any], seeds: int) -> str:
 
 
 def _against(first: dict[str, Any]) -> str:
-    return f"vs {first['policy'] if len(first['policy']) <= LONGEST_HEADING else 'first'}"
+    return f"vs {first['policy'] if len(first['policy']) <= LONGEST_HEADING else '1st'}"
 
 
 def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0), **policy: Any) -> Table:
@@ -90,6 +90,8 @@ def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0
 
 def _print(table: Table, results: "Sequence[Result]") -> None:
     Console().print(table)
+    if any(result.summary["elastic"] for result in results):
+        print("* changes the sizes of jobs, so its work is not that of jobs that run as asked")
     if results[0].skipped:
         sys.stdout.flush()
         print(results[0].skipped, file=sys.stderr)
@@ -101,9 +103,13 @@ def _print(table: Table, results: "Sequence[Result]") -> None:
 def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
     jct = summary["jct_s"]
     times = (jct["mean"], jct["median"], jct["p95"], summary["queue_s"]["mean"], summary["makespan_s"])
-    use = f"{100 * summary['gpu_utilisation']:.0f}%"
+    use = [f"{100 * summary[share]:.0f}%" for share in ("gpu_utilisation", "goodput")]
     against = [f"{jct['mean'] / first['jct_s']['mean']:.2f}x"] if first is not None else []
-    return [summary["policy"], *map(duration, times), use, f"{summary['preemptions']:,}", *against]
+    return [_name(summary), *map(duration, times), *use, f"{summary['preemptions']:,}", *against]
+
+
+def _name(summary: dict[str, Any]) -> str:
+    return f"{summary['policy']}{' *' if summary['elastic'] else ''}"
 
 
 def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -> None:

@@ -32,6 +32,9 @@ def study(results: "Comparison") -> Study:
         notes.insert(
             0, f"{first.left_out:,} jobs can never run here (too large, or no slice of their size) and were left out"
         )
+    elastic = [result.summary["policy"] for result in results if result.summary["elastic"]]
+    if elastic:
+        notes.append(f"{', '.join(elastic)} changes the sizes of jobs: its work is not that of jobs that run as asked")
     means = ({result.summary["jct_s"]["mean"] for result in every} for every in results.by_policy)
     if results.seeds > 1 and all(len(found) == 1 for found in means):
         notes.append("all seeds gave the same result: nothing in this study is drawn at random")

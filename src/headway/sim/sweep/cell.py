@@ -27,6 +27,7 @@ KEPT_TRACES = 4
 FIGURES = (
     "makespan_s",
     "gpu_utilisation",
+    "goodput",
     "preemptions",
     "preemption_cost_s",
     "events",
