@@ -3,6 +3,9 @@
 Run: python -m bench.collective            speed: CPU ms, and ratios that do not depend on the machine
      python -m bench.collective random     500 random networks: best against baseline, Themis and the limit
      python -m bench.collective chunks     2 to 256 chunks on the paper's six networks: docs/results/themis-chunks.svg
+     python -m bench.collective sizes      10 kB to 10 GB with latencies: docs/results/themis-sizes.svg
+
+On random networks and by size every method chooses its number of chunks, up to the same maximum; @64 fixes it.
 """
 
 import sys
@@ -34,13 +37,14 @@ NETWORKS = 500
 SEED = 2022
 COUNTS = (2, 4, 8, 16, 32, 64, 128, 256)
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-CHUNKS, RANDOM = RESULTS / "themis-chunks.svg", RESULTS / "themis-drawn.svg"
+CHUNKS, RANDOM, BY_SIZE = (RESULTS / f"themis-{name}.svg" for name in ("chunks", "drawn", "sizes"))
+BYTES = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 10**10)
 
 
 def main(what: str = "speed") -> None:
-    """Print one of the three tables."""
+    """Print one of the tables."""
     print("python -m bench.collective" + ("" if what == "speed" else f" {what}"))
-    {"speed": speed, "random": random_networks, "chunks": chunks}[what]()
+    {"speed": speed, "random": random_networks, "chunks": chunks, "sizes": sizes}[what]()
 
 
 def speed() -> None:
@@ -77,35 +81,64 @@ def cpu_ms(work: Callable[[], Outcome], repeats: int = 5) -> float:
 
 
 def random_networks() -> None:
-    """The distribution of best's advantage over random networks, 64 chunks at most; also as a plot."""
+    """The distribution of best's advantage over random networks, 64 chunks at most for everybody; also as a plot."""
     rng = np.random.default_rng(SEED)
     rows = []
     for _ in range(NETWORKS):
         topology, size = random_topology(rng), random_size_bytes(rng)
-        outcomes = [schedule(topology, size, chunks=64, **options) for _, options in METHODS]
+        outcomes = [schedule(topology, size, most_chunks=64, **options) for _, options in METHODS]
+        fixed = [schedule(topology, size, chunks=64, **options).time_s for _, options in METHODS[:-1]]
         baseline, *themis, best = (outcome.time_s for outcome in outcomes)
         with_latency = any(dimension.latency_ns for dimension in topology.dimensions)
-        rows.append((baseline, min(themis), best, outcomes[0].limit.limit_s, with_latency))
-    baseline, themis, best, limit_s, with_latency = np.array(rows).T
+        bounds = outcomes[0].limit.limit_s, outcomes[0].bound_s, with_latency
+        rows.append((baseline, min(themis), best, fixed[0], min(fixed[1:]), *bounds))
+    baseline, themis, best, baseline_64, themis_64, limit_s, bound_s, with_latency = np.array(rows).T
     free = with_latency == 0
     print(
         f"{NETWORKS} networks, seed {SEED}; percentiles          least     5 %    25 %    50 %    75 %    95 %    most"
     )
     for label, column in (
-        ("baseline time / best time", baseline / best),
-        ("best of Themis's times / best time", themis / best),
-        ("quickest of all others / best time", np.minimum(baseline, themis) / best),
-        (f"part of the limit, no latency ({free.sum()})", (limit_s / best)[free]),
-        (f"part of the limit, latency ({(~free).sum()})", (limit_s / best)[~free]),
+        ("baseline / best", baseline / best),
+        ("best of Themis's / best", themis / best),
+        ("quickest of all others / best", np.minimum(baseline, themis) / best),
+        ("baseline@64 / best", baseline_64 / best),
+        ("best of Themis's @64 / best", themis_64 / best),
+        (f"part of T*, no latency ({free.sum()})", (limit_s / best)[free]),
+        (f"part of T*, latency ({(~free).sum()})", (limit_s / best)[~free]),
+        (f"part of latency bound, latency ({(~free).sum()})", (bound_s / best)[~free]),
     ):
         print(f"{label:44}" + "".join(f"{value:8.3f}" for value in np.percentile(column, [0, 5, 25, 50, 75, 95, 100])))
     loses = (np.minimum(baseline, themis) < best).sum()
     print(f"networks where best loses: {loses}; where Themis is slower than the baseline: {(themis > baseline).sum()}")
+    print(f"where Themis@64 is slower than baseline@64: {(themis_64 > baseline_64).sum()}")
     steps = list(range(0, 101, 5))
     spans = {"baseline": baseline, "themis, best of 3": themis, "best": best}
-    lines = {name: (100 * np.percentile((limit_s / span)[free], steps)).tolist() for name, span in spans.items()}
-    title = f"Part of the limit reached (%), by percentile of {free.sum()} random networks without latency"
+    lines = {name: (100 * np.percentile(bound_s / span, steps)).tolist() for name, span in spans.items()}
+    title = f"Part of the bound reached (%), by percentile of {NETWORKS} random networks"
     plot(RANDOM, title, [str(step) if step % 10 == 0 else "" for step in steps], lines)
+
+
+def sizes() -> None:
+    """Mean part of the bound with latencies, by size; everybody chooses, and Themis also with 64 chunks."""
+    print("mean part of the bound, %" + " " * 11 + "".join(f"{size / 1e6:10g}" for size in BYTES) + "  MB")
+    lines: dict[str, list[float]] = {}
+    for name, options in METHODS:
+        lines[name] = [100 * float(np.mean([_reached(t, size, **options) for t in PAPER])) for size in BYTES]
+    lines["themis-scf@64"] = [
+        100 * float(np.mean([_reached(t, size, scheduler="themis", intra="scf", chunks=64) for t in PAPER]))
+        for size in BYTES
+    ]
+    for name, values in lines.items():
+        print(f"{name:36}" + "".join(f"{value:10.2f}" for value in values))
+    best = [np.mean([schedule(t, size).limit.limit_s / schedule(t, size).time_s for t in PAPER]) for size in BYTES]
+    print(f"{'best, part of T*':36}" + "".join(f"{100 * value:10.2f}" for value in best))
+    title = "Mean part of the bound with latencies (%) on six networks, by size"
+    plot(BY_SIZE, title, ["10 kB", "100 kB", "1 MB", "10 MB", "100 MB", "1 GB", "10 GB"], lines)
+
+
+def _reached(topology: Topology, size: int, **options: object) -> float:
+    outcome = schedule(topology, size, **options)  # type: ignore[arg-type]
+    return outcome.bound_s / outcome.time_s
 
 
 def plot(path: Path, title: str, ticks: list[str], lines: dict[str, list[float]]) -> None:

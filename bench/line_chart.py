@@ -6,7 +6,7 @@ WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 52, 170, 44, 40
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
 COLOURS = {"baseline": "#999999", "themis-fifo": "#56B4E9", "themis-scf": "#0072B2", "best": "#D55E00"}
-OTHER = "#CC79A7"
+OTHERS = ("#CC79A7", "#009E73", "#E69F00", "#0072B2", "#D55E00", "#56B4E9")
 STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1b1f24}line{stroke:#d8dee4}rect{fill:#fff}"
     "@media(prefers-color-scheme:dark){text{fill:#e6edf3}line{stroke:#30363d}rect{fill:#12161b}}"
@@ -37,10 +37,12 @@ def line_chart(title: str, ticks: list[str], lines: dict[str, list[float]], top:
         parts.append(
             f'<text x="{x(place):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{html.escape(tick)}</text>'
         )
+    unnamed = (OTHERS[place % len(OTHERS)] for place in range(len(lines)))
+    colours = {name: COLOURS.get(name) or next(unnamed) for name in lines}
     label_y = float("-inf")
     by_end = sorted(lines.items(), key=lambda item: -item[1][-1])
     for name, values in by_end:
-        colour = COLOURS.get(name, OTHER)
+        colour = colours[name]
         points = " ".join(f"{x(place):.1f},{y(value):.1f}" for place, value in enumerate(values))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         label_y = max(label_y + LABEL_GAP, y(values[-1]) + 4)

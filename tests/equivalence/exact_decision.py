@@ -134,7 +134,7 @@ class Decision:
         if stands and fits(job.promise, self.free):
             self.start(job, job.promise)
             return True
-        late = not stands and self.is_late(job)
+        late = self.is_late(job)
         place = self.placed(job, self.offer(self.free, late))
         if place:
             self.start(job, place)

@@ -19,7 +19,8 @@ ASTRA_SIM = {
 
 
 def run(topology, **options):
-    return schedule(topology.without_latency(), GB, **options)
+    """Bandwidth-bound, with the papers' number of chunks where none is given."""
+    return schedule(topology.without_latency(), GB, **{"chunks": 64} | options)
 
 
 @pytest.mark.parametrize("name", ASTRA_SIM)
@@ -58,7 +59,7 @@ def test_best_is_within_a_hair_of_the_limit():
     with_64 = [run(topology, chunks=64) for topology in PAPER]
     assert all(len(outcome.plan.chunks) == 64 for outcome in with_64)
     assert np.mean([outcome.limit.limit_s / outcome.time_s for outcome in with_64]) >= 0.985
-    freely = [run(topology) for topology in PAPER]
+    freely = [run(topology, chunks=None) for topology in PAPER]
     assert all(len(outcome.plan.chunks) <= 256 for outcome in freely)
     assert np.mean([outcome.limit.limit_s / outcome.time_s for outcome in freely]) >= 0.995
 
@@ -66,8 +67,8 @@ def test_best_is_within_a_hair_of_the_limit():
 def test_themis_can_lose_to_the_baseline_and_best_does_not():
     """4x4x4 at 1600, 100, 25 Gb/s: an under-provisioned outer dimension (T* is 30.0 ms)."""
     network = topology_from("switch:4:1600Gbps:0ns,switch:4:100Gbps:0ns,switch:4:25Gbps:0ns")
-    baseline = schedule(network, GB, scheduler="baseline")
-    themis = schedule(network, GB, scheduler="themis", intra="fifo")
+    baseline = schedule(network, GB, scheduler="baseline", chunks=64)
+    themis = schedule(network, GB, scheduler="themis", intra="fifo", chunks=64)
     best = schedule(network, GB, chunks=64)
     assert baseline.limit.limit_s * 1e3 == pytest.approx(30.0, abs=0.01)
     assert baseline.time_s * 1e3 == pytest.approx(30.59, rel=0.01)
@@ -85,3 +86,31 @@ def test_themis_is_not_monotone_in_chunks_and_best_is():
     assert sorted(fifo) != fifo
     assert all(later >= earlier - 1e-4 for earlier, later in itertools.pairwise(best))
     assert all(ours >= theirs for ours, theirs in zip(best, fifo, strict=True))
+
+
+@pytest.mark.parametrize("intra", ["fifo", "scf-public"])
+def test_trackers_start_at_zero_as_in_the_public_code(intra):
+    """With latencies, too: the fixed delays of phases, from which the text starts, do not sway the orders."""
+    for network in PAPER:
+        slow, quick = (
+            schedule(one, 10**8, scheduler="themis", intra=intra, chunks=64).plan.orders()[1]
+            for one in (network, network.without_latency())
+        )
+        assert (slow == quick).all()
+    orders = [
+        schedule(one, 10**8, scheduler="themis", intra="scf", chunks=64).plan.orders()[1]
+        for one in (PAPER[0], PAPER[0].without_latency())
+    ]
+    assert (orders[0] != orders[1]).any()
+
+
+def test_rivals_choose_their_chunks_as_best_does():
+    """At 100 MB with latencies 64 chunks wait 64 times; with the number that suits them, rivals are far quicker."""
+    for network in PAPER:
+        for options in ({"scheduler": "baseline"}, {"scheduler": "themis", "intra": "scf"}):
+            fixed = schedule(network, 10**8, chunks=64, **options)
+            chosen = schedule(network, 10**8, **options)
+            assert chosen.time_s <= fixed.time_s
+            assert (chosen.method + "@64", "@" in chosen.method) == (fixed.method, False)
+            counts = [schedule(network, 10**8, chunks=256 >> halvings, **options).time_s for halvings in range(9)]
+            assert chosen.time_s == min(counts)

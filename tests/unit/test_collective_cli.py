@@ -54,9 +54,11 @@ def test_chunks_auto_may_use_up_to_256():
 
 def test_compare_averages_over_topologies():
     told = json.loads(run("collective", "compare", "--size", "1GB", "--bandwidth-bound", "--json"))
-    assert [mean["method"] for mean in told["mean"]] == ["baseline", "themis-fifo", "themis-scf", "best"]
-    assert len(told["rows"]) == 24
-    assert told["mean"][0]["speedup"] == 1.0
+    methods = ["baseline", "themis-fifo", "themis-scf", "best", "baseline@64", "themis-fifo@64", "themis-scf@64"]
+    assert [mean["method"] for mean in told["mean"]] == methods
+    assert [mean["against"] for mean in told["mean"]] == ["baseline"] * 4 + ["baseline@64"] * 3
+    assert len(told["rows"]) == 42
+    assert told["mean"][0]["speedup"] == told["mean"][4]["speedup"] == 1.0
     assert told["mean"][3]["of_limit"] > 0.985
 
 
@@ -75,7 +77,38 @@ def test_tables_are_for_people():
     assert "mean utilisation" in run("collective", "compare", "--topology", "2D-SW_SW", "--size", "10MB")
     assert "speed-up" in run("collective", "iteration", "resnet-50", "--topology", "2D-SW_SW", "--chunks", "4")
     rows = json.loads(run("collective", "iteration", "dlrm", "--topology", "2D-SW_SW", "--json"))["rows"]
-    assert len(rows) == 4
+    assert len(rows) == 7
+    quickest = {row["method"]: row["time_s"] for row in rows}
+    # With the number of chunks that suits it, the baseline is several times as quick as with 64: no gain of 7x is left.
+    assert quickest["baseline"] / quickest["best"] < 1.2 < quickest["baseline@64"] / quickest["baseline"]
+
+
+def test_a_fixed_number_of_chunks_is_named_in_the_method():
+    line = (
+        "collective",
+        "compare",
+        "--topology",
+        "2D-SW_SW",
+        "--size",
+        "100MB",
+        "--schedulers",
+        "baseline@8,themis-scf@8",
+    )
+    told = json.loads(run(*line, "--json"))
+    assert [(row["chunks"], row["method"]) for row in told["rows"]] == [(8, "baseline@8"), (8, "themis-scf@8")]
+
+
+def test_links_are_planned_and_written(tmp_path):
+    file = tmp_path / "plan.json"
+    line = ("collective", "links", "ring:4:800Gbps", "--fault", "0-1:0.5", "--plan", str(file))
+    told = json.loads(run(*line, "--json"))
+    assert told["bound_s"] <= told["time_s"] <= told["unaware_s"]
+    assert json.loads(file.read_text())["ranks"] == ["0", "1", "2", "3"]
+    assert "cannot run now" in run("collective", "links", "ring:4:800Gbps", "--fault", "0-1:0")
+    run(*line, "--format", "mscclpp")
+    assert len(json.loads(file.read_text())["gpus"]) == 4
+    run("collective", "--topology", "ring:4:800Gbps", "--size", "1MB", "--plan", str(file), "--format", "mscclpp")
+    assert json.loads(file.read_text())["collective"] == "allreduce"
 
 
 def test_together_tells_when_each_ends():
@@ -91,6 +124,12 @@ def test_faults_slow_a_plan_that_does_not_know():
     assert ill["time_s"] > healthy["time_s"]
     late = json.loads(run(*RUN, "--straggler", "2", "--json"))
     assert late["time_s"] == pytest.approx(2 * healthy["time_s"], rel=1e-6)
+
+
+def test_more_chunks_in_flight_than_are_validated_are_told():
+    told = [CliRunner().invoke(app, [*RUN, "--in-flight", count, "--json"]) for count in ("4", "8")]
+    assert ["validated for 1 to 4" in result.stderr for result in told] == [False, True]
+    assert all(json.loads(result.stdout) for result in told)
 
 
 def test_the_report_stands_alone(tmp_path):
@@ -120,6 +159,17 @@ def test_the_report_stands_alone(tmp_path):
         (["--topology", "2D-SW_SW", "--replay", "no-such-plan.json"], "cannot read plan"),
         (["limit", "--topology", "2D-SW_SW", "--budget", "0Gbps"], "above 0"),
         (["iteration", "resnet-15"], "resnet-152|resnet-50"),
+        (["iteration", "no-such.txt"], "cannot read workload no-such.txt"),
+        (["iteration", "gnmt", "--precision", "fp8"], "unknown precision"),
+        (["compare", "--schedulers", "best@64"], "best chooses its chunks by itself"),
+        (["compare", "--schedulers", "themis-scf@x"], "themis-scf@64"),
+        (["links", "ring:4:800Gbps", "--fault", "0-9:0.5"], "no link 0>9"),
+        (["links", "ring:4:800Gbps", "--fault", "oops"], "FROM>TO:FRACTION"),
+        (["links", "ring:4:800Gbps", "--chunks", "0"], "at least 1"),
+        (["links", "ring:4:800Gbps", "--size", "2B"], "4 ranks need 4 or more"),
+        (["links", "no-such.yaml"], "no such file"),
+        (["links", "ring:4:800Gbps", "--collective", "all-to-all", "--chunks", "4"], "leave out the number"),
+        (["links", "ring:4:800Gbps", "--plan", "x.json", "--format", "xml"], "mscclpp"),
         (["together", "all-reduce", "--topology", "2D-SW_SW"], "KIND:SIZE"),
         (["together", "all-reduce:1GB:0s:600", "--topology", "2D-SW_SW"], "between 0 and 511"),
         (["--topology", "2D-SW_SW", "--size", "100000TB"], "pebibyte"),

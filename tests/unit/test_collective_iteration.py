@@ -4,7 +4,7 @@ import pytest
 
 from headway.collectives.schedulers import schedule
 from headway.collectives.simulate.cost import Collective
-from headway.collectives.simulate.graph import Request, run_together
+from headway.collectives.simulate.graph import Request, run_together, run_together_freely
 from headway.collectives.topology.presets import PRESETS
 from headway.collectives.training.iteration import Settings, iterate, map_dimensions
 from headway.collectives.training.workloads import WORKLOADS, workload
@@ -39,7 +39,7 @@ def test_an_unknown_workload_names_the_closest():
 def test_one_request_takes_what_the_scheduler_says():
     for method, options in (("baseline", {"scheduler": "baseline"}), ("themis-scf", {"scheduler": "themis"})):
         alone = run_together(NETWORK, [Request(AR, 10**8)], method)
-        assert alone[0] == pytest.approx(schedule(NETWORK, 10**8, **options).time_s, rel=1e-9)
+        assert alone[0] == pytest.approx(schedule(NETWORK, 10**8, chunks=64, **options).time_s, rel=1e-9)
 
 
 def test_urgent_collectives_overtake():
@@ -52,8 +52,15 @@ def test_urgent_collectives_overtake():
 
 def test_together_is_never_slower_than_one_after_the_other():
     requests = [Request(AR, 5 * 10**7), Request(Collective.ALL_TO_ALL, 10**7), Request(Collective.ALL_GATHER, 10**7)]
-    alone = [run_together(NETWORK, [request], "best")[0] for request in requests]
-    assert max(run_together(NETWORK, requests, "best")) <= sum(alone)
+    alone = [run_together_freely(NETWORK, [request], "best")[0] for request in requests]
+    assert max(run_together_freely(NETWORK, requests, "best")) <= sum(alone)
+
+
+def test_together_every_method_chooses_its_chunks():
+    requests = [Request(AR, 10**6), Request(Collective.ALL_GATHER, 10**6)]
+    for method in ("baseline", "themis-scf"):
+        fixed = [max(run_together(NETWORK, requests, method, chunks)) for chunks in (1, 4, 16, 64)]
+        assert max(run_together_freely(NETWORK, requests, method)) == min(fixed) < fixed[-1] / 2
 
 
 def test_a_priority_out_of_range_is_refused():
@@ -70,17 +77,19 @@ def test_dimensions_are_mapped_whole():
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_iterations_take_at_least_their_computation_and_best_is_best(name):
-    rows = iterate(name, PRESETS["3D-SW_SW_SW_hetero"], Settings(chunks=8))
-    assert [row.method for row in rows] == ["baseline", "themis-fifo", "themis-scf", "best"]
+    rows = iterate(workload(name), PRESETS["3D-SW_SW_SW_hetero"], Settings(chunks=8))
+    methods = ["baseline", "themis-fifo", "themis-scf", "best", "baseline@8", "themis-fifo@8", "themis-scf@8"]
+    assert [row.method for row in rows] == methods
     assert all(row.exposed_s >= 0 for row in rows)
     assert len({row.compute_s for row in rows}) == 1
-    assert rows[-1].time_s <= min(row.time_s for row in rows) * (1 + 1e-9)
+    assert rows[3].time_s <= min(row.time_s for row in rows) * (1 + 1e-9)
+    assert all(free.time_s <= fixed.time_s for free, fixed in zip(rows[:3], rows[4:], strict=True))
 
 
 def test_communication_hides_behind_slow_computation_and_dominates_fast():
     network = NETWORK.without_latency()
-    slow = iterate("gnmt", network, Settings(tflops=1.0))[0]
-    quick = iterate("gnmt", network, Settings(tflops=1e5, bucket_bytes=10**10))
+    slow = iterate(workload("gnmt"), network, Settings(tflops=1.0))[0]
+    quick = iterate(workload("gnmt"), network, Settings(tflops=1e5, bucket_bytes=10**10))
     assert slow.exposed_s < 0.01 * slow.time_s
     assert quick[0].exposed_s > 0.9 * quick[0].time_s
     # With next to no computation, the speed-up of an iteration is that of one all-reduce of all gradients.

@@ -87,7 +87,7 @@ def test_steps_per_kind_also_off_powers_of_two():
     assert steps(Dimension(Kind.FULLY_CONNECTED, 6, 1), AR) == 1
     assert [steps(Dimension(Kind.SWITCH, size, 1), AR) for size in (2, 3, 4, 5, 8, 9, 64)] == [1, 2, 2, 3, 3, 4, 6]
     assert steps(Dimension(Kind.SWITCH, 6, 1), A2A) == 1
-    assert steps(Dimension(Kind.RING, 6, 1), A2A) == 5
+    assert steps(Dimension(Kind.RING, 6, 1), A2A) == 3
 
 
 def test_a_switch_step_takes_two_links_and_a_ring_step_one():

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.errors import BadInput
+from headway.network.certificates.certificate import digest_of
 
 
 def run(*words):
@@ -69,16 +70,57 @@ def test_show_draws_and_reports(issued, tmp_path):
         assert run("show", name).exit_code == 0
 
 
-def test_routes_for_switches(issued, tmp_path):
-    linux = run("routes", issued[0]).stdout
-    assert "ip rule add from 10.64.0.1/32 lookup 1000 priority 1000" in linux
-    assert "ip route replace default via 100.64.0.2 dev up1 table 1064" in linux
-    assert linux.count("ip rule add") == 64, "one rule for each rank"
-    frr = run("routes", issued[0], "--format", "frr").stdout
-    assert frr.count("set nexthop") == 64
+def test_routes_for_switches(issued):
+    text = run("routes", issued[0]).stdout
+    assert "rule from 10.64.0.1/32 lookup 1000 priority 1000" in text
+    assert "ip route replace default via 100.64.0.2 dev up1 onlink metric 1 table 1001" in text
+    assert text.count("\nrule from") == 64, "one rule for each rank"
+    assert run("routes", issued[0], "--undo").stdout.count("gone rule del from") == 64
+    one = run("routes", issued[0], "--switch", "leaf1").stdout
+    assert one.count("\nrule from") == 32
+    assert run("routes", issued[0], "--format", "frr").stdout.count("set nexthop") == 128, "each with a spare"
     rules = json.loads(run("routes", issued[0], "--format", "json").stdout)["rules"]
     assert {rule["port"] for rule in rules if rule["switch"] == "leaf1"} == {f"up{i}" for i in range(32)}
     assert "did you mean 'linux'" in str(run("routes", issued[0], "--format", "linus").exception)
+    assert "did you mean 'leaf1'" in str(run("routes", issued[0], "--switch", "leaf11").exception)
+    assert "needs 33 policy rules as eos, and its budget is 20" in str(
+        run("routes", issued[0], "--format", "eos", "--budget", 20).exception
+    )
+
+
+def test_routes_around_a_failed_link(issued):
+    usual, around = run("routes", issued[0]).stdout, run("routes", issued[0], "--failed", "leaf0-spine3").stdout
+    assert "around leaf0-spine3: flows share links" in around
+    assert "ip route replace default via 100.64.0.8 dev up4 onlink metric 1 table 1003" in around, (
+        "at leaf0 the next link"
+    )
+    assert "ip route replace 10.64.0.0/24 via 100.64.0.136 dev up4 onlink metric 1 table 1003" in around, (
+        "at leaf1, to leaf0"
+    )
+    assert "ip route replace 10.64.0.0/24 via" not in usual
+    assert "not a link of this slice, such as leaf0-spine0" in str(
+        run("routes", issued[0], "--failed", "leaf9-spine3").exception
+    )
+
+
+def test_routes_are_of_the_real_fabric(issued, tmp_path):
+    """A preset is known by its name; any other fabric must be named, or its inventory."""
+    own = tmp_path / "lab.yaml"
+    own.write_text("name: lab\nleaves: 4\nservers_per_leaf: 2\ngpus_per_server: 4\nspines: 8\n")
+    path = tmp_path / "lab.json"
+    assert run("allocate", own, "--gpus", 16, "--out", path).exit_code == 0
+    assert "give --fabric F or --inventory FILE" in str(run("routes", path).exception)
+    assert run("routes", path, "--fabric", own).exit_code == 0
+    own.write_text(own.read_text().replace("spines: 8", "spines: 9"))
+    assert "is of another fabric than the one given: spines is 8, not 9" in str(
+        run("routes", path, "--fabric", own).exception
+    )
+    forged = tmp_path / "forged.json"
+    content = json.loads(issued[0].read_text())
+    content["fabric"]["spines"] = 64
+    forged.write_text(json.dumps(content | {"digest": digest_of(content)}))
+    assert run("verify", forged).exit_code == 0, "sound on the fabric that it claims"
+    assert "spines is 64, not 32" in str(run("routes", forged).exception)
 
 
 def test_routes_of_circuits(tmp_path):

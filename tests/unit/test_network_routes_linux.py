@@ -1,91 +1,312 @@
-"""The linux routes in a real kernel: applied in a network namespace, every flow leaves by the port it should."""
+"""The linux routes in a real kernel: every switch a network namespace, applied twice, followed by packets, failed over, undone twice."""
 
+import contextlib
+import ctypes
 import json
 import os
 import shutil
+import socket
 import subprocess
+import threading
 
 import pytest
+from tests.hall import Hall
+from tests.naive_certificates import Fabric, Job
+from tests.properties.test_network_damage import CASES, originals
 
 from headway.network.certificates.allocate import allocate, occupied_by
-from headway.network.certificates.routes import leaf_net, lower_address, nic_address, render, rules_of, upper_address
+from headway.network.certificates.certificate import certificate_from
 from headway.network.fabric.file import fabric_from
+from headway.network.routes.plan import planned
+from headway.network.routes.render import render
 
 LANES = {"leaves": 3, "servers_per_leaf": 1, "gpus_per_server": 4, "spines": 2, "parallel_links": 2}
+GATEWAY = "169.254.1.1"  # what hosts take for their router; every leaf answers to it
+SETTINGS = (
+    "ip_forward=1",
+    "conf.all.rp_filter=0",
+    "conf.default.rp_filter=0",
+    "conf.all.ignore_routes_with_linkdown=1",
+)
 
 
-def ip(*words, namespace=None):
+def ip(*words, namespace=None, text=None):
     command = ["ip", *(["-n", namespace] if namespace else []), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, input=text).stdout
 
 
-@pytest.fixture
-def namespace():
-    """An empty network namespace, or a loud skip where there is no right to make one."""
+class Lab:
+    """Namespaces for the switches of a slice, and for its hosts if packets are to be sent."""
+
+    def __init__(self, certificate, hosts):
+        self.certificate, self.inventory = certificate, planned(certificate.fabric)
+        self.hall = Hall(certificate, self.inventory)
+        self.made = []
+        self.hosts = {gpu: self.inventory.nics[gpu] for gpu in certificate.rank_order}
+        self.with_hosts = hosts
+
+    def name(self, what):
+        return f"hw{os.getpid()}-{what}"
+
+    def build(self):
+        switches = sorted(
+            {name for name, _ in self.hall.ends} | {self.hall.leaf_of[nic.address] for nic in self.hosts.values()}
+        )
+        guests = [f"h{gpu}" for gpu in self.hosts] if self.with_hosts else ["stubs"]
+        for one in (*switches, *guests):
+            ip("netns", "add", self.name(one))
+            self.made.append(one)
+        links = []
+        for (here, out), (there, arrives, *_) in self.hall.ends.items():
+            if (here, out) < (there, arrives):
+                peer = f"peer name {arrives} netns {self.name(there)}"
+                links.append(f"link add {out} netns {self.name(here)} type veth {peer}")
+        for gpu, nic in self.hosts.items():
+            guest = f"eth0 netns {self.name(f'h{gpu}')}" if self.with_hosts else f"h{gpu} netns {self.name('stubs')}"
+            links.append(
+                f"link add {nic.port} netns {self.name(self.hall.leaf_of[nic.address])} type veth peer name {guest}"
+            )
+        ip("-batch", "-", text="\n".join(links) + "\n")
+        for one in switches:
+            set_words = [f"net.ipv4.{setting}" for setting in SETTINGS]
+            subprocess.run(["ip", "netns", "exec", self.name(one), "sysctl", "-qw", *set_words], check=True, timeout=20)
+            ip("-batch", "-", namespace=self.name(one), text="\n".join(self.normal(one)) + "\n")
+        if self.with_hosts:
+            for gpu, nic in self.hosts.items():
+                lines = [f"addr add {nic.address}/32 dev eth0", "link set eth0 up", f"route add {GATEWAY} dev eth0"]
+                ip(
+                    "-batch",
+                    "-",
+                    namespace=self.name(f"h{gpu}"),
+                    text="\n".join([*lines, f"route add default via {GATEWAY}"]) + "\n",
+                )
+        else:
+            ip(
+                "-batch",
+                "-",
+                namespace=self.name("stubs"),
+                text="\n".join(f"link set h{gpu} up" for gpu in self.hosts) + "\n",
+            )
+
+    def normal(self, switch):
+        """Addresses, and the routes that a switch has without us: down where it is known, else up by all ways."""
+        lines, down, up = [], {}, []
+        for (here, out), (there, _, mine, theirs) in self.hall.ends.items():
+            if here != switch:
+                continue
+            own, far = self.address(here, out, mine), self.address(there, None, theirs)
+            length = 32 if self.certificate.fabric.ocs else 31  # circuits join ports that share no subnet
+            lines += [f"addr add {own}/{length} dev {out}", f"link set {out} up"]
+            hop = f"nexthop via {far} dev {out} onlink"
+            if there.startswith("leaf") and not here.startswith("leaf"):
+                down.setdefault(there, []).append(hop)
+            elif here.startswith("core"):
+                pod = int(there.split(".")[0].removeprefix("agg"))
+                for leaf, its in enumerate(self.certificate.fabric.leaf_pod):
+                    if its == pod:
+                        down.setdefault(f"leaf{leaf}", []).append(hop)
+            else:
+                up.append(hop)
+        for nic in self.hosts.values():
+            if self.hall.leaf_of[nic.address] == switch:
+                lines += [
+                    f"addr add {GATEWAY}/32 dev {nic.port}",
+                    f"link set {nic.port} up",
+                    f"route add {nic.address}/32 dev {nic.port}",
+                ]
+        for leaf, hops in down.items():
+            lines.append(f"route add {self.inventory.prefix(leaf)} {' '.join(hops)}")
+        return [*lines, *([f"route add default {' '.join(up)}"] if up else [])]
+
+    def address(self, switch, _, cable):
+        """The address of a switch's end of a cable, as the plan has it."""
+        found = self.inventory.cables[cable]
+        if found.upper is None:
+            if switch.startswith("leaf"):
+                return found.lower.address
+            spine = next(one for one in self.certificate.circuits if (f"leaf{one.leaf}", f"ocs{one.ocs}") == cable)
+            return self.inventory.cables[f"spine{spine.spine}.{spine.fibre}", f"ocs{spine.ocs}"].lower.address
+        return (found.lower if cable[0] == switch else found.upper).address
+
+    def run(self, *, undo):
+        """The text for every switch, each through a shell in its namespace."""
+        for name in self.hall.devices:
+            text = render(self.certificate, self.inventory, "linux", undo=undo, switch=name)
+            done = subprocess.run(
+                ["ip", "netns", "exec", self.name(name), "sh"],
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert (done.returncode, done.stderr) == (0, ""), f"{name}: {done.stderr}"
+
+    def state(self):
+        """Rules and routes of every switch."""
+        found = {}
+        for name in self.hall.devices:
+            routes = ip("-4", "route", "show", "table", "all", namespace=self.name(name)).splitlines()
+            found[name] = (ip("rule", "show", namespace=self.name(name)), sorted(routes))
+        return found
+
+    def lookup(self, switch, source, target, arrives):
+        """What the kernel would do with a packet."""
+        answer = ip("-j", "route", "get", target, "from", source, "iif", arrives, namespace=self.name(switch))
+        return json.loads(answer)[0]["dev"]
+
+    def close(self):
+        for one in self.made:
+            subprocess.run(["ip", "netns", "del", self.name(one)], capture_output=True, check=False, timeout=20)
+
+
+@contextlib.contextmanager
+def lab(certificate, *, hosts=False):
+    """A lab, or a loud skip where there is no right to make one."""
     if not shutil.which("ip") or os.geteuid() != 0:
         pytest.skip("SKIPPED: network namespaces need root and iproute2")
-    name = f"headway-test-{os.getpid()}"
+    probe = f"hw{os.getpid()}-probe"
     try:
-        ip("netns", "add", name)
-        ip("link", "add", "probe0", "type", "veth", "peer", "name", "probe1", namespace=name)
+        ip("netns", "add", probe)
+        ip("link", "add", "probe0", "type", "veth", "peer", "name", "probe1", namespace=probe)
     except subprocess.CalledProcessError as error:
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
         pytest.skip(f"SKIPPED: no network namespaces here: {error.stderr.strip()}")
-    yield name
-    ip("netns", "del", name)
+    finally:
+        subprocess.run(["ip", "netns", "del", probe], capture_output=True, check=False, timeout=20)
+    built = Lab(certificate, hosts)
+    try:
+        built.build()
+        yield built
+    finally:
+        built.close()
 
 
-def port(name, namespace, address=None):
-    """An interface that is up, its other end in the same namespace."""
-    ip("link", "add", name, "type", "veth", "peer", "name", f"x{name}", namespace=namespace)
-    if address:
-        ip("addr", "add", address, "dev", name, namespace=namespace)
-    for end in (name, f"x{name}"):
-        ip("link", "set", end, "up", namespace=namespace)
+def follow(built):
+    """Every pair of ranks, switch by switch, as the kernel looks it up."""
+    content = json.loads(built.certificate.as_text())
+    job = Job(content, Fabric(content["fabric"]))
+    flows = 0
+    for sender, gpu in enumerate(job.order):
+        for receiver, other in enumerate(job.order):
+            if job.leaf[sender] == job.leaf[receiver]:
+                continue
+            taken = built.hall.walk(built.lookup, built.inventory.nics[gpu], built.inventory.nics[other].address)
+            assert sorted(taken) == sorted(job.way(sender, receiver)), f"{sender} to {receiver}"
+            flows += 1
+    return flows
 
 
-def commands_of(text, switch):
-    """The `ip` lines below `# on <switch>`."""
-    lines = text.split(f"# on {switch}\n")[1].split("\n#")[0].splitlines()
-    return [line.split()[1:] for line in lines if line.startswith("ip ")]
+def optical(gpus, rule):
+    content = next(one for one in originals("optical") if (len(one["gpus"]), one["routing"]["rule"]) == (gpus, rule))
+    return certificate_from(content)
 
 
-def way(namespace, source, target, incoming):
-    answer = json.loads(ip("-j", "route", "get", target, "from", source, "iif", incoming, namespace=namespace))
-    return answer[0]["dev"]
+def sliced(fabric, gpus):
+    return allocate(occupied_by(fabric_from(fabric, "x")), gpus, "vclos").certificate
 
 
-def forward(namespace):
-    subprocess.run(
-        ["ip", "netns", "exec", namespace, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0"],
-        check=True, capture_output=True, timeout=20,
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    "certificate",
+    [
+        lambda: sliced(LANES, 8),
+        lambda: sliced(CASES["pods"][0], 8),
+        lambda: optical(10, "direct"),
+        lambda: optical(20, "by-class"),
+        lambda: optical(24, "rank-mod"),
+    ],
+    ids=["lanes", "pods", "direct", "by-class", "rank-mod"],
+)
+def test_applied_twice_followed_and_undone_twice(certificate):
+    with lab(certificate()) as built:
+        before = built.state()
+        built.run(undo=False)
+        once = built.state()
+        assert once != before
+        assert follow(built) > 10
+        built.run(undo=False)
+        assert built.state() == once, "applying again changes nothing"
+        built.run(undo=True)
+        assert built.state() == before, "the way back leads where it began"
+        built.run(undo=True)
+        assert built.state() == before
 
 
-def test_a_leaf_sends_every_rank_by_its_own_link(namespace):
-    certificate = allocate(occupied_by(fabric_from(LANES, "x")), 8, "vclos").certificate
-    for uplink in range(4):
-        port(f"up{uplink}", namespace, f"{lower_address(0, uplink)}/31")
-    port("nics", namespace, f"{nic_address(0, 100)}/24")
-    forward(namespace)
-    for words in commands_of(render(certificate, "linux"), "leaf0"):
-        ip(*words, namespace=namespace)
-    wanted = {rule.source.split("/")[0]: rule.port for rule in rules_of(certificate) if rule.switch == "leaf0"}
-    taken = {source: way(namespace, source, nic_address(1, 0), "nics") for source in wanted}
-    assert taken == wanted
-    assert sorted(taken.values()) == ["up0", "up1", "up2", "up3"]
-    assert way(namespace, nic_address(0, 0), nic_address(0, 1), "nics") == "nics", "neighbours stay below the leaf"
+def in_namespace(name, make):
+    """What `make` returns, called in another network namespace by a thread of its own: sockets stay where they were made."""
+    found = []
+
+    def work():
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open(f"/run/netns/{name}") as there:
+            assert libc.setns(there.fileno(), 0x40000000) == 0, os.strerror(ctypes.get_errno())
+            found.append(make())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return found[0]
 
 
-def test_a_spine_keeps_the_lane(namespace):
-    certificate = allocate(occupied_by(fabric_from(LANES, "x")), 8, "vclos").certificate
-    for leaf in (0, 1):
-        for lane in (0, 1):
-            port(f"down{leaf}.{lane}", namespace, f"{upper_address(leaf, lane)}/31")
-    forward(namespace)
-    for words in commands_of(render(certificate, "linux"), "spine0"):
-        ip(*words, namespace=namespace)
-    for lane in (0, 1):
-        assert way(namespace, nic_address(0, lane), nic_address(1, 3), f"down0.{lane}") == f"down1.{lane}"
-        assert way(namespace, nic_address(1, lane), nic_address(0, 3), f"down1.{lane}") == f"down0.{lane}"
-    assert leaf_net(1) == "10.64.1.0/24"
+def open_socket(address):
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.bind((address, 4791))  # RoCEv2
+    made.settimeout(0.5)
+    return made
+
+
+def sent(built, leaf):
+    """Packets that left by each uplink of a leaf."""
+    listed = json.loads(ip("-s", "-j", "link", "show", namespace=built.name(leaf)))
+    return {one["ifname"]: one["stats64"]["tx"]["packets"] for one in listed if one["ifname"].startswith("up")}
+
+
+def test_packets_stay_on_their_links_and_move_to_the_spare_when_one_fails():
+    certificate = sliced(LANES, 8)
+    with lab(certificate, hosts=True) as built:
+        built.run(undo=False)
+        sockets = {
+            gpu: in_namespace(built.name(f"h{gpu}"), lambda nic=nic: open_socket(nic.address))
+            for gpu, nic in built.hosts.items()
+        }
+        try:
+            first, *others = certificate.rank_order
+            there = [
+                gpu for gpu in others if certificate.fabric.leaf_of_gpu[gpu] != certificate.fabric.leaf_of_gpu[first]
+            ]
+
+            def exchange(tries=1):
+                for gpu in there:
+                    for _ in range(tries):
+                        with contextlib.suppress(TimeoutError):
+                            sockets[first].sendto(b"there", (built.hosts[gpu].address, 4791))
+                            _, back = sockets[gpu].recvfrom(100)
+                            sockets[gpu].sendto(b"back", back)
+                            assert sockets[first].recv(100) == b"back"
+                            break
+                    else:
+                        raise AssertionError(f"nothing came back from GPU {gpu}")
+
+            leaf = built.hall.leaf_of[built.hosts[first].address]
+            exchange(tries=10)  # neighbours learn each other's addresses
+            counted = sent(built, leaf)
+            for _ in range(20):
+                exchange()
+            more = {name: count - counted[name] for name, count in sent(built, leaf).items()}
+            own = certificate.routing["spines"][0]
+            assert more[f"up{own}"] >= 20 * len(there)
+            assert sum(more.values()) - more[f"up{own}"] < 20, f"only the odd packet of others: {more}"
+            ip("link", "set", f"up{own}", "down", namespace=built.name(leaf))
+            exchange(tries=20)  # the kernel takes up to a second to tell the other end
+            spare = certificate.routing["spines"][1]
+            assert sent(built, leaf)[f"up{spare}"] > counted[f"up{spare}"]
+            taken = built.lookup(
+                leaf, built.hosts[first].address, built.hosts[there[0]].address, built.hosts[first].port
+            )
+            assert taken == f"up{spare}"
+            ip("link", "set", f"up{own}", "up", namespace=built.name(leaf))
+            built.run(undo=False)
+            assert follow(built) == 32, "applied again, everything is as it was"
+            built.run(undo=True)
+        finally:
+            for one in sockets.values():
+                one.close()

@@ -231,7 +231,13 @@ def test_a_policy_of_ones_own_may_resize_jobs():
 @pytest.mark.parametrize(("spec", "interval_s"), [("optimus", 600), ("optimus?quantum=900", 900)])
 def test_sizes_of_running_jobs_change_at_the_quantum_also_with_a_minimum_run_time(spec, interval_s):
     run = simulate(
-        "synthetic:tiresias-480?jobs=60", "4x4", spec, min_runtime=90, skip_impossible=True, keep_journal=True
+        "synthetic:tiresias-480?jobs=60",
+        "4x4",
+        spec,
+        min_runtime=90,
+        preemption_cost="none",
+        skip_impossible=True,
+        keep_journal=True,
     ).run
     stops = run.entries[run.entries["kind"] == STOPPED]["time"]  # this policy stops jobs only to resize them
     assert len(stops) > 10

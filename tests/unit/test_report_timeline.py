@@ -34,7 +34,10 @@ def test_every_hold_begins_runs_and_ends_in_order(run):
     assert (found.start_s <= found.running_s).all()
     assert (found.running_s <= found.end_s).all()
     assert (found.leaving_s <= found.end_s).all()
-    assert len(found) == len(run.jobs) + run.jobs["preemptions"].sum() + run.jobs["resizes"].sum()
+    assert (
+        len(found)
+        == len(run.jobs) + run.jobs["preemptions"].sum() + run.jobs["resizes"].sum() + run.jobs["moves"].sum()
+    )
 
 
 def test_time_lost_to_preemption_is_what_the_world_charged(run):

@@ -1,4 +1,4 @@
-"""The exact bandwidth limit of any mix of per-chunk orders, and how to share the data among orders to reach it.
+"""The exact bandwidth limit T* of an all-reduce, and the blocks of dimensions that it falls into.
 
 An order sends a fixed number of bytes on each dimension. Over all orders, the vectors of bytes are the corners of a
 base polytope: what a set A of dimensions carries is at most f(A) = 1 - prod over A of 1/P (A goes first) and at least
@@ -6,10 +6,13 @@ g(A) = prod outside A of 1/P - prod of all 1/P (A goes last), per byte of the co
 
     T* = max over non-empty A of 2 S g(A) / sum over A of BW        (S bytes, all-reduce; half of it for one half)
 
-and the mix that spreads the load most evenly reaches it. The set that attains the maximum is under-provisioned: it must
-go last, and no order helps it further. What is left, the other dimensions among themselves, is the same problem again;
-so the dimensions fall into blocks that run in a fixed sequence, balanced inside. This goes beyond Themis, which is
-greedy.
+and the mix that spreads the load most evenly reaches it. T* binds more than mixes of orders: it is a cut that holds for
+every all-reduce without reduction inside the network (decision 0080). The set that attains the maximum is
+under-provisioned: it must go last, and no order helps it further. What is left, the other dimensions among themselves,
+is the same problem again; so the dimensions fall into blocks that run in a fixed sequence, balanced inside. This goes
+beyond Themis, which is greedy. An all-to-all is bounded by the hops that its messages must take on each dimension.
+
+Latencies are left out of T*; `latency_limit` counts them.
 """
 
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.cost import Collective, shards
 from headway.collectives.topology.model import Topology
 
 Floats = NDArray[np.float64]
@@ -81,10 +84,10 @@ def blocks(topology: Topology) -> tuple[Block, ...]:
 
 
 def limit(topology: Topology, collective: Collective, size_bytes: int) -> Limit:
-    """Both limits, latency left out. An all-to-all sends S (P_k - 1) / P_k on each dimension whatever the order."""
+    """Both limits, latency left out. What an all-to-all sends on a dimension does not depend on the order."""
     bandwidth = bytes_per_s(topology)
     if collective is Collective.ALL_TO_ALL:
-        levels = ((1 - 1 / np.array(topology.sizes)) / bandwidth).tolist()
+        levels = (shards(topology, collective) / np.array(topology.sizes) / bandwidth).tolist()
         worst_s = size_bytes * max(levels)
         return Limit(worst_s, worst_s, tuple(Block((dim,), level) for dim, level in enumerate(levels)))
     passes = 2 if collective is Collective.ALL_REDUCE else 1

@@ -5,11 +5,13 @@ from numpy.typing import NDArray
 
 from headway.collectives.draft import Draft, Task, draft_by_queues
 from headway.collectives.simulate import kernels
-from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, split_bytes
+from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, shards, split_bytes
 from headway.collectives.topology.model import Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+LIKE_THE_PUBLIC_CODE = ("fifo", "scf-public")
 
 
 def baseline(task: Task, intra: str, chunks: int) -> Draft:
@@ -23,12 +25,18 @@ def baseline(task: Task, intra: str, chunks: int) -> Draft:
 def themis(task: Task, intra: str, chunks: int) -> Draft:
     """Themis as published: each chunk visits the least loaded dimension first. An idle network: a fresh tracker."""
     parts = split_bytes(task.size_bytes, chunks)
-    rs = themis_orders(task.topology, task.collective, parts, fresh_tracker(task.topology, task.collective))
+    rs = themis_orders(task.topology, task.collective, parts, fresh_tracker(task.topology, task.collective, intra))
     return draft_by_queues(task, parts, rs, intra, "themis")
 
 
-def fresh_tracker(topology: Topology, collective: Collective) -> Floats:
-    """The load tracker when the network is idle: the fixed delay of one phase on each dimension (section 4.3)."""
+def fresh_tracker(topology: Topology, collective: Collective, intra: str) -> Floats:
+    """The load tracker when the network is idle.
+
+    In the text it starts at the fixed delay of one phase on each dimension (section 4.3), as it does here under `scf`,
+    the discipline of the text. The public code starts it at zero; so do the disciplines that follow that code.
+    """
+    if intra in LIKE_THE_PUBLIC_CODE:
+        return np.zeros(len(topology.dimensions))
     return latencies_ps(topology, collective).astype(np.float64)
 
 
@@ -41,7 +49,7 @@ def themis_orders(topology: Topology, collective: Collective, parts: Ints, track
     sizes = np.array(topology.sizes, np.int64)
     inverse = ps_per_byte(topology)
     if collective is Collective.ALL_TO_ALL:
-        tracker_ps += (1 - 1 / sizes) * inverse * parts.sum()
+        tracker_ps += shards(topology, collective) / sizes * inverse * parts.sum()
         return np.tile(np.arange(len(sizes)), (len(parts), 1))
     orders: Ints = kernels.themis_orders(parts, sizes, inverse, tracker_ps)
     return orders

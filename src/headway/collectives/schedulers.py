@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from headway.collectives.best import best
+from headway.collectives.best import best, chunk_counts
 from headway.collectives.draft import Task
+from headway.collectives.latency_limit import latency_limit_s
 from headway.collectives.limit import Limit, limit
 from headway.collectives.plan import Plan
 from headway.collectives.published import baseline, themis
@@ -16,8 +17,12 @@ from headway.errors import BadInput, unknown
 SCHEDULERS = ("baseline", "themis", "best")
 # Themis cuts a collective into 64 chunks by default (section 5).
 DEFAULT_CHUNKS = 64
-# What `best` may use when the number is left to it: more gains less than 0.01 % on the paper's topologies.
+# What a scheduler may use when the number is left to it: more gains less than 0.01 % on the paper's topologies.
 AUTO_CHUNKS = 256
+# Times and bounds are computed in different ways, in double precision.
+ROUNDING = 1e-9
+# A method may fix its number of chunks: `themis-scf@64` is the paper's row.
+FIXED = "@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +35,27 @@ class Outcome:
     scheduler: str
     intra: str
     maker: str
+    method: str  # the name in tables: with its discipline, and its number of chunks if that was fixed
     in_flight: int
     plan: Plan
     timeline: Timeline
     limit: Limit
+    latency_limit_s: float
+
+    def __post_init__(self) -> None:
+        # Every bound is proven, so a time below one is an error of the model, never a good plan.
+        if self.time_s < self.bound_s * (1 - ROUNDING):
+            raise ArithmeticError(f"{self.method} takes {self.time_s} s on {self.topology}, below {self.bound_s} s")
 
     @property
     def time_s(self) -> float:
         """How long the collective takes."""
         return self.timeline.time_s
+
+    @property
+    def bound_s(self) -> float:
+        """No plan is quicker: the larger of T* and the bound that counts latencies."""
+        return max(self.limit.limit_s, self.latency_limit_s)
 
     @property
     def utilisation(self) -> float:
@@ -55,32 +72,54 @@ def schedule(
     intra: str | None = None,
     chunks: int | None = None,
     in_flight: int = 1,
+    most_chunks: int = AUTO_CHUNKS,
 ) -> Outcome:
     """Plan and simulate one collective.
 
-    `chunks` is exact for baseline and themis (64 if left out) and a maximum for best (256 if left out). `intra`
-    defaults to fifo for the baseline and scf for themis, their papers' choices; best chooses for itself.
+    `chunks` is exact for baseline and themis and a maximum for best. Left out, each of them chooses the quickest of the
+    same numbers, `most_chunks` and its halves. `intra` defaults to fifo for the baseline and scf for themis, their
+    papers' choices; best chooses for itself.
     """
     if size_bytes < 1:
         raise BadInput(f"a collective of {size_bytes} bytes: there is nothing to send")
     if scheduler not in SCHEDULERS:
         raise unknown("scheduler", scheduler, SCHEDULERS)
     task = Task(topology, collective, size_bytes, in_flight)
-    count = chunks or min(AUTO_CHUNKS if scheduler == "best" else DEFAULT_CHUNKS, size_bytes)
     if scheduler == "best":
-        draft = best(task, count)
-    elif scheduler == "themis":
-        draft = themis(task, intra or "scf", count)
+        draft, method = best(task, chunks or most_chunks), scheduler
     else:
-        draft = baseline(task, intra or "fifo", count)
-    made = draft.intra, draft.maker, in_flight, draft.plan(), draft.timeline()
-    return Outcome(topology, collective, size_bytes, scheduler, *made, limit(topology, collective, size_bytes))
+        inside = intra or ("scf" if scheduler == "themis" else "fifo")
+        make = themis if scheduler == "themis" else baseline
+        counts = [chunks] if chunks else chunk_counts(size_bytes, most_chunks)
+        draft = min((make(task, inside, count) for count in counts), key=lambda draft: draft.end_ps)
+        method = f"{scheduler}-{inside}" if scheduler == "themis" else scheduler
+        method += f"{FIXED}{chunks}" if chunks else ""
+    made = draft.intra, draft.maker, method, in_flight, draft.plan(), draft.timeline()
+    return Outcome(topology, collective, size_bytes, scheduler, *made, *bounds(task))
+
+
+def bounds(task: Task) -> tuple[Limit, float]:
+    """What no plan for this task can beat: bandwidth alone, and with latencies."""
+    with_latencies_s = latency_limit_s(task.topology, task.collective, task.size_bytes, task.in_flight)
+    return limit(task.topology, task.collective, task.size_bytes), with_latencies_s
 
 
 def schedule_named(
     method: str, topology: Topology, size_bytes: int, collective: Collective, chunks: int | None, in_flight: int
 ) -> Outcome:
-    """The same by the name of a method: `themis-scf` is the scheduler themis with scf inside a dimension."""
-    scheduler, _, intra = method.partition("-")
-    inside: dict[str, Any] = {"intra": intra or None, "chunks": chunks, "in_flight": in_flight}
+    """The same by the name of a method: `themis-scf` is the scheduler themis with scf inside a dimension, and
+    `themis-scf@64` that with exactly 64 chunks, whatever `chunks` is."""
+    name, fixed = fixed_chunks(method)
+    scheduler, _, intra = name.partition("-")
+    inside: dict[str, Any] = {"intra": intra or None, "chunks": fixed or chunks, "in_flight": in_flight}
     return schedule(topology, size_bytes, scheduler=scheduler, collective=collective, **inside)
+
+
+def fixed_chunks(method: str) -> tuple[str, int | None]:
+    """`themis-scf@64` as its name and its number of chunks, None if that is left to it."""
+    name, sign, count = method.partition(FIXED)
+    if not sign:
+        return name, None
+    if not count.isdecimal() or int(count) < 1 or name == "best":
+        raise BadInput(f"method {method!r}: write baseline@64 or themis-scf@64 (best chooses its chunks by itself)")
+    return name, int(count)

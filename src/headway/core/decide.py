@@ -120,7 +120,7 @@ def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, 
         return NOT_WAITING
     if job.gpus > walk.spare:
         return WAIT_GPUS
-    late = row < 0 and options.reserves and is_late(state, options, place, scratch, out, job)
+    late = options.reserves and is_late(state, options, place, scratch, out, job)
     if _finds_place(state, options, place, scratch, out, job, NOW, late):
         _take(scratch, out, START, job, NOW, late)
         return NOT_WAITING

@@ -4,6 +4,7 @@ Examples in messages come from the model, as in `Field(examples=["8"])`. yaml an
 commands which read none start sooner.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ M = TypeVar("M", bound="BaseModel")
 Place = tuple[str | int, ...]
 # How much of a wrong value a message repeats.
 LONGEST_VALUE = 80
+# Bytes of a file, and parts of it once what aliases stand for is written out: a few hundred bytes of aliases can stand for gigabytes.
+MOST_BYTES, MOST_PARTS = 16 << 20, 1 << 20
 BOOL, MERGE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge"
 
 
@@ -41,7 +44,11 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
     import yaml
 
     try:
-        text = Path(path).read_text("utf-8")
+        with Path(path).open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise BadInput(f"{path}: not a {what}: longer than {MOST_BYTES >> 20} MB")
+        text = raw.decode("utf-8")
     except (OSError, ValueError) as error:
         known = {UnicodeDecodeError: "it is not UTF-8 text", FileNotFoundError: "no such file"}
         reason = known.get(type(error)) or getattr(error, "strerror", None) or error
@@ -49,6 +56,10 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
     try:
         loader = _loader(path)(text)
         root = loader.get_single_node()
+        if _parts(root, {}) > MOST_PARTS:
+            raise BadInput(
+                f"{path}: not a {what}: its aliases stand for more than {MOST_PARTS:,} parts, or for themselves"
+            )
         return root, None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -59,6 +70,18 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
         raise BadInput(f"{path}: not a {what}: it is nested too deeply") from None
     except ValueError as error:  # such as a 13th month
         raise BadInput(f"{path}: not YAML: {error}") from None
+
+
+def _parts(node: "yaml.Node | None", known: dict[int, float]) -> float:
+    """How many scalars, lists and mappings a node is with its aliases written out; infinitely many if it contains itself."""
+    value = getattr(node, "value", None)
+    if not isinstance(value, list):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        inside = (one for pair in value for one in (pair if isinstance(pair, tuple) else (pair,)))
+        known[id(node)] = 1 + sum(_parts(one, known) for one in inside)
+    return known[id(node)]
 
 
 def _loader(path: str | Path) -> type["yaml.SafeLoader"]:
@@ -151,7 +174,7 @@ def _explained(place: Place, problem: "ErrorDetails", model: type["BaseModel"], 
 
 def _shown(value: Any) -> str:
     """A value that was given, cut short where it is long."""
-    text = repr(value)
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**LONGEST_VALUE else "a huge number"
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 

@@ -21,4 +21,14 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.started + options.quantum, 0.0
 
 
-POLICY = Policy("gandiva", key, moving=True, packs=True, migrates=True, quantum=TURN_S, turn=TURN_S, suspends=SUSPEND_S)
+POLICY = Policy(
+    "gandiva",
+    key,
+    moving=True,
+    reserves=False,
+    packs=True,
+    migrates=True,
+    quantum=TURN_S,
+    turn=TURN_S,
+    suspends=SUSPEND_S,
+)

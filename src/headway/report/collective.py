@@ -9,12 +9,15 @@ from typing import Any
 
 from headway.collectives.schedulers import Outcome
 from headway.collectives.simulate.play import utilisation_over_time
+from headway.collectives.summary import rival
 from headway.report.figure import Figure, axis
 from headway.report.page import escaped, page, table
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart; one colour per idea on the whole page.
 PHASES = {"rs": ("reduce-scatter", "#0072B2"), "ag": ("all-gather", "#E69F00"), "a2a": ("all-to-all", "#009E73")}
 METHODS = {"baseline": "#999999", "themis-fifo": "#56B4E9", "themis-scf": "#0072B2", "best": "#D55E00"}
+# The papers' rows, with a fixed number of chunks, have the colour of their method, hatched.
+HATCHED = {"pattern": {"shape": "/"}}
 OTHER = "#CC79A7"
 # Neighbouring chunks differ in shade, so that thin bars keep their colour.
 SHADES = (1.0, 0.75)
@@ -24,7 +27,17 @@ EDGE = {"color": "#8C8C8C", "width": 1}
 PS_PER_MS = 1e9
 # Slices of time in the plot of utilisation: more cannot be seen on a screen.
 SLICES = 240
-HEAD = ("topology", "scheduler", "chunks", "time ms", "utilisation", "of limit", "speed-up")
+HEAD = (
+    "topology",
+    "scheduler",
+    "chunks",
+    "time ms",
+    "utilisation",
+    "of limit",
+    "of latency bound",
+    "speed-up",
+    "against",
+)
 
 
 # Every figure has a legend of its own: its colours mean something else than those of other figures.
@@ -36,37 +49,37 @@ LEGEND: dict[str, Any] = {
 
 
 def collective_report(rows: Sequence[Sequence[Outcome]], chosen: Outcome) -> str:
-    """The whole page. `rows` holds one row of outcomes per topology, the first of each what the others are held
-    against."""
+    """The whole page. `rows` holds one row of outcomes per topology; each is held against the first of its row that chose
+    its number of chunks as it did."""
     own = next((row for row in rows if any(outcome is chosen for outcome in row)), rows[0])
     title = f"{chosen.collective} of {chosen.size_bytes:,} bytes on {chosen.topology.name}"
-    cells = [_cells(outcome, row[0]) for row in rows for outcome in row]
-    figures = [_gantt((own[0], chosen)), _utilisation((own[0], chosen)), _speedups(rows, _name(own[0]))]
+    cells = [_cells(outcome, rival(outcome, row)) for row in rows for outcome in row]
+    figures = [_gantt((own[0], chosen)), _utilisation((own[0], chosen)), _speedups(rows, own[0].method)]
     return page(title, f"<p>{escaped(_sentence(chosen))}</p>{table(HEAD, cells)}", (), figures)
-
-
-def _name(outcome: Outcome) -> str:
-    return outcome.scheduler if outcome.scheduler in ("baseline", "best") else f"{outcome.scheduler}-{outcome.intra}"
 
 
 def _sentence(outcome: Outcome) -> str:
     reached = outcome.limit.limit_s / outcome.time_s
     return (
-        f"{_name(outcome)}: {outcome.time_s * 1e3:.3f} ms with {len(outcome.plan.chunks)} chunks, "
-        f"{reached:.1%} of the limit ({outcome.limit.limit_s * 1e3:.3f} ms), {outcome.utilisation:.1%} utilisation."
+        f"{outcome.method}: {outcome.time_s * 1e3:.3f} ms with {len(outcome.plan.chunks)} chunks, "
+        f"{reached:.1%} of the limit ({outcome.limit.limit_s * 1e3:.3f} ms), {outcome.utilisation:.1%} utilisation; "
+        f"with latencies no plan takes less than {outcome.bound_s * 1e3:.3f} ms. Methods choose their number of chunks; "
+        "@64 fixes it at 64, as the papers do."
     )
 
 
-def _cells(outcome: Outcome, first: Outcome) -> list[str]:
-    """One row of the table; speed-ups are against the first scheduler."""
+def _cells(outcome: Outcome, other: Outcome) -> list[str]:
+    """One row of the table; the speed-up is against `other`."""
     return [
         escaped(outcome.topology.name),
-        escaped(_name(outcome)),
+        escaped(outcome.method),
         str(len(outcome.plan.chunks)),
         f"{outcome.time_s * 1e3:.3f}",
         f"{outcome.utilisation:.1%}",
         f"{outcome.limit.limit_s / outcome.time_s:.1%}",
-        f"{first.time_s / outcome.time_s:.2f}",
+        f"{outcome.bound_s / outcome.time_s:.1%}",
+        f"{other.time_s / outcome.time_s:.2f}",
+        escaped(other.method),
     ]
 
 
@@ -77,7 +90,7 @@ def _gantt(pair: tuple[Outcome, Outcome]) -> Figure:
     for on, bottom, top, outcome in (("", 0.57, 1.0, pair[0]), ("2", 0.0, 0.43, pair[1])):
         traces += _bars(outcome, on)
         layout[f"yaxis{on}"] = {"domain": [bottom, top], "autorange": "reversed", "type": "category"}
-        title = {"text": f"{_name(outcome)}, {outcome.time_s * 1e3:.3f} ms", "font": {"size": 16}, "showarrow": False}
+        title = {"text": f"{outcome.method}, {outcome.time_s * 1e3:.3f} ms", "font": {"size": 16}, "showarrow": False}
         at = {"xref": "paper", "x": 0.5, "xanchor": "center", "yref": "paper", "y": top, "yanchor": "bottom"}
         layout["annotations"].append(title | at)
     range_ms = [0, 1.01e3 * max(outcome.time_s for outcome in pair)]
@@ -124,11 +137,11 @@ def _utilisation(pair: tuple[Outcome, Outcome]) -> Figure:
     """All bandwidth in use, weighted by dimension, for both outcomes."""
     traces = []
     for outcome in pair:
-        name, weights = _name(outcome), outcome.topology.bandwidths_gbps
+        name, weights = outcome.method, outcome.topology.bandwidths_gbps
         used = utilisation_over_time(outcome.timeline, outcome.topology, SLICES)
         share: Any = sum(weight * row for weight, row in zip(weights, used, strict=True)) / sum(weights)
         times = [(i + 0.5) * outcome.time_s * 1e3 / SLICES for i in range(SLICES)]
-        line = {"color": METHODS.get(name, OTHER), "shape": "hv"}
+        line = {"color": METHODS.get(name.partition("@")[0], OTHER), "shape": "hv"}
         curve = {"type": "scatter", "mode": "lines", "x": times, "y": (100 * share).tolist()}
         traces.append(curve | {"name": name, "line": line})
     layout = {"xaxis": axis("ms"), "yaxis": axis("% of bandwidth", range=[0, 104]), **LEGEND}
@@ -138,15 +151,17 @@ def _utilisation(pair: tuple[Outcome, Outcome]) -> Figure:
 
 def _speedups(rows: Sequence[Sequence[Outcome]], first: str) -> Figure:
     """Bars per topology: every scheduler, the limit and the ideal, against the first scheduler."""
-    takes_s = [(_name(outcome), [row[place].time_s for row in rows]) for place, outcome in enumerate(rows[0])]
+    takes_s = [(outcome.method, [row[place].time_s for row in rows]) for place, outcome in enumerate(rows[0])]
     takes_s += [("limit", [row[0].limit.limit_s for row in rows]), ("ideal", [row[0].limit.ideal_s for row in rows])]
     colours = {**METHODS, "limit": LIMIT, "ideal": IDEAL}
     names = [row[0].topology.name for row in rows]
     traces = []
     for name, times_s in takes_s:
         values = [row[0].time_s / time_s for row, time_s in zip(rows, times_s, strict=True)]
-        marker = {"color": colours.get(name, OTHER)} | ({"line": EDGE} if name == "limit" else {})
+        method, fixed, _ = name.partition("@")
+        marker: dict[str, Any] = {"color": colours.get(method, OTHER)} | ({"line": EDGE} if name == "limit" else {})
+        marker |= HATCHED if fixed else {}
         traces.append({"type": "bar", "x": names, "y": values, "name": name, "marker": marker})
     layout = {"bargap": 0.3, "yaxis": axis("speed-up"), **LEGEND}
-    note = f"Against {first}; no plan can pass the limit."
+    note = f"Against {first}, also where the number of chunks is fixed; no plan can pass the limit."
     return Figure("speed-up", "Speed-up", note, traces, layout, 380, wide=True)

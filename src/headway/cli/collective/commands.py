@@ -1,11 +1,12 @@
 """`headway collective`: plan and simulate collective communication, compare schedulers, explain the limit."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.collective import options
+from headway.cli.collective.links import links
 from headway.cli.collective.training import iteration, together
 from headway.cli.manager_options import JsonOption, note, print_json
 from headway.errors import BadInput
@@ -15,14 +16,17 @@ if TYPE_CHECKING:
     from headway.collectives.topology.model import Topology
 
 collective = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-# Against what a plan is shown in its report.
-USUAL = ("baseline", "themis")
+# Against what a plan is shown in its report: each with the chunks that suit it, and as the papers have it.
+USUAL = ("baseline", "themis-scf")
+PAPERS = ("baseline@64", "themis-scf@64")
+COMPARED = "baseline,themis-fifo,themis-scf,best,baseline@64,themis-fifo@64,themis-scf@64"
 
 
 def register(app: typer.Typer) -> None:
     """Add the group to the command line."""
     collective.command()(iteration)
     collective.command()(together)
+    collective.command()(links)
     app.add_typer(collective, name="collective")
 
 
@@ -47,7 +51,8 @@ def plan(
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Simulate this plan file instead of planning.")
     ] = None,
-    plan_file: Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")] = None,
+    plan_file: options.PlanOption = None,
+    form: options.FormatOption = "headway",
     report: options.ReportOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,12 +65,14 @@ def plan(
     if topology is None or (size is None and replay is None):
         raise typer.BadParameter("give --topology and --size, such as --topology 2D-SW_SW --size 1GB")
     from headway.cli.tables.collectives import show_outcome
+    from headway.collectives.mscclpp import export_plan
     from headway.collectives.plan import plan_to_json
-    from headway.collectives.schedulers import schedule
+    from headway.collectives.schedulers import schedule, schedule_named
     from headway.collectives.summary import outcome_json
     from headway.io.files import write_atomically
     from headway.io.units import size_bytes
 
+    options.note_in_flight(in_flight)
     network = options.network_from(topology, bandwidth_bound)
     if replay is not None:
         outcome = _replayed(network, replay, in_flight)
@@ -82,11 +89,15 @@ def plan(
     if degrade or straggler != 1.0:
         outcome = _impaired(outcome, degrade or [], straggler)
     if plan_file is not None:
-        write_atomically(plan_file, plan_to_json(outcome.plan))
+        options.check_format(form)
+        text = plan_to_json(outcome.plan)
+        if form == "mscclpp":
+            text = export_plan(outcome.plan, outcome.topology, outcome.topology.name)
+        write_atomically(plan_file, text)
     if report is not None:
-        same: dict[str, Any] = {"collective": outcome.collective, "in_flight": in_flight}
-        others = [schedule(network, outcome.size_bytes, scheduler=name, **same) for name in USUAL]
-        _report(report, [[*others, outcome]], outcome)
+        same = network, outcome.size_bytes, outcome.collective, None, in_flight
+        others, fixed = ([schedule_named(name, *same) for name in names] for names in (USUAL, PAPERS))
+        _report(report, [[*others, outcome, *fixed]], outcome)
     if as_json:
         print_json(outcome_json(outcome))
     else:
@@ -99,32 +110,33 @@ def compare(
     size: options.SizeOption = "1GB",
     kind: options.KindOption = "all-reduce",
     schedulers: Annotated[
-        str, typer.Option("--schedulers", help="Comma-separated: baseline, themis-fifo, themis-scf-public, best, ...")
-    ] = "baseline,themis-fifo,themis-scf,best",
-    chunks: options.ChunksOption = "64",
+        str, typer.Option("--schedulers", help="Comma-separated: baseline, themis-scf-public, best, themis-scf@64, ...")
+    ] = COMPARED,
+    chunks: options.ChunksOption = "auto",
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     report: options.ReportOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Every scheduler on every topology, as the paper compares them.
+    """Every scheduler on every topology. Each chooses its number of chunks; `@64` fixes it, as the papers do.
 
     Example: headway collective compare --size 1GB --bandwidth-bound
     """
     from headway.cli.tables.collectives import show_comparison
     from headway.collectives.schedulers import schedule_named
-    from headway.collectives.summary import means, outcome_json
+    from headway.collectives.summary import means, outcome_json, rival
     from headway.io.units import size_bytes
 
+    options.note_in_flight(in_flight)
     methods = [method.strip() for method in schedulers.split(",")]
     wanted = size_bytes(size), options.kind_from(kind), _chunks(chunks), in_flight
     networks = options.networks_from(topologies, bandwidth_bound, as_json)
     rows = [[schedule_named(method, network, *wanted) for method in methods] for network in networks]
     if report is not None:
-        _report(report, rows, rows[0][-1])
+        _report(report, rows, next((one for one in rows[0] if one.scheduler == "best"), rows[0][-1]))
     summary = means(rows, methods)
     if as_json:
-        flat = [outcome_json(one) | {"speedup": row[0].time_s / one.time_s} for row in rows for one in row]
+        flat = [outcome_json(one) | {"speedup": rival(one, row).time_s / one.time_s} for row in rows for one in row]
         print_json({"size_bytes": rows[0][0].size_bytes, "rows": flat, "mean": summary})
     else:
         show_comparison(rows, summary)
@@ -167,9 +179,9 @@ def _chunks(text: str) -> int | None:
 
 
 def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
-    from headway.collectives.limit import limit as limit_of
+    from headway.collectives.draft import Task
     from headway.collectives.plan import plan_from_json
-    from headway.collectives.schedulers import Outcome
+    from headway.collectives.schedulers import Outcome, bounds
     from headway.collectives.simulate.play import play
 
     try:
@@ -179,14 +191,16 @@ def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
         raise BadInput(f"cannot read plan {path}: {reason}") from None
     read = plan_from_json(text, str(path))
     total = sum(chunk.bytes for chunk in read.chunks)
-    line, bound = play(read, network, in_flight), limit_of(network, read.collective, total)
-    return Outcome(network, read.collective, total, "replay", "lists", "file", in_flight, read, line, bound)
+    line, bound = play(read, network, in_flight), bounds(Task(network, read.collective, total, in_flight))
+    return Outcome(network, read.collective, total, "replay", "lists", "file", "replay", in_flight, read, line, *bound)
 
 
 def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outcome":
-    """The same plan on a network that is worse than it was planned for."""
+    """The same plan on a network that is worse than it was planned for, measured against the bounds of that network."""
     from dataclasses import replace
 
+    from headway.collectives.draft import Task
+    from headway.collectives.schedulers import bounds
     from headway.collectives.simulate.play import impaired, play
 
     degraded: dict[int, float] = {}
@@ -198,7 +212,9 @@ def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outc
             right = "write DIM:FRACTION, such as 2:0.5 for half the bandwidth of dim 2"
             raise BadInput(f"--degrade {text}: {right}") from None
     network = impaired(outcome.topology, degraded, straggler)
-    return replace(outcome, topology=network, timeline=play(outcome.plan, network, outcome.in_flight))
+    limit, latency_limit_s = bounds(Task(network, outcome.collective, outcome.size_bytes, outcome.in_flight))
+    line = play(outcome.plan, network, outcome.in_flight)
+    return replace(outcome, topology=network, timeline=line, limit=limit, latency_limit_s=latency_limit_s)
 
 
 def _report(path: Path, rows: "list[list[Outcome]]", chosen: "Outcome") -> None:

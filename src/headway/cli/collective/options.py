@@ -1,7 +1,8 @@
 """What the commands of `headway collective` share: their options, and how they are read."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,11 +22,41 @@ KindOption = Annotated[
     str, typer.Option("--collective", help="all-reduce, reduce-scatter, all-gather or all-to-all.", metavar="KIND")
 ]
 ChunksOption = Annotated[
-    str, typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: best uses up to 256.")
+    str,
+    typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: each chooses, up to 256."),
 ]
-InFlightOption = Annotated[int, typer.Option("--in-flight", help="Chunks in flight on a dimension.")]
+InFlightOption = Annotated[
+    int, typer.Option("--in-flight", help="Chunks in flight on a dimension; validated for 1 to 4.")
+]
 BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
+PlanOption = Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")]
+FormatOption = Annotated[
+    str, typer.Option("--format", help="Of the plan file: headway, or mscclpp (an execution plan).")
+]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
+
+
+# Up to here a model of single steps agrees within a few percent (bench/collective_steps.py, docs/results/themis.md).
+VALIDATED_IN_FLIGHT = 4
+
+
+def note_in_flight(in_flight: int) -> None:
+    """Say where the times of several chunks in flight have not been confirmed."""
+    from headway.cli.manager_options import note
+    from headway.collectives.simulate.operations import MOST_IN_FLIGHT
+
+    if VALIDATED_IN_FLIGHT < in_flight <= MOST_IN_FLIGHT:
+        note(
+            f"--in-flight is validated for 1 to {VALIDATED_IN_FLIGHT}; with {in_flight} times may be up to a fifth too short"
+        )
+
+
+def check_format(form: str) -> None:
+    """Only these two are written."""
+    from headway.errors import unknown
+
+    if form not in ("headway", "mscclpp"):
+        raise unknown("format", form, ("headway", "mscclpp"))
 
 
 def network_from(text: str, bandwidth_bound: bool = False) -> "Topology":
@@ -59,3 +90,15 @@ def networks_from(names: list[str] | None, bandwidth_bound: bool, as_json: bool)
     networks = [network_from(name, bandwidth_bound) for name in names]
     hidden = as_json or not sys.stderr.isatty()
     return track(networks, "simulating", console=Console(stderr=True), transient=True, disable=hidden)
+
+
+@contextmanager
+def waiting(what: str, as_json: bool) -> Iterator[None]:
+    """A line on the terminal while something takes longer than a moment."""
+    from rich.console import Console
+
+    if as_json or not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(what):
+        yield

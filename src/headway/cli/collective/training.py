@@ -1,5 +1,6 @@
 """`headway collective iteration` and `together`: training iterations, and several collectives in flight at once."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,16 +11,36 @@ from headway.errors import BadInput
 
 if TYPE_CHECKING:
     from headway.collectives.simulate.graph import Request
+    from headway.collectives.training.textfile import TextWorkload
+    from headway.collectives.training.workloads import Workload
+
+
+# Bytes of a value; 16-bit gradients are usual, and what the papers' files have where they say it.
+PRECISIONS = {"fp16": 2, "bf16": 2, "fp32": 4}
+MOST_FILE_BYTES = 50_000_000
 
 
 def iteration(
     workload: Annotated[
-        str, typer.Argument(help="resnet-50, resnet-152, gnmt, dlrm, transformer-1t, llm-405b, llm-8b.")
+        str,
+        typer.Argument(
+            help="resnet-50, resnet-152, gnmt, dlrm, transformer-1t, llm-405b, llm-8b, or a file of ASTRA-sim."
+        ),
     ],
     topologies: options.TopologiesOption = None,
-    tflops: Annotated[float, typer.Option("--compute-tflops", help="Sustained speed of one NPU.")] = 120.0,
-    bucket: Annotated[str, typer.Option("--bucket", help="Gradients are sent in buckets of at least this.")] = "25MiB",
-    chunks: Annotated[int, typer.Option("--chunks", help="Chunks per bucket; a maximum for best.")] = 64,
+    tflops: Annotated[
+        float, typer.Option("--compute-tflops", help="Sustained speed of one NPU; a file has times.")
+    ] = 120.0,
+    bucket: Annotated[
+        str | None,
+        typer.Option("--bucket", help="Gradients go in buckets of at least this; 25MiB, or each layer of a file."),
+    ] = None,
+    precision: Annotated[
+        str, typer.Option("--precision", help="Of gradients: fp16, bf16 or fp32; a file has bytes.")
+    ] = "fp16",
+    chunks: Annotated[
+        int, typer.Option("--chunks", help="Most chunks per bucket; the papers' rows use this number.")
+    ] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,
@@ -30,17 +51,42 @@ def iteration(
     """
     from headway.cli.tables.collectives import show_iterations
     from headway.collectives.summary import mean_speedups
-    from headway.collectives.training.iteration import Settings, iterate
+    from headway.collectives.training.iteration import BUCKET_BYTES, Settings, iterate
+    from headway.errors import unknown
     from headway.io.units import size_bytes
 
-    settings = Settings(chunks, tflops, size_bytes(bucket), in_flight)
+    options.note_in_flight(in_flight)
+    if precision not in PRECISIONS:
+        raise unknown("precision", precision, PRECISIONS)
+    model, from_file = _workload(workload)
+    usual = 1 if from_file else BUCKET_BYTES
+    settings = Settings(chunks, tflops, size_bytes(bucket) if bucket else usual, in_flight, PRECISIONS[precision])
     networks = options.networks_from(topologies, bandwidth_bound, as_json)
-    results = [iterate(workload, network, settings) for network in networks]
+    results = [iterate(model, network, settings) for network in networks]
+    of = "bytes as in the file" if from_file else f"{precision} gradients"
     if as_json:
         rows = [row.as_json() for result in results for row in result]
-        print_json({"workload": workload, "rows": rows, "mean": mean_speedups(results)})
+        told = {"workload": model.name, "gradients": of, "rows": rows, "mean": mean_speedups(results)}
+        print_json(told)
     else:
-        show_iterations(workload, results, mean_speedups(results))
+        show_iterations(f"{model.name}, {of}", results, mean_speedups(results))
+
+
+def _workload(name: str) -> "tuple[Workload | TextWorkload, bool]":
+    """A workload by name, or from a file; and whether it is from a file."""
+    from headway.collectives.training.textfile import workload_from_text
+    from headway.collectives.training.workloads import workload
+
+    if not name.endswith(".txt"):
+        return workload(name), False
+    path = Path(name)
+    try:
+        if path.stat().st_size > MOST_FILE_BYTES:
+            raise BadInput(f"workload {name}: a file of more than {MOST_FILE_BYTES:,} bytes is not one")
+        return workload_from_text(path.read_text(encoding="utf-8"), name), True
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise BadInput(f"cannot read workload {name}: {reason}") from None
 
 
 def together(
@@ -49,7 +95,7 @@ def together(
         typer.Argument(metavar="REQUEST...", help="KIND:SIZE[:ISSUED[:PRIORITY]], e.g. all-gather:10MB:1ms:5."),
     ],
     topology: options.TopologyOption,
-    chunks: Annotated[int, typer.Option("--chunks", help="Chunks per collective.")] = 64,
+    chunks: Annotated[int, typer.Option("--chunks", help="Most chunks per collective.")] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,
@@ -59,12 +105,13 @@ def together(
     Example: headway collective together all-reduce:1GB all-to-all:10MB:2ms:5 --topology 2D-SW_SW
     """
     from headway.cli.tables.collectives import show_together
-    from headway.collectives.simulate.graph import run_together
+    from headway.collectives.simulate.graph import run_together_freely
     from headway.collectives.training.iteration import COMPARED
 
+    options.note_in_flight(in_flight)
     network = options.network_from(topology, bandwidth_bound)
     wanted = [_request(text) for text in requests]
-    ends = {method: run_together(network, wanted, method, chunks, in_flight) for method in COMPARED}
+    ends = {method: run_together_freely(network, wanted, method, chunks, in_flight) for method in COMPARED}
     if as_json:
         print_json({"topology": network.name, "requests": requests, "end_s": ends})
     else:

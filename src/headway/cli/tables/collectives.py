@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from headway.collectives.training.iteration import Iteration
 
 MS_PER_S = 1e3
+# The last rows of a comparison: what they are called, the field of the summary, and its format.
+MEANS = (
+    ("mean utilisation", "utilisation", ".2%"),
+    ("mean part of limit", "of_limit", ".2%"),
+    ("... with latencies", "of_bound", ".2%"),
+    ("mean speed-up", "speedup", ".2f"),
+    ("largest speed-up", "speedup_max", ".2f"),
+    ("against", "against", ""),
+)
 
 
 def time_text(seconds: float) -> str:
@@ -52,6 +61,9 @@ def show_outcome(outcome: "Outcome") -> None:
         f"({outcome.limit.limit_s / outcome.time_s:.1%} of it reached)   ideal {time_text(outcome.limit.ideal_s)}   "
         f"utilisation {outcome.utilisation:.1%}"
     )
+    if outcome.bound_s > outcome.limit.limit_s:
+        reached = f"{outcome.bound_s / outcome.time_s:.1%} of it reached"
+        console.print(f"with latencies no plan takes less than {time_text(outcome.bound_s)} ({reached})")
     table = _table("dimension", "bandwidth", "latency", "sent per NPU", "busy", "utilisation")
     for dim, dimension in enumerate(outcome.topology.dimensions):
         busy = outcome.timeline.busy_s(dim)
@@ -67,23 +79,30 @@ def show_outcome(outcome: "Outcome") -> None:
 
 
 def show_comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[str, Any]]) -> None:
-    """Time and utilisation of every scheduler on every topology, and the averages."""
+    """Time and utilisation of every scheduler on every topology, and the averages; what fixes its number of chunks comes
+    in a table of its own."""
     console = Console()
     first = rows[0][0]
     console.print(
         f"[bold]{first.collective}[/] of {size_text(first.size_bytes)}: time in ms, and utilisation (ideal over time)"
     )
-    table = _table("topology", "ideal", "limit", *(mean["method"] for mean in summary))
+    for title, fixed in (("each with the number of chunks that suits it", False), ("with a fixed number", True)):
+        places = [place for place, mean in enumerate(summary) if ("@" in mean["method"]) is fixed]
+        if places:
+            console.print(f"\n[bold]{title}[/]")
+            console.print(_comparison(rows, [summary[place] for place in places], places))
+
+
+def _comparison(rows: "Sequence[Sequence[Outcome]]", summary: Sequence[dict[str, Any]], places: Sequence[int]) -> Table:
+    table = _table("topology", "limit", *(mean["method"] for mean in summary))
     for row in rows:
-        bounds = (f"{bound * MS_PER_S:.3f}" for bound in (row[0].limit.ideal_s, row[0].limit.limit_s))
-        times = (f"{outcome.time_s * MS_PER_S:.3f}\n{outcome.utilisation:.1%}" for outcome in row)
-        table.add_row(row[0].topology.name, *bounds, *times)
+        chosen = [row[place] for place in places]
+        times = (f"{one.time_s * MS_PER_S:.3f}\n{one.utilisation:.1%}" for one in chosen)
+        table.add_row(row[0].topology.name, f"{row[0].limit.limit_s * MS_PER_S:.3f}", *times)
     table.add_section()
-    table.add_row("mean utilisation", "", "", *(f"{mean['utilisation']:.2%}" for mean in summary))
-    table.add_row("mean part of limit", "", "", *(f"{mean['of_limit']:.2%}" for mean in summary))
-    table.add_row("mean speed-up", "", "", *(f"{mean['speedup']:.2f}" for mean in summary))
-    table.add_row("largest speed-up", "", "", *(f"{mean['speedup_max']:.2f}" for mean in summary))
-    console.print(table)
+    for label, field, form in MEANS:
+        table.add_row(label, "", *(format(mean[field], form) for mean in summary))
+    return table
 
 
 def show_advice(advice: "Advice") -> None:
@@ -108,20 +127,25 @@ def show_advice(advice: "Advice") -> None:
 
 
 def show_iterations(workload: str, results: "Sequence[Sequence[Iteration]]", means: Sequence[dict[str, Any]]) -> None:
-    """Iteration time, what of it is exposed communication, and the speed-up against the baseline."""
+    """Iteration time, what of it is exposed communication, and the speed-up against the method named at the end."""
+    from headway.collectives.summary import rival
+
     console = Console()
     console.print(f"[bold]{workload}[/]: one training iteration; time, exposed communication, speed-up")
-    table = _table("topology", "compute", *(row.method for row in results[0]))
-    for result in results:
-        first = result[0]
-        cells = (
-            f"{time_text(row.time_s)}\n{row.exposed_s / row.time_s:.0%} {first.time_s / row.time_s:.2f}x"
-            for row in result
-        )
-        table.add_row(first.topology, time_text(first.compute_s), *cells)
-    table.add_row("mean speed-up", "", *(f"{mean['speedup']:.2f}x" for mean in means))
-    table.add_row("largest speed-up", "", *(f"{mean['speedup_max']:.2f}x" for mean in means))
-    console.print(table)
+    for title, fixed in (("each with the number of chunks that suits it", False), ("with a fixed number", True)):
+        places = [place for place, mean in enumerate(means) if ("@" in mean["method"]) is fixed]
+        table = _table("topology", "compute", *(means[place]["method"] for place in places))
+        for result in results:
+            rows = [(result[place], rival(result[place], result)) for place in places]
+            cells = (
+                f"{time_text(row.time_s)}\n{row.exposed_s / row.time_s:.0%} {other.time_s / row.time_s:.2f}x"
+                for row, other in rows
+            )
+            table.add_row(result[0].topology, time_text(result[0].compute_s), *cells)
+        for label, field, form in MEANS[-3:]:
+            table.add_row(label, "", *(format(means[place][field], form) for place in places))
+        console.print(f"\n[bold]{title}[/]")
+        console.print(table)
 
 
 def show_together(requests: Sequence[str], ends: dict[str, list[float]]) -> None:
@@ -131,3 +155,29 @@ def show_together(requests: Sequence[str], ends: dict[str, list[float]]) -> None
         table.add_row(request, *(time_text(times[place]) for times in ends.values()))
     table.add_row("all", *(time_text(max(times)) for times in ends.values()))
     Console().print(table)
+
+
+def show_links(told: dict[str, Any]) -> None:
+    """A plan link by link beside its bound, and what became of the plan of the healthy network."""
+    console = Console()
+    console.print(
+        f"[bold]{told['collective']}[/] of {size_text(told['size_bytes'])} on {told['network']} ({told['ranks']} ranks, "
+        f"{told['links']} links), {told['chunks']} chunks"
+    )
+    bound = f"bound {time_text(told['bound_s'])} ({told['of_bound']:.1%} of it reached)"
+    console.print(f"time {time_text(told['time_s'])}   {bound}")
+    parts = told["bound_parts"]
+    if len(parts) == 1:
+        console.print("the bound is that of all hops that the messages must take")
+    elif len(parts) == told["ranks"]:
+        console.print("the bound is that of all links together: every rank sends and receives its part")
+    else:
+        shown = " | ".join(_ranks_text(part) for part in parts[:4]) + (" | ..." if len(parts) > 4 else "")
+        console.print(f"the bound is what must pass between {len(parts)} parts: {shown}")
+    if "healthy_s" in told:
+        unaware = "cannot run" if told["unaware_s"] is None else f"takes {time_text(told['unaware_s'])}"
+        console.print(f"without the faults {time_text(told['healthy_s'])}; that plan, unchanged, {unaware} now")
+
+
+def _ranks_text(ranks: Sequence[str]) -> str:
+    return " ".join(ranks) if len(ranks) <= 8 else f"{' '.join(ranks[:6])} ... ({len(ranks)} ranks)"

@@ -47,7 +47,9 @@ def _tiers(fabric: "Fabric") -> list[tuple[str, str, str]]:
 
 def show_fabric(console: Console, fabric: "Fabric", state: "Occupancy") -> None:
     """Draw a fabric from the cores down to the GPUs, then its free uplinks leaf by leaf."""
-    console.print(f"[bold]{fabric.name}[/bold]: {fabric.kind}, {fabric.gpus:,} GPUs in {fabric.servers:,} servers")
+    console.print(
+        Text(fabric.name, style="bold"), f": {fabric.kind}, {fabric.gpus:,} GPUs in {fabric.servers:,} servers", sep=""
+    )
     table = Table.grid(padding=(0, 2))
     for no_wrap in (True, True, False):
         table.add_column(no_wrap=no_wrap)
@@ -100,18 +102,22 @@ def show_certificate(console: Console, certificate: "Certificate", moved: int) -
 def show_verdicts(console: Console, verdicts: list["Verdict"]) -> None:
     """One row per certificate, then the patterns that are not clean and the reasons for rejection."""
     table = Table()
-    for name in ("certificate", "GPUs", "isolation", "clean for", "not clean (worst link), or why rejected"):
+    for name in ("certificate", "GPUs", "isolation", "clean for", "not clean, or why rejected"):
         table.add_column(name, justify="right" if name == "GPUs" else "left", overflow="fold")
     colours = {"full": "green", "partial": "yellow", "rejected": "red"}
     for one in verdicts:
-        clean = ", ".join(found.pattern for found in one.findings if found.clean)
-        rest = "; ".join(
-            f"{found.pattern}: {found.worst.link} carries {found.worst.flows}, at most 1/{found.worst.flows} each"
-            for found in one.findings
-            if not found.clean
-        )
+        clean = ", ".join(found.pattern for found in one.findings if found.clean and not one.reasons)
+        rest = "; ".join(f"{found.pattern}: {found.complaint}" for found in one.findings if found.complaint)
         if one.reasons:
             rest = "; ".join(one.reasons[:3]) + (f"; {len(one.reasons) - 3} more" if len(one.reasons) > 3 else "")
         state = Text(one.isolation, style=colours[one.isolation])
-        table.add_row(one.where, str(one.ranks or "?"), state, clean, rest)
+        table.add_row(Text(one.where), str(one.ranks or "?"), state, clean, Text(rest))
     console.print(table)
+    checked = sorted({one.fabric for one in verdicts if one.anchored})
+    if checked:
+        console.print(Text(f"checked against the real fabric {', '.join(checked)}"))
+    for note in dict.fromkeys(note for one in verdicts for note in one.notes):
+        console.print(Text(f"note: {note}"))
+    signers = sorted({one.signed_by for one in verdicts if one.signature == "valid" and not one.reasons})
+    if signers:
+        console.print(Text(f"signed by {', '.join(signers)}"))

@@ -9,8 +9,12 @@
 All three send the same bytes: (P - 1) shards of the data, a shard being the data over P, rounded up (the NPU with the
 largest shard is the slowest, and no byte is lost). A ring works for any size. Halving-doubling needs a power of two;
 for another size we count the dissemination schedule (Bruck), which takes ceil(log2 P) steps, sends the same bytes and
-equals halving-doubling on powers of two. An all-to-all sends its messages back to back: one step, except on a ring,
-where they travel P - 1 steps.
+equals halving-doubling on powers of two.
+
+An all-to-all sends its messages back to back, in one step; on a ring they are passed on from neighbour to neighbour,
+each the shorter way round. The distances from one NPU to all others add up to floor(P^2 / 4), so that is how many
+shards every NPU sends, its own and those it passes on, and the farthest travel floor(P / 2) steps. The bandwidth of an
+NPU on a ring is that of both directions together.
 """
 
 from enum import StrEnum
@@ -45,10 +49,17 @@ class Collective(StrEnum):
 def steps(dimension: Dimension, collective: Collective) -> int:
     """How many times a phase on this dimension waits for the network's latency."""
     if dimension.kind is Kind.RING:
-        return dimension.size - 1
+        return dimension.size // 2 if collective is Collective.ALL_TO_ALL else dimension.size - 1
     if dimension.kind is Kind.FULLY_CONNECTED or collective is Collective.ALL_TO_ALL:
         return 1
     return (dimension.size - 1).bit_length()
+
+
+def shards_sent(dimension: Dimension, collective: Collective) -> int:
+    """How many shards an NPU sends in a phase on this dimension, with those that it passes on for others."""
+    if dimension.kind is Kind.RING and collective is Collective.ALL_TO_ALL:
+        return dimension.size**2 // 4
+    return dimension.size - 1
 
 
 def phase_latency_ps(dimension: Dimension, collective: Collective) -> int:
@@ -61,6 +72,12 @@ def phase_latency_ps(dimension: Dimension, collective: Collective) -> int:
 def latencies_ps(topology: Topology, collective: Collective) -> NDArray[np.int64]:
     """The fixed delay of a phase on every dimension."""
     return np.array([phase_latency_ps(dimension, collective) for dimension in topology.dimensions], np.int64)
+
+
+@lru_cache(maxsize=1024)
+def shards(topology: Topology, collective: Collective) -> NDArray[np.int64]:
+    """How many shards an NPU sends in a phase on every dimension."""
+    return np.array([shards_sent(dimension, collective) for dimension in topology.dimensions], np.int64)
 
 
 @lru_cache(maxsize=1024)

@@ -103,7 +103,7 @@ class Graph:
         chunks = min(self.chunks, request.size_bytes)
         parts = split_bytes(request.size_bytes, chunks)
         dims = len(self.topology.dimensions)
-        kind, _, _ = self.method.partition("-")
+        kind, _, intra = self.method.partition("-")
         if kind == "baseline" or request.collective is Collective.ALL_TO_ALL:
             return parts, np.tile(np.arange(dims), (chunks, 1))
         if kind == "limit":
@@ -111,7 +111,7 @@ class Graph:
         if kind != "themis":
             raise unknown("method", self.method, METHODS)
         if self._tracker_ps is None:
-            self._tracker_ps = fresh_tracker(self.topology, request.collective)
+            self._tracker_ps = fresh_tracker(self.topology, request.collective, intra)
         return parts, themis_orders(self.topology, request.collective, parts, self._tracker_ps)
 
     def _add(self, table: NDArray[Any]) -> None:
@@ -124,21 +124,30 @@ class Graph:
             self._after.append(targets)
 
 
-def fewer_chunks(chunks: int) -> list[int]:
-    """What `best` tries for every collective besides the number asked for: fewer chunks wait less for latency."""
-    return sorted({chunks, *(few for few in (4, 16) if few < chunks)})
+def chunk_choices(most_chunks: int) -> list[int]:
+    """Among which numbers of chunks every method may choose: fewer chunks wait less for latency."""
+    return sorted({most_chunks, *(few for few in (1, 4, 16, 64) if few < most_chunks)})
 
 
 def run_together(
     topology: Topology, requests: Sequence[Request], method: str, chunks: int = 64, in_flight: int = 1
 ) -> list[float]:
-    """When each of several collectives in flight ends, in s. `best` takes the method and number of chunks
-    that end all of them first."""
-    if method == "best":
-        ways = [(name, count) for name in METHODS for count in fewer_chunks(chunks)]
-        runs = [run_together(topology, requests, name, count, in_flight) for name, count in ways]
-        return min(runs, key=lambda ends: (max(ends), sum(ends)))
+    """When each of several collectives in flight ends, in s, with exactly `chunks` chunks each."""
     graph = Graph(topology, method, chunks, in_flight)
     lasts = [graph.collective(request, ()) for request in requests]
     finish = graph.run()
     return [int(finish[last].max()) / PS_PER_S for last in lasts]
+
+
+def run_together_freely(
+    topology: Topology, requests: Sequence[Request], method: str, most_chunks: int = 64, in_flight: int = 1
+) -> list[float]:
+    """The same with the number of chunks that ends all of them first; `best` chooses among all methods, too."""
+    ways = [(name, count) for name in ways_of(method) for count in chunk_choices(most_chunks)]
+    runs = [run_together(topology, requests, name, count, in_flight) for name, count in ways]
+    return min(runs, key=lambda ends: (max(ends), sum(ends)))
+
+
+def ways_of(method: str) -> tuple[str, ...]:
+    """What a method may be on a network that several collectives share."""
+    return METHODS if method == "best" else (method,)

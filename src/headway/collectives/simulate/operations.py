@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte
+from headway.collectives.simulate.cost import Collective, latencies_ps, ps_per_byte, shards
 from headway.collectives.simulate.kernels import OPERATION
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
@@ -82,8 +82,9 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     chunks, phases = dims.shape
     dim = np.ascontiguousarray(dims).ravel()
     groups = sizes[dim]
-    sent = (groups - 1) * -(-larger // groups)
-    occupy = np.rint(sent * ps_per_byte(topology)[dim])
+    sent = shards(topology, collective)[dim] * -(-larger // groups)
+    # Up to whole picoseconds, so that no plan is quicker than its bandwidth allows; what is whole already stays.
+    occupy = np.ceil(sent * ps_per_byte(topology)[dim] * (1 - 1e-12))
     latency = latencies_ps(topology, collective)[dim]
     if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:
         raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")

@@ -14,9 +14,11 @@ from typing import Any
 from headway.collectives.limit import bytes_per_s
 from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule_named
 from headway.collectives.simulate.cost import PS_PER_S, Collective
-from headway.collectives.simulate.graph import METHODS, Graph, Request, fewer_chunks
+from headway.collectives.simulate.graph import Graph, Request, chunk_choices, ways_of
 from headway.collectives.topology.model import Topology
-from headway.collectives.training.workloads import BYTES_PER_VALUE, Layer, Workload, workload
+from headway.collectives.training.text_iteration import bucketed, text_run
+from headway.collectives.training.textfile import TextWorkload
+from headway.collectives.training.workloads import BYTES_PER_VALUE, Layer, Workload
 from headway.errors import BadInput
 
 # What an NPU sustains: about 40 % of the 312 Tflop/s (16 bit) of the accelerators of the paper's time.
@@ -27,7 +29,9 @@ BACKWARD = 2.0
 # A tensor-parallel layer all-reduces twice in the forward and twice in the backward pass (Megatron-LM).
 BLOCKING_REDUCES = 4
 FLOPS_PER_TFLOPS = 1e12
+# Each chooses its number of chunks; then what the papers compare, with a fixed number.
 COMPARED = ("baseline", "themis-fifo", "themis-scf", "best")
+FIXED = ("baseline", "themis-fifo", "themis-scf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +81,48 @@ class Settings:
     tflops: float = SUSTAINED_TFLOPS
     bucket_bytes: int = BUCKET_BYTES
     in_flight: int = 1
+    gradient_bytes: int = BYTES_PER_VALUE  # of one value
 
     def __post_init__(self) -> None:
         if not self.tflops > 0:
             raise BadInput(f"an NPU of {self.tflops:g} Tflop/s: it must be above 0")
-        if min(self.chunks, self.bucket_bytes, self.in_flight) < 1:
-            raise BadInput("chunks, bucket and chunks in flight must each be at least 1")
+        if min(self.chunks, self.bucket_bytes, self.in_flight, self.gradient_bytes) < 1:
+            raise BadInput("chunks, bucket, chunks in flight and bytes of a gradient must each be at least 1")
 
 
-def iterate(name: str, topology: Topology, settings: Settings | None = None) -> list[Iteration]:
-    """One iteration under the baseline, Themis (fifo, scf) and best."""
-    model, usual = workload(name), settings or Settings()
+def iterate(model: Workload | TextWorkload, topology: Topology, settings: Settings | None = None) -> list[Iteration]:
+    """One iteration under the baseline, Themis (fifo, scf) and best, each with the number of chunks that suits it; then
+    the first three with exactly `settings.chunks`, as the papers have it."""
+    usual = settings or Settings()
     rows = []
     for method in COMPARED:
-        tries = [(method, usual)]
-        if method == "best":
-            counts = fewer_chunks(usual.chunks)
-            tries = [(way, replace(usual, chunks=count)) for way in METHODS for count in counts]
+        tries = [
+            (way, replace(usual, chunks=count)) for way in ways_of(method) for count in chunk_choices(usual.chunks)
+        ]
         found = min(_run(model, topology, way, each, method) for way, each in tries)
         rows.append(Iteration(topology.name, method, *found))
+    return rows + iterate_fixed(model, topology, usual)
+
+
+def iterate_fixed(model: Workload | TextWorkload, topology: Topology, settings: Settings) -> list[Iteration]:
+    """One iteration under the baseline and Themis with exactly `settings.chunks`."""
+    rows = []
+    for method in FIXED:
+        label = f"{method}@{settings.chunks}"
+        rows.append(Iteration(topology.name, label, *_run(model, topology, method, settings, label)))
     return rows
 
 
-def _run(model: Workload, topology: Topology, way: str, settings: Settings, method: str) -> tuple[float, float]:
+def _run(
+    model: Workload | TextWorkload, topology: Topology, way: str, settings: Settings, method: str
+) -> tuple[float, float]:
     """Time and computation of one iteration, in s."""
+    if isinstance(model, TextWorkload):
+
+        def graph_of(part: Topology) -> Graph:
+            return Graph(part, way, settings.chunks, settings.in_flight)
+
+        return text_run(bucketed(model, settings.bucket_bytes), topology, graph_of, method), model.compute_s
     mapping = map_dimensions(topology, model.tensor, model.pipeline)
     tensor = math.prod(topology.sizes[dim] for dim in mapping.tensor)
     stages = math.prod(topology.sizes[dim] for dim in mapping.pipeline)
@@ -116,7 +138,7 @@ def _run(model: Workload, topology: Topology, way: str, settings: Settings, meth
     if not mapping.data:
         return compute_s + before_wait_s + waits_s, compute_s
     graph = Graph(topology.part(mapping.data), way, settings.chunks, settings.in_flight)
-    passes = _Passes(graph, model, part, forward_s, blocked_s, tensor, settings.bucket_bytes)
+    passes = _Passes(graph, model, part, forward_s, blocked_s, tensor, settings)
     return passes.run(before_s + before_wait_s), compute_s
 
 
@@ -126,7 +148,7 @@ def _blocking_s(model: Workload, topology: Topology, mapping: Mapping, method: s
     if not mapping.tensor or not size:
         return 0.0
     part, kind = topology.part(mapping.tensor), Collective.ALL_REDUCE
-    return schedule_named(method, part, size, kind, settings.chunks, settings.in_flight).time_s
+    return schedule_named(method, part, size, kind, None, settings.in_flight).time_s
 
 
 def _pipeline_s(
@@ -151,7 +173,7 @@ class _Passes:
     forward_s: Sequence[float]
     blocked_s: float
     tensor: int
-    bucket_bytes: int
+    settings: Settings
 
     def run(self, before_s: float) -> float:
         """The end of everything, in s."""
@@ -187,7 +209,7 @@ class _Passes:
             waiting += self._bytes(layer)
             if layer.exchange_bytes:
                 ends += self.graph.collective(Request(Collective.ALL_TO_ALL, layer.exchange_bytes), (last,)).tolist()
-            if waiting and (waiting >= self.bucket_bytes or number == 0):
+            if waiting and (waiting >= self.settings.bucket_bytes or number == 0):
                 ends += self.graph.collective(Request(kind, waiting), (last,)).tolist()
                 sizes.append(waiting)
                 waiting = 0
@@ -203,7 +225,7 @@ class _Passes:
         return gathered
 
     def _bytes(self, layer: Layer) -> int:
-        return layer.params * BYTES_PER_VALUE // self.tensor
+        return layer.params * self.settings.gradient_bytes // self.tensor
 
     def _blocked(self, layer: Layer) -> float:
         return BLOCKING_REDUCES / 2 * self.blocked_s if layer.tensor_bytes else 0.0

@@ -102,15 +102,27 @@ def gnmt() -> Workload:
     return Workload("gnmt", layers, samples=128)
 
 
-def dlrm() -> Workload:
-    """DLRM (Naumov et al.; sizes of MLPerf): 26 tables of width 128 spread over all NPUs, exchanged by all-to-alls."""
-    tables, width, samples = 26, 128, 512
-    bottom, top = (13, 512, 256, width), (479, 1024, 1024, 512, 256, 1)
+def _dlrm(name: str, tables: int, width: int, samples: int, bottom: tuple[int, ...], top: tuple[int, ...]) -> Workload:
+    """Two stacks of matrices and embedding tables spread over all NPUs, whose rows are exchanged by all-to-alls."""
     exchange_bytes = tables * width * samples * BYTES_PER_VALUE
     layers = [_matrix(f"bottom{i + 1}", *pair) for i, pair in enumerate(itertools.pairwise(bottom))]
     layers.append(Layer("interaction", 0, 2.0 * (tables + 1) ** 2 * width, 0, exchange_bytes))
     layers += [_matrix(f"top{i + 1}", *pair) for i, pair in enumerate(itertools.pairwise(top))]
-    return Workload("dlrm", tuple(layers), samples=samples)
+    return Workload(name, tuple(layers), samples=samples)
+
+
+def dlrm() -> Workload:
+    """DLRM (Naumov et al.; sizes of MLPerf): 26 tables of width 128."""
+    return _dlrm("dlrm", 26, 128, 512, (13, 512, 256, 128), (479, 1024, 1024, 512, 256, 1))
+
+
+def dlrm_large() -> Workload:
+    """A DLRM of the size that Themis's authors simulate: 57.4 million parameters in its matrices.
+
+    The widths are worked out from the layer times and the 114,823,168 bytes of gradients (16 bit) in the workload file of
+    their LIBRA: 1600 to 64 by way of six layers of 1024, and 4160 to 1 by way of eleven of 2048.
+    """
+    return _dlrm("dlrm-large", 16, 64, 512, (1600, *[1024] * 6, 64), (4160, *[2048] * 11, 1))
 
 
 def transformer_1t() -> Workload:
@@ -149,6 +161,7 @@ WORKLOADS = {
     "resnet-152": lambda: resnet("resnet-152", (3, 8, 36, 3)),
     "gnmt": gnmt,
     "dlrm": dlrm,
+    "dlrm-large": dlrm_large,
     "transformer-1t": transformer_1t,
     "llm-405b": llm_405b,
     "llm-8b": llm_8b,

@@ -98,9 +98,11 @@ def part_bad_pairs(state: State, options: Options, now: float, out: Actions) -> 
     """After a fair trial, part two that together made less headway than one alone: the later moves, or the other if that one must stay."""
     for i in range(state.counts[0].running):
         job = state.jobs[state.run[i]]
-        if job.partner < 0 or job.state != JobState.RUNNING or now < job.started + options.quantum:
+        if job.partner < 0 or job.state != JobState.RUNNING:
             continue
         other = state.jobs[job.partner]
+        if now < max(job.started, other.started) + options.quantum:
+            continue
         later = job.started > other.started or (job.started == other.started and job.row > other.row)
         if pinned(job, now, options) or not (later or pinned(other, now, options)):
             continue

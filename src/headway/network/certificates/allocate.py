@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.network.certificates.certificate import Certificate
+from headway.network.certificates.form import MOST_RANKS
 from headway.network.certificates.issue import circuits_of, issue_leaf_spine, issue_ocs, issue_pods, reissue
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.patterns import Pattern, choose_pattern, clean_patterns, why_undefined
@@ -112,6 +113,8 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
         raise BadInput(f"fabric {fabric.name} {'has' if fabric.ocs else 'has no'} OCS layer: use {right}, not {method}")
     if not 1 <= gpus <= fabric.gpus:
         raise BadInput(f"{gpus} GPUs asked: fabric {fabric.name} has {fabric.gpus}")
+    if gpus > MOST_RANKS:
+        raise BadInput(f"{gpus} GPUs asked: certificates are issued and checked for at most {MOST_RANKS:,} ranks")
     if pattern and (reason := why_undefined(pattern, gpus)):
         raise BadInput(reason)
     _check_size(fabric, gpus, method)

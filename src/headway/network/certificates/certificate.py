@@ -1,19 +1,18 @@
 """A placement written out so that others can check it: GPUs, rank order, links, circuits, routing rule, patterns.
 
 The JSON is the interface between the allocator and everyone else: `verify` works out every link from it again, with separate code, and
-`routes` turns it into switch configuration. A digest over the canonical form reveals a damaged or hand-edited file; it is not a
-signature.
+`routes` turns it into switch configuration. A digest over the canonical form reveals a damaged or hand-edited file; an Ed25519 signature
+over the same form, where there is one, says who issued it.
 """
 
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headway.errors import BadInput
+from headway.network.certificates.signature import sign
 from headway.network.fabric.model import Fabric, Ocs
 
 VERSION = 1
@@ -61,15 +60,31 @@ class Certificate:
         }
         return content | {"digest": digest_of(content)}
 
-    def as_text(self) -> str:
-        """The JSON text."""
-        return json.dumps(self.as_json(), indent=None, separators=(", ", ": ")) + "\n"
+    def as_text(self, key: bytes | None = None) -> str:
+        """The JSON text, signed where a private key is given."""
+        content = self.as_json()
+        return text_of(signed(content, key) if key else content)
+
+
+def text_of(content: dict[str, Any]) -> str:
+    """A certificate's plain data as it is written to files."""
+    return json.dumps(content, indent=None, separators=(", ", ": ")) + "\n"
+
+
+def signed(content: dict[str, Any], key: bytes) -> dict[str, Any]:
+    """The same certificate with the signature of a private key, in place of one it may have."""
+    return content | {"signature": sign(key, _canonical(content))}
 
 
 def digest_of(content: dict[str, Any]) -> str:
-    """SHA-256 of the canonical JSON (sorted keys, no spaces) of everything but the digest itself."""
-    rest = {key: value for key, value in content.items() if key != "digest"}
-    return "sha256:" + hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """SHA-256 of the canonical JSON of everything but the digest itself and the signature."""
+    return "sha256:" + hashlib.sha256(_canonical(content)).hexdigest()
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    """Sorted keys, no spaces."""
+    rest = {key: value for key, value in content.items() if key not in ("digest", "signature")}
+    return json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
 
 
 def describe(fabric: Fabric) -> dict[str, Any]:
@@ -101,13 +116,3 @@ def certificate_from(content: dict[str, Any]) -> Certificate:
         tuple(content["patterns"]),
         tuple(Circuit(**one) for one in content["circuits"]),
     )
-
-
-def read_json(path: str | Path) -> Any:
-    """The plain data of a JSON file, or a refusal that names it."""
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise BadInput(f"{path}: not a certificate: not JSON ({error})") from None

@@ -2,9 +2,10 @@
 
 Deliberately apart: it shares no code with the allocator, the routing kernels or the traffic generator. It reads the
 certificate's words (rank order, routing rule, circuits) and works out again what every pattern would put on every
-link.
+link. On rails a flow leaves its server by the NIC of the receiver's rail, so the NICs are links there too.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Marks = NDArray[np.bool_]
 
 
 class Fault(Exception):
     """A certificate that cannot be followed: says where it breaks."""
+
+
+class Undefined(Fault):
+    """A pattern that does not exist for so many ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +35,14 @@ class Worst:
 
 
 def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
-    """Every step of a pattern: a label, senders, receivers. Raises Fault where the pattern does not exist."""
+    """Every step of a pattern: a label, senders, receivers. Raises Undefined where the pattern does not exist."""
     me = np.arange(ranks)
     kind, _, parameter = name.partition(":")
-    group = int(parameter) if parameter.isdigit() else 0
-    if kind in ("hierarchical-ring", "hybrid") and (group < 1 or ranks % group):
-        raise Fault(f"pattern {name!r} needs a group that divides {ranks} ranks")
+    if bool(parameter) != (kind in ("hierarchical-ring", "hybrid")):
+        raise Undefined(f"pattern {name!r} is not known")
+    group = int(parameter or 1)
+    if ranks % group:
+        raise Undefined(f"pattern {name!r} needs a group that divides {ranks} ranks")
     if kind == "ring":
         yield "ring", me, np.roll(me, -1)
     elif kind == "all-to-all":
@@ -42,7 +50,7 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
             yield f"shift {distance}", me, (me + distance) % ranks
     elif kind == "halving-doubling":
         if ranks & (ranks - 1):
-            raise Fault(f"halving-doubling does not exist for {ranks} ranks")
+            raise Undefined(f"halving-doubling does not exist for {ranks} ranks")
         for bit in range(ranks.bit_length() - 1):
             yield f"exchange {1 << bit}", me, me ^ 1 << bit
     elif kind == "pipeline":
@@ -53,7 +61,7 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
             yield f"block shift {distance}", me, me // group * group + (me % group + distance) % group
         yield f"stride {group}", me, (me + group) % ranks
     else:
-        raise Fault(f"pattern {name!r} is not known")
+        raise Undefined(f"pattern {name!r} is not known")
 
 
 class Model:
@@ -74,6 +82,8 @@ class Model:
         self.gpus = self.group_of_server.size * self.per_server
         self.pod_of_leaf = np.asarray(fabric.get("leaf_pod") or [0] * self.leaves, np.int64)
         self.cores: int = fabric.get("cores_per_group") or 0
+        self.pods = int(self.pod_of_leaf.max(initial=0)) + 1
+        self.cables = self.leaves * self.uplinks + self.pods * self.uplinks * self.cores
         self.order = np.asarray(content["rank_order"], np.int64)
         self.circuits: list[dict[str, int]] = content["circuits"]
 
@@ -91,23 +101,28 @@ class Model:
         self.member[by_leaf] = np.arange(by_leaf.size) - np.searchsorted(self.leaf[by_leaf], self.leaf[by_leaf])
         self.ports = self._ports()
         self.far = self._far_ends()
+        if self.routing["rule"] == "direct":
+            joined = set(self.leaf.tolist())
+            if len(joined) != 2 or self.routing["near"] not in joined:
+                raise Fault("routing is 'direct', which joins two leaves of the job, one of them near")
 
     def _ports(self) -> Ints:
         """ports[leaf, i]: the uplink that link index i is on that leaf; -1 where there is none."""
-        spines = self.routing.get("spines") or []
-        fibres = self.routing.get("fibres") or {str(leaf): spines for leaf in range(self.leaves)}
-        ports = np.full((self.leaves, max(1, *map(len, fibres.values()))), -1, np.int64)
+        spines = self.routing.get("spines", [])
+        fibres = {int(leaf): held for leaf, held in self.routing.get("fibres", {}).items()}
+        ports = np.full((self.leaves, max([1, len(spines), *map(len, fibres.values())])), -1, np.int64)
+        ports[:, : len(spines)] = spines
         for leaf, held in fibres.items():
-            if not leaf.isdigit() or int(leaf) >= self.leaves:
-                raise Fault(f"routing.fibres names leaf {leaf!r}, which does not exist")
-            ports[int(leaf), : len(held)] = held
-        if ports.max(initial=-1) >= self.uplinks:
+            if leaf >= self.leaves:
+                raise Fault(f"routing.fibres names leaf {leaf}, which does not exist")
+            ports[leaf, : len(held)] = held
+        if ports.max() >= self.uplinks:
             raise Fault(f"routing uses uplink {ports.max()}, but a leaf has {self.uplinks}")
         return ports
 
     def _far_ends(self) -> Ints:
         """far[leaf, ocs]: the spine (>= 0) or leaf (-2 - leaf) its circuit ends on; -1 where there is none."""
-        far = np.full((self.leaves, self.uplinks), -1, np.int64)
+        far = np.full((self.leaves, self.uplinks) if self.ocs else (0, 0), -1, np.int64)
         for one in self.circuits:
             if "other_leaf" in one:
                 far[one["leaf"], one["ocs"]] = -2 - one["other_leaf"]
@@ -117,25 +132,26 @@ class Model:
         return far
 
     def links_of(self, senders: Ints, receivers: Ints) -> Ints:
-        """The directed links of every flow that crosses leaves: one row per flow, -1 where the path is shorter."""
+        """The directed links that the flows of one step use, with every use."""
+        nics = np.empty(0, np.int64)
         here, there = self.leaf[senders], self.leaf[receivers]
         if self.kind == "rail":
-            same_rail = self.group[senders] * self.per_server + self.order[receivers] % self.per_server
-            here = np.where(self.server[senders] == self.server[receivers], there, same_rail)
+            leaves_server = self.server[senders] != self.server[receivers]
+            rail = self.order[receivers] % self.per_server
+            nics = 2 * (self.cables + self.server[senders] * self.per_server + rail)[leaves_server]
+            here = np.where(leaves_server, self.group[senders] * self.per_server + rail, there)
         crosses = here != there
         senders, receivers, here, there = senders[crosses], receivers[crosses], here[crosses], there[crosses]
         if not senders.size:
-            return np.empty((0, 4), np.int64)
+            return nics
         up, down = self._indices(senders, receivers, here, there)
         up_port, down_port = self._port(here, up), self._port(there, down)
-        self._check_circuits(here, up_port, there, down_port)
-        out = np.full((senders.size, 4), -1, np.int64)
-        out[:, 0] = 2 * (here * self.uplinks + up_port)
-        out[:, 3] = 2 * (there * self.uplinks + down_port) + 1
+        self._check_path(here, up_port, there, down_port)
+        found = [nics, 2 * (here * self.uplinks + up_port), 2 * (there * self.uplinks + down_port) + 1]
         far = self.pod_of_leaf[here] != self.pod_of_leaf[there]
         if far.any():
-            out[far, 1:3] = self._core_links(senders[far], here[far], there[far], up[far], up_port[far])
-        return out
+            found.append(self._core_links(senders[far], here[far], there[far], up[far], up_port[far]))
+        return np.concatenate(found)
 
     def _indices(self, senders: Ints, receivers: Ints, here: Ints, there: Ints) -> tuple[Ints, Ints]:
         """The link index on the way up and on the way down, by the certificate's rule."""
@@ -148,9 +164,10 @@ class Model:
         if rule == "by-class":
             classes = self.routing["modulus"]
             held = (self.ports >= 0).sum(axis=1) // classes  # links of one class, by leaf
-            of_sender = senders % classes
-            up = of_sender * held[here] + self.member[senders] // classes
-            return up, of_sender * held[there] + self.member[receivers] // classes
+            of_sender, out, into = senders % classes, self.member[senders] // classes, self.member[receivers] // classes
+            if (out >= held[here]).any() or (into >= held[there]).any():
+                raise Fault("routing gives a leaf fewer links of a class than its ranks need")
+            return of_sender * held[here] + out, of_sender * held[there] + into
         if rule == "direct":
             index = np.where(here == self.routing["near"], self.member[senders], self.member[receivers])
             return index, index
@@ -165,52 +182,60 @@ class Model:
             raise Fault(f"routing gives {self.leaf_name(int(leaf[at]))} no link number {int(index[at])}")
         return np.asarray(port, np.int64)
 
-    def _check_circuits(self, here: Ints, up: Ints, there: Ints, down: Ints) -> None:
-        """Through optical switches both fibres must end on the same spine, or on each other."""
+    def _check_path(self, here: Ints, up: Ints, there: Ints, down: Ints) -> None:
+        """Through optical switches both uplinks must end on the same spine, or on each other."""
         if not self.ocs:
-            return
+            return  # one number is one spine at every leaf
         one, other = self.far[here, up], self.far[there, down]
-        spine = (one >= 0) & (one == other)
         joined = (one == -2 - there) & (other == -2 - here) & (up == down)
-        wrong = ~(spine | joined)
+        wrong = ~(((one >= 0) & (one == other)) | joined)
         if wrong.any():
             at = int(np.argmax(wrong))
-            ends = [f"{self.leaf_name(leaf[at])} fibre {fibre[at]}" for leaf, fibre in ((here, up), (there, down))]
+            ends = [f"{self.leaf_name(int(leaf[at]))} fibre {port[at]}" for leaf, port in ((here, up), (there, down))]
             raise Fault(f"no circuit leads from {' to '.join(ends)}")
 
     def _core_links(self, senders: Ints, here: Ints, there: Ints, index: Ints, port: Ints) -> Ints:
         """Up to a core and down again, for flows between pods."""
-        if not self.routing.get("cores"):
+        cores: list[list[int]] = self.routing.get("cores", [])
+        if not cores:
             raise Fault("flows cross pods, but routing names no cores")
-        cores, turn = (
-            self.routing["cores"],
-            self.index[senders] // self.routing["modulus"] % self.routing["core_modulus"],
-        )
+        turn = self.index[senders] // self.routing["modulus"] % self.routing["core_modulus"]
         try:
-            core = np.array([cores[i][t] for i, t in zip(index, turn, strict=True)], np.int64)
+            core = np.array([cores[i][t] for i, t in zip(index.tolist(), turn.tolist(), strict=True)], np.int64)
         except IndexError:
             raise Fault("routing.cores has fewer cores than core_modulus") from None
         if core.max(initial=0) >= self.cores:
             raise Fault(f"routing uses core {core.max()}, but a group has {self.cores}")
         pods = self.pod_of_leaf[np.stack([here, there])]
         up, down = self.leaves * self.uplinks + (pods * self.uplinks + port) * self.cores + core
-        return np.stack([2 * up, 2 * down + 1], axis=1)
+        return np.concatenate([2 * up, 2 * down + 1])
 
-    def worst(self, pattern: str) -> tuple[Worst, set[int]]:
-        """The fullest link over all steps of a pattern, and every cable it uses."""
-        worst, used = Worst(0, "", ""), set()
+    def worst(self, pattern: str) -> tuple[Worst, Marks]:
+        """The fullest link over all steps of a pattern, and which cables (then, on rails, NICs) it uses."""
+        worst, used = Worst(0, "", ""), self.nothing()
         for label, senders, receivers in pattern_steps(pattern, self.order.size):
             links = self.links_of(senders, receivers)
-            links = links[links >= 0]
             if not links.size:
                 continue
-            found, counts = np.unique(links, return_counts=True)
-            used.update((found // 2).tolist())
+            found, counts = self._counted(links)
+            used[found // 2] = True
             if counts.max() > worst.flows:
                 cable, down = divmod(int(found[counts.argmax()]), 2)
                 ends = self.cable_name(cable)
                 worst = Worst(int(counts.max()), label, " -> ".join(reversed(ends) if down else ends))
         return worst, used
+
+    def nothing(self) -> Marks:
+        """A mark for every cable and, on rails, for every NIC: none set."""
+        return np.zeros(self.cables + (self.gpus if self.kind == "rail" else 0), np.bool_)
+
+    def _counted(self, links: Ints) -> tuple[Ints, Ints]:
+        """Every link used once, and how often it was; sorting is slower where most links are used."""
+        if 2 * self.cables > 16 * links.size or self.kind == "rail":
+            return np.unique(links, return_counts=True)
+        counts = np.bincount(links)
+        found = np.flatnonzero(counts)
+        return found, counts[found]
 
     def leaf_name(self, leaf: int) -> str:
         """As certificates name leaves."""
@@ -219,7 +244,11 @@ class Model:
         return f"leaf{leaf}"
 
     def cable_name(self, cable: int) -> tuple[str, str]:
-        """As certificates name cables."""
+        """As certificates name cables; NICs, which they do not list, by GPU."""
+        if cable >= self.cables:
+            gpu = cable - self.cables
+            leaf = self.group_of_server[gpu // self.per_server] * self.per_server + gpu % self.per_server
+            return f"gpu{gpu}", self.leaf_name(int(leaf))
         leaf, uplink = divmod(cable, self.uplinks)
         if leaf >= self.leaves:
             switch, core = divmod(cable - self.leaves * self.uplinks, self.cores)
@@ -232,8 +261,17 @@ class Model:
             upper = f"agg{self.pod_of_leaf[leaf]}.{uplink // self.lanes}{lane}"
         return self.leaf_name(leaf), upper
 
-    def all_cables(self) -> dict[tuple[str, str], int]:
-        """Every cable of the fabric by name."""
-        pods = int(self.pod_of_leaf.max(initial=0)) + 1
-        total = self.leaves * self.uplinks + (pods * self.uplinks * self.cores if self.kind == "three-tier" else 0)
-        return {self.cable_name(cable): cable for cable in range(total)}
+    def cable_of(self, low: str, high: str) -> int | None:
+        """The cable with these ends; None if the fabric has none. Names are not listed: a small file may describe millions."""
+        below, above = (list(map(int, re.findall("[0-9]+", end))) for end in (low, high))
+        if low.startswith("agg") and len(below) == len(above) == 2:
+            switch = below[0] * self.uplinks + below[1]
+            cable = self.leaves * self.uplinks + switch * self.cores + above[1]
+        else:
+            leaf = below[0] * self.per_server + below[-1] if self.kind == "rail" else below[0]
+            upper = above[1:] if self.kind == "three-tier" else above
+            upper = [*upper, 0] if self.lanes == 1 else upper
+            if len(upper) != 2:
+                return None
+            cable = leaf * self.uplinks + upper[0] * self.lanes + upper[1]
+        return cable if cable < self.cables and self.cable_name(cable) == (low, high) else None

@@ -2,79 +2,25 @@
 
 For every pattern a certificate promises, every step is worked out again (`flows`) and every link must carry at
 most one flow and be among the links held. Several certificates together must hold no GPU, link or optical port twice.
-Patterns that are not promised are reported too: clean, or with their fullest link and what it costs. Nothing here
+Patterns that are not promised are reported too: clean, or with their fullest link, or with a link that is not held. Nothing here
 comes from the allocator.
+
+A certificate describes its fabric itself. Whether that is the fabric that stands in the hall is known only if the caller
+gives it (the anchored check); without it a verdict says that the fabric is the certificate's own claim.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+import numpy as np
 
-from headway.network.certificates.flows import Fault, Model, Worst
+from headway.io.json_file import shown
+from headway.network.certificates.flows import Fault, Marks, Model, Undefined, Worst
+from headway.network.certificates.form import canonical, complete_fabric, malformed
+from headway.network.certificates.signature import fingerprint, is_signed_by, key_in
 
 EXTRA_PATTERNS = ("ring", "halving-doubling", "all-to-all", "pipeline")
-
-# Sizes beyond any cluster: a damaged number must not make the check itself run out of memory.
-MOST_GPUS = 1 << 22
-MOST_SWITCHES = 4096
-
-_Count = Annotated[int, Field(ge=0, le=1 << 22)]
-
-
-class _Strict(BaseModel, extra="forbid", strict=True):
-    """Nothing but the fields named, each of its own type."""
-
-
-class _Ocs(_Strict):
-    switches: int = Field(ge=1, le=64)
-    spine_fibres: int = Field(ge=1)
-
-
-class _Fabric(_Strict):
-    name: str
-    kind: Literal["leaf-spine", "rail", "three-tier"]
-    servers_on_leaf: list[_Count] = Field(min_length=1)
-    gpus_per_server: int = Field(ge=1)
-    spines: int = Field(ge=1)
-    parallel_links: int = Field(ge=1)
-    link_gbps: float = Field(gt=0)
-    server_gbps: float = Field(gt=0)
-    leaf_pod: list[_Count] | None = None
-    cores_per_group: int = Field(default=0, ge=0)
-    ocs: _Ocs | None = None
-
-
-class _Circuit(_Strict):
-    ocs: _Count
-    leaf: _Count
-    spine: _Count = -1  # absent unless the circuit ends on a spine
-    fibre: _Count = -1
-    other_leaf: _Count = -1  # absent unless it ends on a leaf
-
-
-class _Routing(_Strict):
-    rule: Literal["none", "rank-mod", "by-member", "by-class", "direct"]
-    modulus: int = Field(default=0, ge=1)
-    spines: list[_Count] = []
-    fibres: dict[str, list[_Count]] = {}
-    near: _Count = 0
-    core_modulus: int = Field(default=0, ge=1)
-    cores: list[list[_Count]] = []
-
-
-class _Certificate(_Strict):
-    version: Literal[1]
-    fabric: _Fabric
-    gpus: list[_Count] = Field(min_length=1)
-    rank_order: list[_Count]
-    links: list[tuple[str, str]]
-    circuits: list[_Circuit]
-    routing: _Routing
-    patterns: list[str]
-    digest: str
+OWN_CLAIM = "the fabric is the certificate's own claim: give --fabric to check against the real one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +30,36 @@ class Finding:
     pattern: str
     promised: bool
     worst: Worst
+    not_held: int = 0  # links that the pattern uses and the certificate does not hold
+    first_not_held: str = ""
+    fault: str = ""  # why the pattern cannot be followed
+
+    @property
+    def held(self) -> bool:
+        """Whether the pattern can be followed, on links that are all held."""
+        return not self.not_held and not self.fault
 
     @property
     def clean(self) -> bool:
-        """No link carries two flows in one step."""
-        return self.worst.flows <= 1
+        """Every link that the pattern uses is held, and none carries two flows in one step."""
+        return self.worst.flows <= 1 and self.held
 
     @property
     def bound(self) -> float:
-        """1 when clean; 1/k when the fullest link carries k flows."""
-        return 1.0 / max(self.worst.flows, 1)
+        """1 when clean; 1/k when the fullest link carries k flows; 0 when others may use a link as well."""
+        return 1.0 / max(self.worst.flows, 1) if self.held else 0.0
+
+    @property
+    def complaint(self) -> str:
+        """Why the pattern is not clean; empty if it is."""
+        if self.fault:
+            return self.fault
+        if self.not_held:
+            more = f" and {self.not_held - 1} more" if self.not_held > 1 else ""
+            return f"uses {self.first_not_held}{more}, which it does not hold"
+        if self.worst.flows > 1:
+            return f"{self.worst.link} carries {self.worst.flows} flows, at most 1/{self.worst.flows} each"
+        return ""
 
     def as_json(self) -> dict[str, Any]:
         """As `headway fabric verify --json` prints it."""
@@ -101,6 +67,8 @@ class Finding:
             "pattern": self.pattern,
             "promised": self.promised,
             "clean": self.clean,
+            "held": self.held,
+            "first_link_not_held": self.first_not_held,
             "worst_link": self.worst.link,
             "worst_flows": self.worst.flows,
             "bound": self.bound,
@@ -112,49 +80,74 @@ class Verdict:
     """What was found about one certificate; `reasons` are why it is rejected."""
 
     where: str
+    anchored: bool = False  # the fabric was given, and is the one that the certificate describes
     ranks: int = 0
     fabric: str = ""
+    signature: str = "none"  # or wrong, or valid, or unchecked (right, but nobody said whose it should be)
+    signed_by: str = ""
     reasons: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def isolation(self) -> str:
-        """rejected; full (clean for every pattern looked at); or partial."""
+        """rejected; full (every pattern looked at is clean, on links that are held); or partial."""
         if self.reasons:
             return "rejected"
         return "full" if all(one.clean for one in self.findings) else "partial"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the verdict rests on and was not checked."""
+        notes = [] if self.anchored or not self.fabric else [OWN_CLAIM]
+        if self.signature == "unchecked":
+            notes.append(f"signed by {self.signed_by}, which nobody vouched for: give --key to say whose it must be")
+        return notes
 
     def as_json(self) -> dict[str, Any]:
         """As `headway fabric verify --json` prints it."""
         return {
             "certificate": self.where,
             "gpus": self.ranks,
+            "fabric": self.fabric,
+            "anchored": self.anchored,
+            "signature": self.signature,
+            "signed_by": self.signed_by,
             "isolation": self.isolation,
             "reasons": self.reasons,
+            "notes": self.notes,
             "patterns": [finding.as_json() for finding in self.findings],
         }
 
 
-def verify(certificates: list[tuple[str, Any]]) -> list[Verdict]:
-    """Check certificates, each given as (name, plain data), alone and against one another."""
+def verify(
+    certificates: list[tuple[str, Any]], fabric: dict[str, Any] | None = None, key: bytes | None = None
+) -> list[Verdict]:
+    """Check certificates, each given as (name, plain data), alone and against one another.
+
+    `fabric` is the real fabric as certificates describe it, `key` the public key that must have signed them all.
+    """
     verdicts = []
     held: dict[tuple[Any, ...], str] = {}
-    first_fabric: tuple[str, Any] | None = None
+    known = complete_fabric(fabric) if fabric else None
+    first = "the one given" if fabric else ""
     for where, content in certificates:
         verdict = Verdict(where)
         verdicts.append(verdict)
-        if reason := _malformed(content):
+        if reason := malformed(content):
             verdict.reasons.append(reason)
             continue
         verdict.ranks, verdict.fabric = len(content["rank_order"]), content["fabric"]["name"]
+        _check_signature(content, key, verdict)
+        described = complete_fabric(content["fabric"])
+        if known and described != known:
+            verdict.reasons.append(f"is of another fabric than {first}: {_difference(described, known)}")
+            continue
+        verdict.anchored = fabric is not None
         _check_alone(content, verdict)
         if verdict.reasons:
             continue
-        if first_fabric and content["fabric"] != first_fabric[1]:
-            other = f"is of another fabric than {first_fabric[0]}"
-            verdict.reasons.append(f"{other}: only one fabric can be checked at once")
-            continue
-        first_fabric = first_fabric or (where, content["fabric"])
+        if known is None:
+            known, first = described, where
         for thing in _holdings(content):
             if thing in held:
                 verdict.reasons.append(f"holds {thing[0]} {'-'.join(map(str, thing[1:]))}, which {held[thing]} holds")
@@ -162,50 +155,28 @@ def verify(certificates: list[tuple[str, Any]]) -> list[Verdict]:
     return verdicts
 
 
-def _malformed(content: Any) -> str:
-    """Why this is no certificate as issued; empty if it is one."""
-    try:
-        _Certificate.model_validate_json(json.dumps(content))
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"field {'.'.join(map(str, first['loc'])) or 'certificate'}: {first['msg'].lower()}"
-    if reason := _inconsistent(content["fabric"]) or _incomplete(content["routing"]):
-        return reason
-    rest = {key: value for key, value in content.items() if key != "digest"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
-    if content["digest"] != "sha256:" + hashlib.sha256(text.encode()).hexdigest():
-        return "the digest does not match: the certificate was changed after it was issued"
-    return ""
+def _difference(described: dict[str, Any], known: dict[str, Any]) -> str:
+    """The first field in which two fabrics differ."""
+    name = next(name for name in described if described[name] != known[name])
+    ours, theirs = (shown(str(one[name])) for one in (described, known))
+    return f"{name} is {ours}, not {theirs}"
 
 
-def _inconsistent(fabric: dict[str, Any]) -> str:
-    """Why the fabric described cannot exist; empty if it can."""
-    leaves = len(fabric["servers_on_leaf"])
-    if sum(fabric["servers_on_leaf"]) * fabric["gpus_per_server"] > MOST_GPUS:
-        return f"field fabric: more than {MOST_GPUS} GPUs"
-    if fabric["spines"] * fabric["parallel_links"] > MOST_SWITCHES or fabric.get("cores_per_group", 0) > MOST_SWITCHES:
-        return f"field fabric: more than {MOST_SWITCHES} switches of one kind"
-    pods = fabric.get("leaf_pod")
-    if fabric["kind"] == "three-tier" and (pods is None or len(pods) != leaves or max(pods) >= leaves):
-        return "field fabric.leaf_pod: must name the pod of every leaf"
-    if fabric["kind"] != "three-tier" and (pods or fabric.get("cores_per_group")):
-        return "field fabric.leaf_pod: only a three-tier fabric has pods and cores"
-    return ""
-
-
-def _incomplete(routing: dict[str, Any]) -> str:
-    """What the routing rule needs and does not say; empty if it is all there."""
-    needed = {
-        "none": (),
-        "rank-mod": ("modulus",),
-        "by-member": ("fibres",),
-        "by-class": ("fibres", "modulus"),
-        "direct": ("fibres", "near"),
-    }
-    missing = [name for name in needed[routing["rule"]] if name not in routing]
-    if "cores" in routing and "core_modulus" not in routing:
-        missing.append("core_modulus")
-    return f"field routing.{missing[0]}: missing for {routing['rule']}" if missing else ""
+def _check_signature(content: dict[str, Any], key: bytes | None, verdict: Verdict) -> None:
+    """A signature must be right; where the key is known it must be there, and by that key."""
+    given = content.get("signature")
+    if not given:
+        if key:
+            verdict.reasons.append(f"is not signed; it must be by {fingerprint(key)}")
+        return
+    own = key_in(given)
+    verdict.signature, verdict.signed_by = "wrong", fingerprint(own)
+    if key and own != key:
+        verdict.reasons.append(f"is signed by {fingerprint(own)}, not by {fingerprint(key)}")
+    elif not is_signed_by(own, canonical(content), given):
+        verdict.reasons.append("the signature does not match: the certificate was changed after it was signed")
+    else:
+        verdict.signature = "valid" if key else "unchecked"
 
 
 def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
@@ -218,18 +189,20 @@ def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
         verdict.reasons.append("a GPU has two ranks")
     if not all(0 <= gpu < model.gpus for gpu in order):
         verdict.reasons.append(f"names GPUs outside 0 to {model.gpus - 1}")
-    cables = model.all_cables()
-    held = set()
+    held = model.nothing()
     for low, high in content["links"]:
-        if (low, high) not in cables:
+        cable = model.cable_of(low, high)
+        if cable is None:
             verdict.reasons.append(f"holds link {low} - {high}, which the fabric does not have")
-        elif cables[low, high] in held:
+        elif held[cable]:
             verdict.reasons.append(f"holds link {low} - {high} twice")
         else:
-            held.add(cables[low, high])
+            held[cable] = True
     verdict.reasons += _wrong_circuits(content, model, held)
     if verdict.reasons:
         return
+    if model.kind == "rail":
+        held[model.cables + model.order] = True  # the NICs of its GPUs
     try:
         model.follow()
         _check_patterns(content, model, held, verdict)
@@ -237,14 +210,14 @@ def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
         verdict.reasons.append(str(fault))
 
 
-def _wrong_circuits(content: dict[str, Any], model: Model, held: set[int]) -> list[str]:
+def _wrong_circuits(content: dict[str, Any], model: Model, held: Marks) -> list[str]:
     """Circuits must exist, use every port once and be exactly the circuits of the links held."""
     if not model.ocs:
         return ["has circuits, but the fabric has no OCS layer"] if content["circuits"] else []
     wrong, ends = [], set()
     for one in content["circuits"]:
         if not _exists(one, model, content["fabric"]["spines"]):
-            wrong.append(f"circuit {one} does not exist on this fabric")
+            wrong.append(f"circuit {shown(str(one))} does not exist on this fabric")
             continue
         for leaf in (one["leaf"], one["other_leaf"]) if "other_leaf" in one else (one["leaf"],):
             end = leaf * model.uplinks + one["ocs"]
@@ -256,7 +229,7 @@ def _wrong_circuits(content: dict[str, Any], model: Model, held: set[int]) -> li
     ports = _spine_ports(content)
     if len(set(ports)) != len(ports):
         return ["two circuits on one spine port"]
-    return ["the circuits do not end on the links held"] if ends != held else []
+    return ["the circuits do not end on the links held"] if ends != set(np.flatnonzero(held).tolist()) else []
 
 
 def _exists(circuit: dict[str, int], model: Model, spines: int) -> bool:
@@ -273,27 +246,29 @@ def _spine_ports(content: dict[str, Any]) -> list[tuple[int, int, int]]:
     return [(one["ocs"], one["spine"], one["fibre"]) for one in content["circuits"] if "spine" in one]
 
 
-def _check_patterns(content: dict[str, Any], model: Model, held: set[int], verdict: Verdict) -> None:
+def _check_patterns(content: dict[str, Any], model: Model, held: Marks, verdict: Verdict) -> None:
     """Promised patterns must be clean on links held; others are looked at where they exist."""
     promised = content["patterns"]
-    used: set[int] = set()
     for name in dict.fromkeys([*promised, *EXTRA_PATTERNS]):
         try:
-            worst, cables = model.worst(name)
-        except Fault:
+            worst, used = model.worst(name)
+        except Fault as fault:
             if name in promised:
                 raise
+            if not isinstance(fault, Undefined):
+                verdict.findings.append(Finding(name, False, Worst(0, "", ""), fault=str(fault)))
             continue
-        finding = Finding(name, name in promised, worst)
+        foreign = np.flatnonzero(used & ~held)
+        first = " - ".join(model.cable_name(int(foreign[0]))) if foreign.size else ""
+        finding = Finding(name, name in promised, worst, foreign.size, first)
         verdict.findings.append(finding)
         if not finding.promised:
             continue
-        used |= cables
-        if not finding.clean:
+        if worst.flows > 1:
             flows = f"{worst.flows} flows at once ({worst.step}): at most 1/{worst.flows} of its rate each"
             verdict.reasons.append(f"{name} is promised, but {worst.link} carries {flows}")
-    if foreign := sorted(used - held):
-        verdict.reasons.append(f"uses {' - '.join(model.cable_name(foreign[0]))}, a link it does not hold")
+        if first:
+            verdict.reasons.append(f"{name} is promised, but uses {first}, a link it does not hold")
 
 
 def _holdings(content: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -15,14 +15,14 @@ Every refusal names the file, the field and what would be right. A leaf-spine wi
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from headway.errors import BadInput, unknown
 from headway.io.yaml_file import check_content, read_yaml
 from headway.network.fabric.inventory import read_inventory
-from headway.network.fabric.model import MOST_UPLINKS, Fabric, Ocs
+from headway.network.fabric.model import MOST_GPUS, MOST_LEAVES, MOST_UPLINKS, Fabric, Ocs
 from headway.network.fabric.presets import PRESETS
 
 # What a regular fabric is counted by: groups of servers (the product), then servers in each.
@@ -35,19 +35,24 @@ SIZE_FIELDS = {
 SAME_FIELDS = {"name", "kind", "gpus_per_server", "parallel_links", "cores_per_group", "link_gbps", "server_gbps"}
 
 
+# What of anything a file can ask for; the whole is bounded as well.
+Count = Annotated[int, Field(ge=1, le=MOST_LEAVES)]
+Gbps = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+
+
 class OcsFile(BaseModel, extra="forbid"):
     """The optical layer as written in YAML."""
 
     switches: int = Field(ge=1, le=MOST_UPLINKS)
-    spine_fibres: int = Field(ge=1)
-    ports: int | None = Field(default=None, ge=1)
+    spine_fibres: Count
+    ports: Count | None = None
 
 
 class ServerFile(BaseModel, extra="forbid"):
     """One server listed by name, for fabrics that are not regular."""
 
     name: str
-    leaf: int | None = Field(default=None, ge=0)
+    leaf: int | None = Field(default=None, ge=0, lt=MOST_LEAVES)
 
 
 class FabricFile(BaseModel, extra="forbid"):
@@ -55,21 +60,21 @@ class FabricFile(BaseModel, extra="forbid"):
 
     name: str = "fabric"
     kind: Literal["leaf-spine", "rail", "three-tier"] = Field(default="leaf-spine", examples=["leaf-spine"])
-    leaves: int | None = Field(default=None, ge=1)
-    segments: int | None = Field(default=None, ge=1)
-    pods: int | None = Field(default=None, ge=1)
-    leaves_per_pod: int | None = Field(default=None, ge=1)
-    servers_per_leaf: int | None = Field(default=None, ge=1)
-    servers_per_segment: int | None = Field(default=None, ge=1)
+    leaves: Count | None = None
+    segments: Count | None = None
+    pods: Count | None = None
+    leaves_per_pod: Count | None = None
+    servers_per_leaf: Count | None = None
+    servers_per_segment: Count | None = None
     servers: list[ServerFile] | None = None
-    gpus_per_server: int = Field(ge=1, examples=["8"])
-    spines: int | None = Field(default=None, ge=1)
-    parallel_links: int = Field(default=1, ge=1)
-    spine_ports: int | None = Field(default=None, ge=1)
-    oversubscription: float | None = Field(default=None, gt=0)
-    cores_per_group: int = Field(default=0, ge=0)
-    link_gbps: float = Field(default=100.0, gt=0)
-    server_gbps: float = Field(default=1000.0, gt=0)
+    gpus_per_server: Count = Field(examples=["8"])
+    spines: Count | None = None
+    parallel_links: Count = 1
+    spine_ports: Count | None = None
+    oversubscription: float | None = Field(default=None, gt=0, le=1e6, allow_inf_nan=False)
+    cores_per_group: int = Field(default=0, ge=0, le=MOST_LEAVES)
+    link_gbps: Gbps = 100.0
+    server_gbps: Gbps = 1000.0
     ocs: OcsFile | None = None
 
 
@@ -96,7 +101,7 @@ def _fabric(given: FabricFile, where: str) -> Fabric:
     """The fabric that was described, once its parts fit together."""
     try:
         return _fitted(given)
-    except _Unfit as reason:
+    except (_Unfit, BadInput) as reason:
         raise BadInput(f"{where}: {reason}") from None
 
 
@@ -136,6 +141,8 @@ def _groups(given: FabricFile) -> tuple[int, ...]:
     """The leaf or segment of every server, in order."""
     if given.servers is None:
         *groups, each = (_needed(given, field) for field in SIZE_FIELDS[given.kind])
+        if math.prod(groups) > MOST_LEAVES or math.prod(groups) * each * given.gpus_per_server > MOST_GPUS:
+            raise _Unfit(f"{SIZE_FIELDS[given.kind][0]}: more than {MOST_LEAVES:,} leaves or {MOST_GPUS:,} GPUs in all")
         return tuple(group for group in range(math.prod(groups)) for _ in range(each))
     if not given.servers:
         raise _Unfit("servers: the list is empty")

@@ -9,6 +9,7 @@ Parallel links between one leaf and one spine are counted as so many virtual spi
 physical spine v // parallel_links. A leaf's uplinks fit one 64-bit mask, which is what the allocation search works on.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +19,10 @@ from numpy.typing import NDArray
 from headway.errors import BadInput
 
 MOST_UPLINKS = 64  # bits in the word that holds one leaf's free links
+# Beyond any cluster: a slip of the keyboard must not fill memory.
+MOST_GPUS, MOST_LEAVES, MOST_CABLES = 1 << 20, 1 << 16, 1 << 22
+# Names are printed, and written into switch configuration.
+NAME = re.compile("[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 
 KINDS = ("leaf-spine", "rail", "three-tier")
 
@@ -50,12 +55,18 @@ class Fabric:
         """Refuse what cannot be numbered; readers check the rest, with file and field."""
         if self.kind not in KINDS:
             raise BadInput(f"fabric {self.name}: kind {self.kind!r}: one of {', '.join(KINDS)}")
+        if not NAME.fullmatch(self.name):
+            allowed = "at most 64 letters, digits, spaces and . _ : / + -"
+            raise BadInput(f"fabric {ascii(self.name)[:80]}: a name is {allowed}, and begins with a letter or a digit")
         if not self.server_group:
             raise BadInput(f"fabric {self.name}: no servers")
         if list(self.server_group) != sorted(self.server_group):
             raise BadInput(f"fabric {self.name}: servers must be listed leaf by leaf")
         if not 1 <= self.uplinks <= MOST_UPLINKS:
             raise BadInput(f"fabric {self.name}: {self.uplinks} uplinks per leaf: between 1 and {MOST_UPLINKS}")
+        if self.gpus > MOST_GPUS or self.leaves > MOST_LEAVES or self.cables > MOST_CABLES:
+            most = f"{MOST_GPUS:,} GPUs, {MOST_LEAVES:,} leaves and {MOST_CABLES:,} cables"
+            raise BadInput(f"fabric {self.name}: too large: at most {most}")
 
     @cached_property
     def groups(self) -> int:

@@ -1,0 +1,89 @@
+"""Wirings as people write them: a YAML file of links, or any topology; and what is wrong with them today.
+
+name: eight-gpus
+ranks: 8                      # or a list of names
+switches: [nic-switch]        # may be left out
+links:
+  - {from: 0, to: 1, bandwidth: 200Gbps, latency: 700ns, both: true}
+  - {from: 0, to: nic-switch, bandwidth: 100Gbps}
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headway.collectives.topology.text import topology_from
+from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring, wiring_of
+from headway.errors import BadInput
+from headway.io.units import gbps, nanoseconds
+from headway.io.yaml_file import read_yaml
+
+FAULT = "FROM>TO:FRACTION, such as 0>1:0.5 for half the bandwidth (both ways: 0-1:0.5) or 0-1:0 for a missing link"
+
+
+class _LinkRow(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    source: str | int = Field(alias="from", examples=["0"])
+    target: str | int = Field(alias="to", examples=["1"])
+    bandwidth: str = Field(examples=["200Gbps"])
+    latency: str | int = "0ns"
+    both: bool = False
+
+
+class _WiringFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str | None = None
+    ranks: int | list[str | int] = Field(examples=["8"])
+    switches: list[str | int] = []
+    links: list[_LinkRow] = Field(examples=["[{from: 0, to: 1, bandwidth: 200Gbps, both: true}]"])
+
+
+def wiring_from(text: str) -> Wiring:
+    """The network that a file of links describes, or a topology (its name, file or shorthand) link by link."""
+    if not text.endswith((".yaml", ".yml")) or not _has_links(Path(text)):
+        return wiring_of(topology_from(text))
+    path = Path(text)
+    rows = read_yaml(path, _WiringFile, "network of links")
+    try:
+        if isinstance(rows.ranks, int) and not 2 <= rows.ranks <= MOST_RANKS:
+            raise BadInput(f"it has {rows.ranks} ranks and needs 2 to {MOST_RANKS}")
+        ranks = [str(rank) for rank in (range(rows.ranks) if isinstance(rows.ranks, int) else rows.ranks)]
+        links = [link for number, row in enumerate(rows.links) for link in _links(number, row)]
+        return Wiring(rows.name or path.stem, tuple(ranks), tuple(map(str, rows.switches)), tuple(links))
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def _has_links(path: Path) -> bool:
+    try:
+        return any(line.startswith("links") for line in path.read_text("utf-8").splitlines())
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _links(number: int, row: _LinkRow) -> list[Link]:
+    try:
+        speed = gbps(row.bandwidth), nanoseconds(str(row.latency))
+        ends = str(row.source), str(row.target)
+        return [Link(*ends, *speed), *([Link(*ends[::-1], *speed)] if row.both else [])]
+    except BadInput as error:
+        raise BadInput(f"links[{number}]: {error}") from None
+
+
+def faults_from(texts: Iterable[str]) -> dict[tuple[str, str], float]:
+    """`0>1:0.5` as the link and the fraction of its bandwidth that is left; `0-1:0` for both directions."""
+    found: dict[tuple[str, str], float] = {}
+    for text in texts:
+        ends, colon, fraction = text.rpartition(":")
+        source, way, target = ends.partition(">") if ">" in ends else ends.partition("-")
+        try:
+            left = float(fraction)
+        except ValueError:
+            left = -1.0
+        if not (colon and way and source and target and 0 <= left <= 1):
+            raise BadInput(f"--fault {text}: write {FAULT}")
+        found[source.strip(), target.strip()] = left
+        if way == "-":
+            found[target.strip(), source.strip()] = left
+    return found

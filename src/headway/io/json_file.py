@@ -1,0 +1,92 @@
+"""JSON from outside, read strictly: what another reader could take differently, or what would fill memory, is refused in one line.
+
+Python's own reader takes the last of two equal keys, NaN and infinities, numbers of any length and halves of characters; a file can say one
+thing to one program and another to the next. Here all of that is an error that names the file.
+"""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headway.errors import BadInput
+
+# Far above any file that is written for us (the certificate of 8,192 GPUs has 0.3 MB), and no more than some 300 MB once it is read.
+MOST_BYTES = 16 << 20
+# Digits of a number; 64-bit numbers have 19, and floats are written with at most 24 characters.
+MOST_DIGITS = 32
+# How much of a wrong text a message repeats.
+LONGEST_SHOWN = 60
+
+
+def read_json(path: str | Path, what: str = "certificate") -> Any:
+    """The plain data of a JSON file, or a refusal that names it; `what` the file should be."""
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return parse_json(raw, str(path), what)
+
+
+def parse_json(raw: bytes, where: str, what: str = "certificate") -> Any:
+    """The plain data of JSON text; `where` begins every message."""
+    if len(raw) > MOST_BYTES:
+        raise BadInput(f"{where}: not a {what}: longer than {MOST_BYTES >> 20} MB")
+    try:
+        text = raw.decode("utf-8")
+        return json.loads(
+            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+        )
+    except UnicodeDecodeError:
+        reason = "not UTF-8 text"
+    except RecursionError:
+        reason = "nested too deeply"
+    except MemoryError:
+        reason = "too large for the memory of this machine"
+    except json.JSONDecodeError as error:
+        reason = f"not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+    except _Refused as error:
+        reason = str(error)
+    raise BadInput(f"{where}: not a {what}: {reason}")
+
+
+def shown(value: object) -> str:
+    """A text or value from outside as one short line without control characters."""
+    text = value if isinstance(value, str) else repr(value)
+    cut = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    return cut if cut.isascii() and cut.isprintable() else ascii(cut)[1:-1]
+
+
+class _Refused(Exception):
+    """What of a text is legal JSON for some readers, and not for us."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise _Refused(f"the key {shown(twice)!r} is there twice: keep one")
+    return found
+
+
+def _integer(text: str) -> int:
+    return int(_short(text))
+
+
+def _float(text: str) -> float:
+    value = float(_short(text))
+    if not math.isfinite(value):
+        raise _Refused(f"the number {shown(text)} is infinite here")
+    return value
+
+
+def _short(text: str) -> str:
+    if len(text) > MOST_DIGITS:
+        raise _Refused(f"a number of {len(text):,} characters ({shown(text)})")
+    return text
+
+
+def _constant(text: str) -> NoReturn:
+    raise _Refused(f"{text} is not a number")

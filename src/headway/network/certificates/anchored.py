@@ -1,0 +1,22 @@
+"""Certificates that may be acted on: checked against the real fabric, and signed by the key expected where there is one.
+
+Whoever allocates, writes routes or keeps a ledger takes certificates through this door only.
+"""
+
+from typing import Any
+
+from headway.errors import BadInput
+from headway.network.certificates.certificate import Certificate, certificate_from, describe
+from headway.network.certificates.verify import verify
+from headway.network.fabric.model import Fabric
+
+
+def admitted(contents: list[tuple[str, Any]], fabric: Fabric, key: bytes | None = None) -> list[Certificate]:
+    """Certificates, each given as (name, plain data), that the verifier accepts together on this fabric.
+
+    Otherwise a refusal with the first reason. `key` is the public key that must have signed them.
+    """
+    for verdict in verify(contents, describe(fabric), key):
+        if verdict.reasons:
+            raise BadInput(f"{verdict.where}: rejected: {verdict.reasons[0]}")
+    return [certificate_from(content) for _, content in contents]
