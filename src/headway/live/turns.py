@@ -51,6 +51,7 @@ class Attempts:
     save: Mean = field(default_factory=Mean)  # seconds from Stop to Stopped
     resume: Mean = field(default_factory=Mean)  # seconds from Start to the first step
     reports: bool = False  # it is known to report its progress
+    silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
     furthest: int = -1  # the furthest step that it reported
     total: int | None = None  # steps in all
     step_s: float | None = None  # seconds per step
@@ -74,9 +75,11 @@ class Attempts:
 
     def progressed(self, step: int | None, total: int | None, now: float) -> None:
         """It reported its progress."""
-        self.reports, self.total = True, total if total is not None else self.total
+        self.total = total if total is not None else self.total
         if step is None:
+            self.reports |= not self.silent
             return
+        self.reports, self.silent = True, False
         if self.stepped is None:
             if self.furthest < 0:
                 self.resume = Mean()  # what was measured until Started was not the whole start
@@ -93,6 +96,8 @@ class Attempts:
 
     def over(self, now: float, preempted: bool) -> None:
         """The attempt is over."""
+        if self.waits_for_step and self.furthest < 0 and now - self.began >= STARTS_WITHIN_S:
+            self.reports, self.silent = False, True
         if self.gained:
             self.doubled_s = 0.0
         elif preempted:
