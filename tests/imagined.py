@@ -120,7 +120,9 @@ class Virtual(LiveWorld):
         self.time = self.processes.now = max(self.time, min(until, coming, arrives))
         while self.arrived < len(self.works) and self.works[self.arrived].at <= self.time:
             self.arrived += 1
-            self.state.add(Job(self.arrived, "me", job_spec({"run": "true", **self.works[self.arrived - 1].spec}), self.time))
+            self.state.add(
+                Job(self.arrived, "me", job_spec({"run": "true", **self.works[self.arrived - 1].spec}), self.time)
+            )
             self.arrivals.append(self.arrived)
         self._closing = math.isinf(self.time) or (self.arrived == len(self.works) and not self.state.active)
 

@@ -113,15 +113,15 @@ def within(seconds: float) -> str:
 
 
 def places(kept: Reserved) -> str:
-    """Where: 4 GPUs on n000 and 4 on n001."""
-    parts = [f"{gpus} on {node}" for node, gpus in kept.nodes.items()]
-    return joined(parts[:8]) + (f" and {len(parts) - 8} more nodes" if len(parts) > 8 else "")
+    """Where: 4 GPUs on n000 and 4 GPUs on n001."""
+    parts = [f"{counted(gpus, 'GPU')} on {node}" for node, gpus in kept.nodes.items()]
+    return joined([*parts[:8], f"more on {len(parts) - 8} other nodes"] if len(parts) > 8 else parts)
 
 
 def bound(kept: Reserved, now: float) -> str:
     """By when, and why then; or why nobody can say."""
     if kept.by is None:
-        return f"no bound can be given: {_why_unknown(kept)}"
+        return f"as they become free; no bound can be given: {_why_unknown(kept)}"
     last = max((h for h in kept.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
     if last is None:
         return f"{within(kept.by - now)} at the latest"
@@ -155,7 +155,7 @@ def _why_unknown(kept: Reserved) -> str:
 def holding(kept: Reserved, now: float) -> str:
     """Who holds the GPUs until then."""
     known = [f"job {h.job_id} ({within(h.until - now)})" for h in kept.holders if h.until is not None]
-    return f"until then they are held by {joined(known)}" if known else ""
+    return f"Until then they are held by {joined(known)}" if known else ""
 
 
 def named(numbers: list[int]) -> str:
