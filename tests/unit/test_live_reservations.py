@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.imagined import Virtual, Work
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.ask.explain import Explanation, explain
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
-from tests.imagined import Virtual, Work
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")

@@ -14,7 +14,7 @@ from headway.core.keys import TURNS
 from headway.live.jobfile.spec import JobSpec
 
 STARTS_WITHIN_S: Final = 600.0  # a start that takes longer to its first step is not waited for
-SHORTEST_TURN_S: Final = 1.0  # that is doubled
+SHORTEST_TURN_S: Final = 1.0  # of auto, also while nothing was measured: no start and stop of processes is free
 MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
 AUTO: Final[MinRuntimes] = {"": None}
 
@@ -121,7 +121,7 @@ class Attempts:
         """The same of an attempt that has reported its first step."""
         if not spec.may_preempt:
             return np.inf
-        return self.doubled_s if given is None else given
+        return max(self.doubled_s, SHORTEST_TURN_S) if given is None else given
 
     @property
     def left_s(self) -> float | None:

@@ -1,12 +1,10 @@
 """Where and roughly when a job would start: the simulated world, run ahead on a copy of the state with guessed run times.
 
-How long a job takes is guessed from its own progress reports, if it makes any. Otherwise the guess is what jobs took on average that ran
-longer than it has so far, and jobs that still run (or were cancelled) count as what they are: jobs that take at least so long (Kaplan and
-Meier). Without those the guess would be too short, because short jobs end first. A time limit bounds it. What stopping a job and starting
-it again takes is as measured or, of a job that was not stopped yet, as in jobs of its size.
+Run times are not known (see guesses.py): the future is run several times with other draws of them, and the mean of the starts counts.
+Were every job given the mean run time instead, jobs that began together would all end together, and the answer would be too late.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,26 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.engine import Action, Event, drive
-from headway.core.events import ENDED, PACK, RESERVE, RESIZE, START, STOP
+from headway.core.events import ENDED, PACK, RESERVE, RESIZE, START, STOP, STOPPED
 from headway.core.operations import admit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
 from headway.io.units import counted
 from headway.job_state import JobState
+from headway.live.ask.guesses import Guesses
 from headway.live.engine import LiveEngine
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
-from headway.live.records import CANCEL, HOLD, TIME_UP, Job
+from headway.live.records import CANCEL, HOLD, TIME_UP
 from headway.live.state import ClusterState
-from headway.live.turns import Mean, given_turn
+from headway.live.turns import given_turn
 from headway.sim.world import new_world, resume_from, truth_table
 from headway.sim.world_python import SimulatedWorld
 
-Seconds = NDArray[np.float64]
-MOST_ROUNDS = 10_000  # a second or two
-MOST_SAMPLES = 1000
-SHORTEST_S = 1e-3
-UNKNOWN_S = 1.0  # of a job that has hardly begun, where nothing is known
-ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT)  # a job that was cancelled would have run longer
+MOST_ROUNDS = 10_000  # a second or two, of all futures together
+DRAWS = 15  # futures
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +78,10 @@ class Ahead(SimulatedWorld):
         return super().perform(action, now)
 
     def note(self, event: Event | Action, now: float) -> None:
-        """Write nothing down: none of this has happened."""
+        """Write nothing down: none of this has happened. What a stop took is known after it."""
+        if event.kind == STOPPED:
+            truth = self.world.truth[event.job]
+            set_costs(self.state, event.job, float(truth["save"]), float(truth["resume"]))
 
     def nodes(self) -> list[int]:
         """The nodes that the job got, or is promised, in order."""
@@ -96,69 +94,14 @@ class Ahead(SimulatedWorld):
         return sorted(found)
 
 
-def mean_left(ran_s: Seconds, ended: NDArray[np.bool_]) -> Callable[[Seconds], Seconds]:
-    """The mean run time left of jobs that ran so long, by jobs of which some have ended and the others still run (Kaplan and Meier).
-
-    The job that ran longest counts as ended. Of one that has run longer than all of them nothing is known: it runs as long again.
-    """
-    order = np.lexsort((~ended, ran_s))
-    times, ends, n = ran_s[order], ended[order].copy(), len(ran_s)
-    if n:
-        ends[-1] = True
-    lives = np.concatenate(
-        [[1.0], np.cumprod(1.0 - ends / (n - np.arange(n)))]
-    )  # the share that runs longer than the first i
-    area = np.concatenate([np.cumsum((lives[1:n] * np.diff(times))[::-1])[::-1], [0.0]]) if n else np.zeros(1)
-
-    def left(so_far_s: Seconds) -> Seconds:
-        i = np.searchsorted(times, so_far_s, side="right")
-        inside = np.minimum(i, n - 1) if n else i
-        mean = times[inside] - so_far_s + area[inside] / np.maximum(lives[inside], 1e-12) if n else so_far_s
-        found: Seconds = np.where(i < n, mean, np.maximum(UNKNOWN_S, so_far_s))
-        return found
-
-    return left
-
-
-def worked_s(state: ClusterState, job: Job, now: float) -> float:
-    """Seconds that a job ran, but for starting again: a forecast adds that by itself."""
-    again = max(0, state.attempt(job) - 1) if job.attempts.furthest >= 0 else 0
-    return max(0.0, state.run_s(job, now) - again * job.attempts.resume.value)
-
-
-def _costs(state: ClusterState, ran: list[Job], spec: JobSpec) -> tuple[Seconds, Seconds]:
-    """Seconds to save and to resume, of every job and last of the new one: as measured, or as in jobs of its size, or in all jobs."""
-
-    def each(measured: Callable[[Job], Mean]) -> Seconds:
-        by_size: dict[int, Mean] = {}
-        for job in ran:
-            if measured(job).count:
-                for size in (job.spec.gpus, 0):
-                    by_size.setdefault(size, Mean()).add(measured(job).value)
-        every = by_size.get(0, Mean())
-        own = [(job.spec.gpus, measured(job)) for job in state.jobs.values()] + [(spec.gpus, Mean())]
-        return np.array([mean.value if mean.count else by_size.get(gpus, every).value for gpus, mean in own])
-
-    return each(lambda job: job.attempts.save), each(lambda job: job.attempts.resume)
-
-
 class Forecast:
     """A forecast for one job: made under the manager's lock, run without it."""
 
     def __init__(self, state: ClusterState, spec: JobSpec, now: float) -> None:
         self.names, self.spec, self.now, self.known = state.cluster.nodes, spec, now, state.known(spec)
-        self.engine = state.engine.copy_for(len(state.jobs) + 1)
-        recent = list(state.jobs.values())[-MOST_SAMPLES:]
-        ran = [job for job in recent if job.first_started is not None]
-        ended = np.array([job.final in ENDS for job in ran], bool)
-        self.left_of = mean_left(np.array([worked_s(state, job, now) for job in ran]), ended)
-        self.guessed = bool(ended.any())
-        self.ran_s, self.own_left_s = np.zeros(len(state.jobs) + 1), np.full(len(state.jobs) + 1, np.nan)
+        self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
         self.leaving: list[int] = []  # rows of jobs that will not come back
-        self.costs = _costs(state, ran, spec)
         for job in state.active_jobs():
-            self.ran_s[job.row] = worked_s(state, job, now)
-            self.own_left_s[job.row] = np.nan if job.attempts.left_s is None else job.attempts.left_s
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
                 self.leaving.append(job.row)
             if job.attempts.waits_for_step:  # which no simulated job reports
@@ -166,29 +109,43 @@ class Forecast:
                 set_min_runtime(self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given))
 
     def run(self) -> DryRun:
-        """Submit the job to the copy, and see when it starts."""
-        tables = self.engine.state
-        admit(tables, len(self.ran_s) - 1, submit=self.now, gpus=self.spec.gpus, **self.known)
-        for j, (save, resume) in enumerate(zip(*self.costs, strict=True)):
-            set_costs(tables, j, float(save), float(resume))
+        """Submit the job to copies, and see when it starts."""
+        tables, guesses = self.engine.state, self.guesses
+        n = len(guesses.ran_s)
+        admit(tables, n - 1, submit=self.now, gpus=self.spec.gpus, **self.known)
+        for j in range(n):  # what a stop takes is known after the first
+            set_costs(tables, j, float(guesses.save[j] * guesses.saved[j]), float(guesses.resume[j]))
         for j in self.leaving:
             self.engine.record(Event(ENDED, j), self.now)
         waiting = np.isin(tables.jobs["state"], (JobState.FUTURE, JobState.PENDING))
-        save, resume = self.costs
-        truth = truth_table(self._left_s(), save=save, resume=resume, moved=resume)
-        world = Ahead(self.engine, truth, self.now, MOST_ROUNDS if self.guessed else 1)
-        drive(self.engine, world)
-        return self._answer(world, int(waiting.sum()) - 1)
+        # Each job gets every part of the distribution once, in an order of its own.
+        chance = np.random.default_rng(n)
+        parts = (np.argsort(chance.random((DRAWS, n)), axis=0) + 0.5) / DRAWS
+        worlds: list[Ahead] = []
+        rounds = MOST_ROUNDS if guesses.possible else 1
+        for share in parts:
+            worlds.append(self._ahead(share, rounds))
+            rounds -= worlds[-1].round
+            if rounds <= 0 or worlds[-1].at_once:
+                break
+        return self._answer(worlds, int(waiting.sum()) - 1)
 
-    def _left_s(self) -> Seconds:
-        """The guessed run time left of each job."""
-        left_s = np.where(np.isnan(self.own_left_s), self.left_of(self.ran_s), self.own_left_s)
-        limit_left_s = np.maximum(0.0, self.engine.state.jobs["limit"] - self.ran_s)
-        shortest: Seconds = np.maximum(SHORTEST_S, np.minimum(left_s, limit_left_s))
-        return shortest
+    def _ahead(self, share: NDArray[np.float64], rounds: int) -> "Ahead":
+        """Run one future."""
+        engine, guesses = self.engine.copy_for(len(share)), self.guesses
+        left_s = guesses.left_s(engine.state.jobs["limit"], share)
+        world = Ahead(
+            engine,
+            truth_table(left_s, save=guesses.save, resume=guesses.resume, moved=guesses.resume),
+            self.now,
+            rounds,
+        )
+        drive(engine, world)
+        return world
 
-    def _answer(self, world: Ahead, ahead: int) -> DryRun:
-        left_s = None if world.starts_at is None else world.starts_at - self.now
+    def _answer(self, worlds: list[Ahead], ahead: int) -> DryRun:
+        world, starts = worlds[0], [world.starts_at - self.now for world in worlds if world.starts_at is not None]
+        left_s = float(np.mean(starts)) if starts else None
         starts_now = world.at_once is not None and world.at_once.kind in (START, PACK)
         nodes = tuple(dict.fromkeys(self.names[node] for node in world.nodes())) if world.at_once else ()
         stops: tuple[int, ...] = ()
@@ -201,7 +158,7 @@ class Forecast:
             message = f"would start in roughly {left_s:.0f} s, behind {counted(ahead, 'job')}, if jobs take as long as those before them"
         else:
             no_samples = "no job has completed yet, so run times cannot be guessed"
-            why = "the queue is too long to guess" if self.guessed else no_samples
+            why = "the queue is too long to guess" if self.guesses.possible else no_samples
             message = f"would wait behind {counted(ahead, 'job')}; {why}"
         tasks = len(array_tasks(self.spec.array)[0]) if self.spec.array else 1
         return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, notes_on(self.spec))
