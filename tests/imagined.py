@@ -21,8 +21,6 @@ from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 
-STEP_S = 1.0  # of work
-
 
 @dataclass(slots=True)
 class Work:
@@ -34,6 +32,7 @@ class Work:
     start_s: float = 0.0  # from Started until its first step
     save_s: float = 0.0
     reports: bool = False
+    step_s: float = 1.0
     done_s: float = 0.0
 
 
@@ -70,9 +69,9 @@ class Processes:
         first = self.now + work.start_s
         if work.reports:
             self.expect(self.now, Report(executors.PROGRESSED, *key, progress=Progress()))  # it uses the runtime
-            total = math.ceil(work.work_s / STEP_S)
-            for step in range(int(work.done_s / STEP_S) + 1, total + 1):
-                at = first + step * STEP_S - work.done_s
+            total = math.ceil(work.work_s / work.step_s)
+            for step in range(int(work.done_s / work.step_s) + 1, total + 1):
+                at = first + step * work.step_s - work.done_s
                 self.expect(at, Report(executors.PROGRESSED, *key, progress=Progress(step, total)))
         self.expect(first + work.work_s - work.done_s, Report(executors.ENDED, *key, exit_code=0))
 

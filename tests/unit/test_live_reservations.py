@@ -1,7 +1,9 @@
 """Nobody starves, live: GPUs are kept for the first waiting job, and `explain` says which, by when, and who holds them until then."""
 
 import getpass
+import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from tests.imagined import Virtual, Work
 
 from headway.cluster.named import cluster
+from headway.core.events import REASONS
 from headway.errors import BadInput
 from headway.live.ask.explain import Explanation, explain
 from headway.live.jobfile.spec import job_spec
@@ -90,6 +93,36 @@ def test_preemptible_jobs_give_a_bound_by_their_turns_and_their_grace() -> None:
         (2, pytest.approx(100.0), "turn"),
     ]
     assert world.times("Start", 3)[0] <= kept.by
+
+
+def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> None:
+    held = {"resources": {"accelerators": 4}, "preemptible": True, "preemption": {"min_runtime": 100}}
+    works = [Work(0.0, held, 5000.0), Work(0.0, {}, 900.0), Work(30.0, BIG, 10.0), Work(31.0, {}, 500.0)]
+    world = Virtual(works, "1x8", "tiresias-l?threshold=50")
+    found: dict[str, Explanation] = {}
+
+    def look() -> None:
+        if not found and 4 in world.state.jobs and world.state.jobs[4].known:
+            for reason in ("turn", "reservation"):
+                job = world.state.jobs[3 if reason == "turn" else 4]
+                world.state.receipts.cause[job.row] = REASONS.index(reason)
+                found[reason] = explain(world.state, job, world.time)
+
+    world.look = look  # type: ignore[method-assign]
+    world.run()
+    turn, reservation = found["turn"], found["reservation"]
+    assert [(holder.job_id, holder.until, holder.why) for holder in turn.turns] == [(1, 100.0, "turn")]
+    assert "that of job 1 in 69 s" in turn.message
+    assert "job 2 has no time limit and cannot be preempted" in turn.message
+    assert turn.would_change == ("one of these turns ends", "a job with GPUs ends")
+    assert reservation.reservation is not None
+    assert reservation.reservation.job_id == 3
+    assert reservation.message.startswith(
+        "there would be room, but GPUs are kept for job 3, which comes before it: 8 GPUs on n000"
+    )
+    assert reservation.would_change[0] == "job 3 starts"
+    assert "checkpoint folder" in reservation.would_change[1]  # then it is in nobody's way
+    json.dumps(asdict(turn)), json.dumps(asdict(reservation))
 
 
 def test_jobs_of_others_are_counted_but_not_named() -> None:
