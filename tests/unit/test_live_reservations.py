@@ -56,7 +56,7 @@ def test_a_large_job_starts_within_the_bound_that_was_printed_when_it_began_to_w
     (start,) = world.times("Start", 21)
     assert start <= kept.by
     words = found.message
-    assert "8 GPUs on n000 are kept for it in " in words
+    assert "8 GPUs on n000 are kept for it, free in " in words
     assert "at the latest" in words
     assert "may still go first" in words
 
@@ -72,7 +72,8 @@ def test_without_time_limits_a_large_job_starts_once_those_before_it_are_gone(po
     assert found.reservation is not None
     assert found.reservation.by is None
     assert (
-        "no bound can be given: jobs 16, 17, 18, 19 and 20 have no time limit and cannot be preempted" in found.message
+        "no bound can be given, because jobs 16, 17, 18, 19 and 20 have no time limit and cannot be preempted"
+        in found.message
     )
     assert not any("checkpoint" in line for line in found.would_change)  # which would not help
 

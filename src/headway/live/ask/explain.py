@@ -152,12 +152,12 @@ def _kept_words(
     if kept is None:
         return message, change
     if kept.job_id == job.id:
-        parts = [f"{places(kept)} are kept for it {bound(kept, now)}", holding(kept, now) if kept.by else ""]
+        parts = [f"{places(kept)} are kept for it, {bound(kept, now)}", holding(kept, now) if kept.by else ""]
         first = "Jobs that come before it in the order may still go first"
         return ". ".join([message, *(part for part in parts if part), first]), change
     other = "another job" if kept.job_id is None else f"job {kept.job_id}"
     message = (
-        f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)} {bound(kept, now)}"
+        f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)}, {bound(kept, now)}"
     )
     return message, [f"{other} starts", *_earlier(state, job, kept)]
 

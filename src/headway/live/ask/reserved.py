@@ -121,16 +121,16 @@ def places(kept: Reserved) -> str:
 def bound(kept: Reserved, now: float) -> str:
     """By when, and why then; or why nobody can say."""
     if kept.by is None:
-        return f"as they become free; no bound can be given: {_why_unknown(kept)}"
+        return f"as they become free; no bound can be given, because {_why_unknown(kept)}"
     last = max((h for h in kept.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
     if last is None:
-        return f"{within(kept.by - now)} at the latest"
+        return f"free {within(kept.by - now)} at the latest"
     words = {
         TIME_LIMIT: "its time limit is over",
         TURN: "its turn is over and it has saved",
         FIRST_STEP: "it has reported a step (or its start has taken too long) and it has saved",
     }
-    return f"{within(kept.by - now)} at the latest, when job {last.job_id} is gone, because {words[last.why]}"
+    return f"free {within(kept.by - now)} at the latest, when job {last.job_id} is gone because {words[last.why]}"
 
 
 def _why_unknown(kept: Reserved) -> str:
