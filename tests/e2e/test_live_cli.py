@@ -78,6 +78,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     data, home = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("home")
     person = Shell(data, home)
     command = [*HEADWAY, "serve", "--cluster", "2x2", "--policy", "tiresias-l?threshold=1000", "--port", "0", "--json"]
+    command += ["--min-runtime", "auto,batch=1h"]
     server = subprocess.Popen(command, env=person.env, stdout=subprocess.PIPE, text=True, cwd=home)
     try:
         text = ""
@@ -207,6 +208,39 @@ def test_hold_release_requeue_explain(shell: Shell) -> None:
     assert shell("cancel", str(number), "--wait").returncode == 0
     again = shell("cancel", str(number))
     assert (again.returncode, again.stderr) == (1, f"headway: job {number} has ended: it is CANCELLED\n")
+
+
+def test_explain_says_what_is_kept_by_when_and_who_holds_it(shell: Shell) -> None:
+    holder = shell.json("submit", "--gpus", "2", "--time-limit", "200s", "--grace", "1s", "--", "sleep", "60")["job_id"]
+    shell.until(holder, "RUNNING")
+    big = shell.json("submit", "--gpus", "2", "--nodes", "2", "--min-runtime", "5m", "--", "true")["job_id"]
+    answer = shell.json("explain", str(big))
+    for _ in range(100):
+        if answer["reservation"]:
+            break
+        answer = shell.json("explain", str(big))
+    kept = answer["reservation"]
+    assert (kept["job_id"], sum(kept["nodes"].values())) == (big, 4)
+    assert 0 < kept["in_s"] < 201
+    assert [(each["job_id"], each["gpus"], each["why"]) for each in kept["holders"]] == [(holder, 2, "time_limit")]
+    told = shell("explain", str(big)).stdout
+    assert "kept for it" in told
+    assert "at the latest" in told
+    assert "end of its time limit" in told
+    for number in (big, holder):
+        shell("cancel", str(number), "--wait")
+
+
+def test_minimum_run_times_are_checked(shell: Shell) -> None:
+    for words, says in (
+        (("serve", "--min-runtime", "soon"), "--min-runtime: 'soon' is not a time"),
+        (("serve", "--min-runtime", "auto,=5m"), "names no queue"),
+        (("submit", "--min-runtime", "soon", "--", "true"), "min_runtime"),
+    ):
+        done = shell(*words)
+        assert done.returncode == 1, words
+        assert says in done.stderr
+        assert done.stderr.count("\n") == 1
 
 
 def test_nodes_tables_top_and_dry_run(shell: Shell) -> None:

@@ -96,7 +96,7 @@ def test_the_live_world_without_delays_is_the_simulated_one(policy: str, tmp_pat
     entries = run.entries[np.isin(run.entries["kind"], [START, STOP, ENDED])]
     expected = [(float(row["time"]), NAMES[row["kind"]], int(row["job"])) for row in entries]
 
-    state = ClusterState(where, find_policy(policy), find_placement("consolidated"))
+    state = ClusterState(where, find_policy(policy), find_placement("consolidated"), {"": 0.0})
     journal = Journal(tmp_path)
     world = Virtual(state, journal, work)
     world.run()

@@ -20,7 +20,7 @@ from headway.live import executors
 from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
 from headway.live.outcome import Backoff
-from headway.live.records import Job
+from headway.live.records import Job, Progress
 from headway.live.state import DRAINED, RESUMED, ClusterState
 from headway.live.store.journal import JournalRow
 from headway.live.world import LiveWorld, Request
@@ -31,6 +31,8 @@ from headway.policies.registry import find_policy
 POLICIES = (
     "fifo",
     "best-effort",
+    "backfill",
+    "backfill?limit=90",
     "las?quantum=20",
     "2d-las?quantum=20",
     "tiresias-l?threshold=200&promote=2",
@@ -76,6 +78,12 @@ class Imagined:
         self.alive.add(key)
         begins_s, lasts_s = self.chance.choice([0.0, 1.0, 3.0]), self.chance.choice([2.0, 20.0, 60.0, 200.0])
         self._expect(begins_s, Report(executors.STARTED, *key))
+        if launch.job % 3:  # these use the runtime: they say so, then report their steps
+            self._expect(begins_s, Report(executors.PROGRESSED, *key, progress=Progress()))
+            ready_s = begins_s + self.chance.choice([0.0, 4.0, 30.0])
+            for i in range(1, 6):
+                step = Progress((launch.attempt - 1) * self.chance.choice([0, 3]) + i, 40, 1 / i, None)
+                self._expect(ready_s + 2.5 * i, Report(executors.PROGRESSED, *key, progress=step))
         lost, code = self.chance.random() < 0.05, self.chance.choice([0, 0, 0, 1])
         self._expect(begins_s + lasts_s, Report(executors.ENDED, *key, exit_code=None if lost else code, lost=lost))
 
@@ -89,10 +97,10 @@ class Imagined:
         while self.coming and self.coming[0][0] <= self.now:
             report = heapq.heappop(self.coming)[2]
             key = (report.job, report.attempt)
-            if report.what == executors.ENDED and not report.refused:
-                if key not in self.alive:
-                    continue
-                self.alive.remove(key)
+            if key not in self.alive and not report.refused:
+                continue
+            if report.what == executors.ENDED:
+                self.alive.discard(key)
             found.append(report)
         return found
 
@@ -126,6 +134,7 @@ class Virtual(LiveWorld):
         assert (again.drained, again.active) == (self.state.drained, self.state.active)
         for job in self.state.jobs.values():
             assert again.shown_state(again.jobs[job.id]) == self.state.shown_state(job)
+            assert again.jobs[job.id].attempts == job.attempts
 
     def _someone_acts(self) -> None:
         jobs, states = self.state.jobs, self.state
@@ -156,11 +165,11 @@ class Virtual(LiveWorld):
                 "run": "true",
                 "resources": {"accelerators": chance.choice([1, 1, 2, 4, 8])},
                 "preemptible": chance.random() < 0.8,
-                "preemption": {"min_runtime": chance.choice([0, 15])},
+                "preemption": {"min_runtime": chance.choice(["auto", "auto", None, 0, 15])},
                 "retry": {"on": ["failure", "node_failure"], "max": 2},
                 "after": [chance.randrange(1, first)] if first > 1 and chance.random() < 0.1 else [],
                 "array": f"0-{TASKS - 1}%2" if array else None,
-                "time_limit": chance.choice([None, 150]),
+                "time_limit": chance.choice([None, 80]),
             }
         )
         for index in range(TASKS if array else 1):
@@ -217,6 +226,10 @@ def test_a_state_rebuilt_from_the_journal_is_the_state_that_wrote_it(
         kinds = {row.kind for row in world.memory.rows}
         assert {"Submitted", "Start", "Started", "Ended", "Stopped", "Held", "Released", "Drained"} <= kinds
         assert len(world.state.jobs) >= JOBS
+        if world.state.engine.options.preempts:
+            attempts = [job.attempts for job in world.state.jobs.values()]
+            assert any(each.save.count for each in attempts)
+            assert any(each.resume.value > 3.0 for each in attempts)  # until a first step
 
 
 def test_the_list_of_policies_is_complete() -> None:

@@ -84,7 +84,7 @@ def test_a_job_is_preempted_saves_and_resumes(serve: Callable[..., Manager], tmp
     script.write_text(TRAIN)
     train = [sys.executable, str(script), str(tmp_path / "saved"), "120"]
     long = one(manager, command=train, checkpoint={"dir": str(tmp_path)}, preemption={"grace": "20s"})
-    until(manager, long, "RUNNING", true=lambda view: view.level == 1)
+    until(manager, long, "RUNNING", true=lambda view: view.level == 1 and "step" in view.progress)
     short = one(manager, run="sleep 0.2")
     assert until(manager, short).state == "COMPLETED"
     view = until(manager, long)

@@ -40,6 +40,13 @@ def serve(
     ] = None,
     policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "tiresias-l",
     placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
+    min_runtime: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|TIME[,QUEUE=TIME|auto...]",
+            help="Time a job runs before it may be preempted: auto (by what stopping and starting it again takes), or 5m,batch=1h.",
+        ),
+    ] = "auto",
     executor: Annotated[
         str, typer.Option(help="What starts jobs: process (this machine) or MODULE:CLASS.")
     ] = "process",
@@ -56,13 +63,15 @@ def serve(
 
     Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
     """
-    folder = data_folder(data)
+    from headway.sim.experiment import turns
+
+    folder, min_runtimes = data_folder(data), turns(min_runtime, "--min-runtime")
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     if not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: use a TLS proxy")
     url = f"http://{_reached_as(host)}:{port}"
-    manager = _manager(folder, cluster, policy, placement, executor, url)
+    manager = _manager(folder, cluster, executor, url, policy=policy, placement=placement, min_runtimes=min_runtimes)
     try:
         _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json)
     finally:
@@ -95,7 +104,7 @@ def _hosts(host: str, port: int, more: list[str]) -> list[str]:
     return [f"{name}:{port}" for name in names] + [name if ":" in name else f"{name}:{port}" for name in more]
 
 
-def _manager(folder: Path, cluster: str | None, policy: str, placement: str, executor: str, url: str) -> "Manager":
+def _manager(folder: Path, cluster: str | None, executor: str, url: str, **given: Any) -> "Manager":
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -110,7 +119,7 @@ def _manager(folder: Path, cluster: str | None, policy: str, placement: str, exe
         def environment(job: "Job", attempt: int) -> dict[str, str]:
             return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id)}
 
-        manager = Manager(folder, where, policy, placement, executor=runs, environment=environment)
+        manager = Manager(folder, where, executor=runs, environment=environment, **given)
         manager.start()
     return manager
 

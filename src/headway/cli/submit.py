@@ -73,6 +73,12 @@ def submit(
         bool | None, typer.Option("--preemptible/--not-preemptible", help="Whether it may be stopped to make room.")
     ] = None,
     grace: Annotated[str | None, typer.Option(help="Time to save state before it is killed; default: 30s.")] = None,
+    min_runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|TIME", help="Time it runs before it may be preempted; default: as the manager says."
+        ),
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where and when it would start.")] = False,
     wait: Annotated[
@@ -93,6 +99,7 @@ def submit(
         ("resources", "accelerators", gpus),
         ("checkpoint", "dir", None if checkpoint is None else str(Path(checkpoint).absolute())),
         ("preemption", "grace", grace),
+        ("preemption", "min_runtime", min_runtime),
     ):
         if value is not None:
             spec[field] = {**(spec.get(field) or {}), part: value}

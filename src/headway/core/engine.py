@@ -10,7 +10,7 @@ import numpy as np
 
 from headway.core.compiler.address import by_address
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, next_changed_why, tick_due, wake_at
-from headway.core.deciding.reservations import kept_for_first
+from headway.core.deciding.reservations import NOT_KNOWN, kept_for_first
 from headway.core.events import EXPLAINED, NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
 from headway.core.receipts import record_why
@@ -64,11 +64,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known)."""
+    """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known).
+
+    `free_by` has for each job with GPUs that is not being stopped by when they can be had for the waiting one (infinity: not known).
+    """
 
     job: int
     places: tuple[tuple[int, int], ...]
     bound: float
+    free_by: dict[int, float]
 
 
 class World(Protocol):
@@ -159,7 +163,11 @@ class Engine:
         if not kept_for_first(self.state, self.options, self.place, self.scratch, self.out):
             return None
         (kept,) = self._made()
-        return Reservation(kept.job, kept.places, float(self.scratch.walk["bound"][0]))
+        running = self.state.run[: int(self.state.counts["running"][0])]
+        stopped = self.scratch.jobs["stops"][running] == self.scratch.walk["decision"][0]
+        listed = self.scratch.bounds[: int((~stopped).sum())]
+        free_by = {int(job["what"]): float(job["at"]) if job["at"] < NOT_KNOWN else np.inf for job in listed}
+        return Reservation(kept.job, kept.places, float(self.scratch.walk["bound"][0]), free_by)
 
     def wake_at(self, now: float) -> float:
         """When to decide again even if nothing happens."""

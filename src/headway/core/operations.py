@@ -75,6 +75,11 @@ def set_hold(state: State, j: int, why: int, now: float) -> None:
     state.jobs["held_for"][j] = why
 
 
+def set_min_runtime(state: State, j: int, min_runtime: float) -> None:
+    """Set how long an attempt of the job runs before it may be preempted; one that runs has a new timer once Crossed is recorded."""
+    state.jobs["min_runtime"][j] = min_runtime
+
+
 def set_outcome(state: State, j: int, outcome: int) -> None:
     """Set how a job ended: completed (which `record` assumes), failed, cancelled or timed out."""
     state.jobs["state"][j] = outcome

@@ -23,16 +23,22 @@ class LiveEngine(Engine):
     decisions, decide_s, longest_decide_s = 0, 0.0, 0.0
 
     def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
+        if policy.requested < np.inf:
+            plans = "backfill plans with the time limits of jobs, or with backfill?limit=8h for those without"
+            raise BadInput(
+                f"policy {policy.name!r} asks for a multiple of what jobs take, which only a simulator knows: live, {plans}"
+            )
         if policy.oracle or policy.allot is not None:
             knows = "reads the work left, which only a simulator knows"
             why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
-            others = "tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo or best-effort"
+            others = "tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
             raise BadInput(f"policy {policy.name!r} {why}: run {others}")
         if placement.needs_fabric:
             raise BadInput(f"placement {placement.name!r} needs a fabric, which the nodes of this machine do not have")
         state = new_state(FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1)
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
-        super().__init__(state, options, policy, placement)
+        # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
+        super().__init__(state, options._replace(limit=np.inf), policy, placement)
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""

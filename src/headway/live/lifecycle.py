@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headway.core.engine import Action, Cause, Event
-from headway.core.events import ENDED, HELD, NAMES, REASONS, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
+from headway.core.events import CROSSED, ENDED, HELD, NAMES, REASONS, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
@@ -71,13 +71,15 @@ class Lifecycle:
         if not state.has_processes:
             return
         if report.progress is not None:
-            yield from self.progressed(job, report.progress, now, always=report.what == executors.ENDED)
+            yield from self.progressed(job, report.progress, now)
         if report.what == executors.STARTED and state == JobState.STARTING:
             yield Event(STARTED, job.row)
         elif report.what == executors.ENDED:
             yield from self._attempt_over(job, report, now)
 
     def _attempt_over(self, job: Job, report: Report, now: float) -> Iterator[Event]:
+        if job.progress != job.noted:
+            self._note_progress(job, now)
         found = outcome(job, report, now, self.backoff)
         if found.state:
             yield from self.ended(job, found.state, found.data)
@@ -104,14 +106,20 @@ class Lifecycle:
         message = f"job {other}, which it was to follow, ended as {state.name}"
         yield from self.ended(job, JobState.CANCELLED, {"message": message})
 
-    def progressed(self, job: Job, progress: Progress, now: float, always: bool = False) -> Iterator[Event]:
-        """Keep what the job says; every checkpoint goes to the journal, the rest now and then."""
+    def progressed(self, job: Job, progress: Progress, now: float) -> Iterator[Event]:
+        """Keep what the job says; first steps and checkpoints go to the journal at once, the rest now and then."""
         saved = progress.checkpointed is not None and progress.checkpointed != job.progress.checkpointed
+        first = job.attempts.stepped is None and progress.step is not None
         job.progress = progress
-        if saved or always or now - self._progress_at.get(job.id, -1e18) >= PROGRESS_ROW_S:
-            self._progress_at[job.id] = now
-            self._write(PROGRESSED, job.row, now, progress.as_dict())
-        yield from ()
+        news = saved or first or not job.attempts.reports
+        if news or now - self._progress_at.get(job.id, -1e18) >= PROGRESS_ROW_S:
+            self._note_progress(job, now)
+        if first and self.state.job_state(job) == JobState.RUNNING:
+            yield Event(CROSSED, job.row)  # its turn is another now
+
+    def _note_progress(self, job: Job, now: float) -> None:
+        self._progress_at[job.id] = now
+        self._write(PROGRESSED, job.row, now, job.progress.as_dict())
 
     # ---- arrivals, blockers and alarms
 
@@ -163,8 +171,9 @@ class Lifecycle:
         """Remember what happens to a running (or backing off) job at a known time."""
         if job.blockers & Blocker.RETRY_BACKOFF:
             heapq.heappush(self._alarms, (job.not_before, RETRY, job.id, 0))
-        if self.state.job_state(job) == JobState.RUNNING and job.spec.time_limit is not None:
-            left = job.spec.time_limit - self.state.run_s(job, now)
+        limit_s = self.state.limit_s(job.spec)
+        if self.state.job_state(job) == JobState.RUNNING and limit_s is not None:
+            left = limit_s - self.state.run_s(job, now)
             heapq.heappush(self._alarms, (now + left, TIME_LIMIT, job.id, self.state.attempt(job)))
 
     def alarms_due(self, now: float) -> Iterator[Event]:

@@ -15,9 +15,10 @@ from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
 from headway.errors import BadInput
 from headway.live.ask import views
-from headway.live.ask.explain import Explanation, explain
+from headway.live.ask.explain import Explanation, explain, sees_all
 from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.ask.replay import PastJob
+from headway.live.ask.reserved import Sees
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.clock import resume_clock
 from headway.live.errors import NotFound, WrongState
@@ -31,6 +32,7 @@ from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
 from headway.live.store import recovery
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.submissions import insert
+from headway.live.turns import AUTO, MinRuntimes
 from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -55,6 +57,7 @@ class Manager:
         policy: str = "tiresias-l",
         placement: str = "consolidated",
         *,
+        min_runtimes: MinRuntimes = AUTO,
         executor: Executor | None = None,
         backoff: Backoff = DEFAULT_BACKOFF,
         environment: Callable[[Job, int], dict[str, str]] = no_environment,
@@ -64,7 +67,7 @@ class Manager:
         try:
             last = self._journal.query("SELECT max(time) FROM events")[0][0] or 0.0
             self.clock = resume_clock(self._journal.meta("clock"), last)
-            self._state = ClusterState(cluster, find_policy(policy), find_placement(placement))
+            self._state = ClusterState(cluster, find_policy(policy), find_placement(placement), min_runtimes)
             self._executor: Executor = executor or find_executor(DEFAULT, self.data)
             self._world = LiveWorld(self._state, self._journal, self._executor, self.clock, backoff, environment)
             recovery.restore(self._state, self._journal, self._world)
@@ -157,6 +160,11 @@ class Manager:
             raise BadInput(
                 f"the job asks for {spec.gpus} GPUs, but the cluster {self.cluster.name} has {self.cluster.total}: it could never start"
             )
+        longest_s = self._state.longest_s
+        if spec.time_limit is not None and spec.time_limit > longest_s:
+            raise BadInput(
+                f"time_limit: {spec.time_limit:g} s is more than the {longest_s:g} s that policy {self.policy} allows"
+            )
         refuse_unsupported(spec)
         if user not in self._users:  # looking an account up costs a millisecond
             self._executor.check_user(user)
@@ -178,10 +186,10 @@ class Manager:
         with self._world.lock:
             return views.find(self._state, self.clock(), wanted)
 
-    def explain(self, job_id: int) -> Explanation:
-        """Why it waits, what is ahead, what would change that, and where its wait went."""
+    def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
+        """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""
         with self._world.lock:
-            return explain(self._state, self._job(job_id), self.clock())
+            return explain(self._state, self._job(job_id), self.clock(), sees)
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:
         """Where and roughly when it would start."""

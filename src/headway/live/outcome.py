@@ -37,7 +37,8 @@ def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
     if job.stop_reason == CANCEL:
         return Outcome(JobState.CANCELLED, {**data, "message": "cancelled"})
     if job.stop_reason == TIME_UP:
-        message = f"ran longer than its time limit of {job.spec.time_limit:g} s"
+        own = job.spec.time_limit
+        message = f"ran longer than {'the policy allows' if own is None else f'its time limit of {own:g} s'}"
         return Outcome(JobState.TIMEOUT, {**data, "message": message})
     if job.stop_reason and (report.signalled or report.lost):
         # An exit code says little here: a saved job may exit with 0, a shell gives 143. Only "all steps done" counts as an end.

@@ -9,6 +9,7 @@ from typing import Any
 
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
+from headway.live.turns import Attempts
 
 
 class Blocker(IntFlag):
@@ -73,6 +74,8 @@ class Job:
     places: tuple[tuple[int, int], ...] = ()  # (node, GPUs), in the order that the placement decided
     seats: tuple[int, ...] = ()  # GPUs, in the order of ranks
     progress: Progress = field(default_factory=Progress)
+    noted: Progress = field(default_factory=Progress)  # the same as the journal has it
+    attempts: Attempts = field(default_factory=Attempts)
 
     @property
     def row(self) -> int:

@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster
 from headway.core import events
 from headway.core.engine import Action, Cause, Event
-from headway.core.operations import admit, close_node, open_node, set_displaced, set_hold, set_outcome
+from headway.core.keys import TURNS
+from headway.core.operations import (
+    Known,
+    admit,
+    close_node,
+    open_node,
+    set_costs,
+    set_displaced,
+    set_hold,
+    set_min_runtime,
+    set_outcome,
+)
 from headway.core.protocols import Placement, Policy
 from headway.core.receipts import why_waiting
 from headway.core.tables.state import State
@@ -23,6 +34,7 @@ from headway.live.engine import LiveEngine
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
 from headway.live.store.journal import JournalRow
+from headway.live.turns import AUTO, Attempts, MinRuntimes, given_turn
 
 KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 
@@ -46,8 +58,11 @@ class Array:
 class ClusterState:
     """Jobs, nodes and the engine with its tables."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
-        self.cluster = cluster
+    def __init__(
+        self, cluster: Cluster, policy: Policy, placement: Placement, min_runtimes: MinRuntimes = AUTO
+    ) -> None:
+        self.cluster, self.placement = cluster, placement.name
+        self.min_runtimes, self.longest_s = min_runtimes, policy.limit
         self.engine = LiveEngine(cluster, policy, placement)
         self.jobs: dict[int, Job] = {}
         self.arrays: dict[int, Array] = {}
@@ -71,7 +86,21 @@ class ClusterState:
                 self.arrays[job.array_id] = Array(array_tasks(job.spec.array or "0")[1])
             self.arrays[job.array_id].tasks.append(job.id)
         self.engine.make_room(job.id)
-        admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, min_runtime=min_runtime(job.spec))
+        admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **self.known(job.spec))
+
+    def known(self, spec: JobSpec) -> Known:
+        """What a job file says of turns and limits, as columns of the engine's table. A job whose time is up has its grace to go."""
+        given, limit_s = given_turn(spec, self.min_runtimes), self.limit_s(spec)
+        return {
+            "min_runtime": Attempts().min_runtime(spec, given),
+            "turns": TURNS if given is None else 0.0,
+            "limit": np.inf if limit_s is None else limit_s + spec.preemption.grace,
+        }
+
+    def limit_s(self, spec: JobSpec) -> float | None:
+        """Seconds that a job may run in all: its own time limit, at most the one of the policy; None: for ever."""
+        limit_s = min(self.longest_s, np.inf if spec.time_limit is None else spec.time_limit)
+        return limit_s if limit_s < np.inf else None
 
     def active_jobs(self) -> list[Job]:
         """The jobs that have not ended, by number."""
@@ -130,8 +159,9 @@ class ClusterState:
         if job is None:
             self._learn_nodes(row)
             return
-        counted = job.active_task
+        counted, preempted = job.active_task, job.stop_reason == PREEMPT
         self._learn_job(job, row)
+        self._measure(job, row, preempted)
         if job.array_id is not None:
             array = self.arrays[job.array_id]
             array.active += job.active_task - counted
@@ -168,7 +198,26 @@ class ClusterState:
         elif kind in (events.STOPPED, events.ENDED):
             self._unseat(job, row, ended=kind == events.ENDED)
         elif row.kind == PROGRESSED:
-            job.progress = Progress(**data)
+            job.progress = job.noted = Progress(**data)
+
+    def _measure(self, job: Job, row: JournalRow, preempted: bool) -> None:
+        """Take in what a row says about the costs and the turns of the job."""
+        kind, attempts = KINDS.get(row.kind, -1), job.attempts
+        if kind in (events.START, events.PACK):
+            attempts.start(row.time)
+        elif kind == events.STARTED:
+            attempts.started(row.time)
+        elif row.kind == PROGRESSED:
+            attempts.progressed(job.noted.step, job.noted.total, row.time)
+        elif kind in (events.STOP, events.RESIZE):
+            attempts.stop(row.time)
+        elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
+            attempts.over(row.time, preempted)
+        else:
+            return
+        set_costs(self.tables, job.row, attempts.save.value, attempts.resume.value)
+        given = given_turn(job.spec, self.min_runtimes)
+        set_min_runtime(self.tables, job.row, attempts.min_runtime(job.spec, given))
 
     def _block(self, job: Job, blockers: Blocker, now: float) -> None:
         job.blockers = blockers
@@ -185,7 +234,7 @@ class ClusterState:
         order = [node for node, _ in row.data["places"] if node in held] if row.kind == "Start" else sorted(held)
         job.places = tuple((node, len(held[node])) for node in dict.fromkeys(order))
         job.seats = tuple(gpu for node, _ in job.places for gpu in sorted(held[node]))
-        job.progress = Progress()
+        job.progress = job.noted = Progress()
         job.stop_reason, job.exit_code = "", None
 
     def _unseat(self, job: Job, row: JournalRow, ended: bool) -> None:
@@ -238,8 +287,3 @@ def shown(state: JobState, job: Job) -> JobState:
     if state in (JobState.FUTURE, JobState.HELD):
         return JobState.HELD if job.blockers & Blocker.HELD else JobState.PENDING
     return state
-
-
-def min_runtime(spec: JobSpec) -> float:
-    """Seconds that an attempt runs before it may be preempted; infinity: it never is."""
-    return spec.preemption.min_runtime if spec.may_preempt else np.inf

@@ -21,6 +21,14 @@ _written_at = -1e9
 _stale = False
 
 
+def announce() -> None:
+    """Inside a job: say that steps will be reported, so that it is not stopped before the first. What was reported already stays."""
+    job = current_job()
+    if job is not None and job.rank == 0 and job.writable is not None:
+        with contextlib.suppress(OSError), open(job.writable / "report.json", "x", encoding="utf-8") as file:
+            file.write("{}")
+
+
 def report(step: int, total: int | None = None, loss: float | None = None) -> None:
     """Report that a step is done, of `total` steps, with this loss."""
     _update(step == total, step=int(step), total=total, loss=None if loss is None else float(loss))

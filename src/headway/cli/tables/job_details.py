@@ -12,6 +12,15 @@ from headway.io.units import counted
 if TYPE_CHECKING:
     from headway.client.job import JobView
 
+# Until when a job holds GPUs that are kept for another.
+HOLDS = {
+    "time_limit": "end of its time limit and its grace",
+    "turn": "end of its turn, saved",
+    "first_step": "its first step at the latest, saved",
+    "not_preemptible": "no time limit, cannot be preempted",
+    "comes_first": "no time limit, comes first",
+}
+
 
 def job_table(job: "JobView") -> Table:
     """Everything about one job, one fact per line; what is not known is left out."""
@@ -55,6 +64,7 @@ def explanation(answer: dict[str, Any]) -> RenderableType:
     numbers = answer["numbers"]
     if reason and numbers:
         parts.append(Text(f"  {_numbers(numbers)}", style="dim"))
+    parts += _reservation(answer.get("reservation"), answer["job_id"])
     if answer["ahead"]:
         count = int(numbers.get("jobs_ahead", len(answer["ahead"])))
         more = count - len(answer["ahead"])
@@ -65,6 +75,23 @@ def explanation(answer: dict[str, Any]) -> RenderableType:
         parts += [Text(f"  - {short(line, 200)}") for line in answer["would_change"]]
     parts += _receipt(answer["wait_us"], answer["receipt_us"])
     return Group(*parts)
+
+
+def _reservation(kept: dict[str, Any] | None, job_id: int) -> list[RenderableType]:
+    """Which GPUs are kept, by when, and who holds GPUs of those nodes until when."""
+    if not kept:
+        return []
+    whose = "it" if kept["job_id"] == job_id else f"job {kept['job_id']}" if kept["job_id"] else "another job"
+    by = "no bound" if kept["by"] is None else f"by {moment(kept['by'])} at the latest, in {span(kept['in_s'])}"
+    where = ", ".join(f"{counted(gpus, 'GPU')} on {node}" for node, gpus in list(kept["nodes"].items())[:8])
+    lines: list[RenderableType] = [Text(f"\nkept for {whose}", style="bold"), Text(f"  {short(where, 300)}: {by}")]
+    if kept["holders"]:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for holder in kept["holders"]:
+            until = "" if holder["until"] is None else moment(holder["until"])
+            table.add_row(f"  job {holder['job_id']}", counted(holder["gpus"], "GPU"), until, HOLDS[holder["why"]])
+        lines.append(table)
+    return lines
 
 
 def _numbers(numbers: dict[str, Any]) -> str:

@@ -36,6 +36,8 @@ REASONS = {
     "gpus": "too few are free",
     "fragmentation": "free, but not together",
     "isolation": "no links for it alone",
+    "turn": "others are in their turns",
+    "reservation": "kept for one before it",
     "preempted": "made room for another",
     "stopping": "others are stopping",
     "node_down": "drained or down",

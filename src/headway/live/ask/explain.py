@@ -3,6 +3,7 @@
 A job that can never start is refused when it is submitted, so that is no cause of a wait.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.ask.receipt import receipt, waiting_order
+from headway.live.ask.reserved import Holder, Reserved, Sees, bound, holding, joined, places, reserved, turns, within
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -31,18 +33,41 @@ class Explanation:
     would_change: tuple[str, ...]
     wait_us: int
     receipt_us: dict[str, int]
+    reservation: Reserved | None = None  # what is kept for it, or for the job before it that it must not delay
+    turns: tuple[Holder, ...] = ()  # jobs that it may take GPUs from once their turns are over
 
 
-def explain(state: ClusterState, job: Job, now: float) -> Explanation:
-    """Everything known about the job's wait."""
+def sees_all(job_id: int, user: str) -> bool:
+    """Whoever asks may know of every job."""
+    return True
+
+
+def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) -> Explanation:
+    """Everything known about the job's wait; `sees` says which other jobs may be named."""
     reason = "" if job.final else job.blocked_by or REASONS[int(state.why([job.row])[0])]
-    ahead = jobs_ahead(state, job) if state.job_state(job) in (JobState.FUTURE, JobState.PENDING) else []
+    waits = state.job_state(job) in (JobState.FUTURE, JobState.PENDING)
+    ahead = jobs_ahead(state, job) if waits else []
     numbers = _numbers(state, job, now, len(ahead))
+    kept = _kept(state, job, reason, now, sees) if waits else None
+    in_turn = turns(state, job, now, sees) if reason == "turn" else ()
     message, change = _words(state, job, reason, numbers, now)
-    shown, named = state.shown_state(job).name, tuple(ahead[:MOST_AHEAD])
-    receipt_us = receipt(state, job.row, now)
+    if kept or in_turn:
+        message, change = _kept_words(state, job, kept, in_turn, message, change, now)
+    seen = tuple(_seen(state, ahead, sees))
+    receipt_us, shown = receipt(state, job.row, now), state.shown_state(job).name
     wait_us = sum(receipt_us.values())
-    return Explanation(job.id, shown, reason, message, numbers, named, tuple(change), wait_us, receipt_us)
+    return Explanation(job.id, shown, reason, message, numbers, seen, tuple(change), wait_us, receipt_us, kept, in_turn)
+
+
+def _seen(state: ClusterState, numbers: Iterable[int], sees: Sees) -> Iterable[int]:
+    """Those of the first few that may be named."""
+    return (number for number in list(numbers)[:MOST_AHEAD] if sees(number, state.jobs[number].user))
+
+
+def _kept(state: ClusterState, job: Job, reason: str, now: float, sees: Sees) -> Reserved | None:
+    """The reservation that the job has, or waits for."""
+    found = reserved(state, now, sees)
+    return found[1] if found and (found[0] == job.id or reason == "reservation") else None
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
@@ -95,16 +120,56 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         return "the jobs that hold its GPUs are being stopped for it", ["they have saved their state"]
     if reason == "fragmentation":
         need, most = counted(int(numbers["nodes_needed"]), "node"), int(numbers["most_free_on_a_node"])
-        change = ["a job on a partly used node ends", "placement consolidated?strict=no takes more nodes"]
+        change = ["a job on a partly used node ends"]
+        if state.placement == "consolidated":
+            change.append("placement consolidated?strict=no takes more nodes")
         return f"{free} GPUs are free, but not {asked} on {need}: at most {most} on one", change
     if state.engine.options.blocks and ahead:
         line = f"nobody overtakes under this policy, and {counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
-        return line, ["the jobs ahead start", "a policy that lets smaller jobs pass, such as best-effort or tiresias-l"]
+        passes = ["a policy that lets jobs pass, such as best-effort or tiresias-l"] if asked <= free else []
+        return line, ["the jobs ahead start", *passes]
     again = "it was preempted and " if reason == "preempted" else "it "
-    change = ["a job with GPUs ends"]
-    if not job.spec.may_preempt:
-        change.append("checkpoint: would let it run earlier, because it could then be preempted")
-    return f"{again}needs {asked} GPUs and {free} are free; {ahead} jobs are ahead of it", change
+    are = "is" if ahead == 1 else "are"
+    return f"{again}needs {asked} GPUs and {free} are free; {counted(ahead, 'job')} {are} ahead of it", [
+        "a job with GPUs ends"
+    ]
+
+
+def _kept_words(
+    state: ClusterState,
+    job: Job,
+    kept: Reserved | None,
+    in_turn: tuple[Holder, ...],
+    message: str,
+    change: list[str],
+    now: float,
+) -> tuple[str, list[str]]:
+    """The same where GPUs are kept for a job, or are held by jobs in their turns."""
+    if in_turn:
+        ends = joined([f"that of job {h.job_id} {within((h.until or now) - now)}" for h in in_turn])
+        message += f". Jobs that come after it are in their turns, which end: {ends}"
+        change = ["one of these turns ends", "a job with GPUs ends"]
+    if kept is None:
+        return message, change
+    if kept.job_id == job.id:
+        parts = [f"{places(kept)} are kept for it, {bound(kept, now)}", holding(kept, now) if kept.by else ""]
+        first = "Jobs that come before it in the order may still go first"
+        return ". ".join([message, *(part for part in parts if part), first]), change
+    other = "another job" if kept.job_id is None else f"job {kept.job_id}"
+    message = (
+        f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)}, {bound(kept, now)}"
+    )
+    return message, [f"{other} starts", *_earlier(state, job, kept)]
+
+
+def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
+    """What would let a job pass the reservation of another: being gone in time."""
+    change, grace_s = [], job.spec.preemption.grace
+    if kept.in_s is not None and job.spec.time_limit is None and kept.in_s > 2 * grace_s:
+        change.append(f"a time limit of at most {kept.in_s - grace_s:.0f} s, after which it would be gone in time")
+    if state.engine.options.preempts and not job.spec.may_preempt:
+        change.append("a checkpoint folder: it could then start now, and be stopped when the GPUs are needed")
+    return change
 
 
 def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[str, list[str]]:

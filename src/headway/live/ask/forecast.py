@@ -1,32 +1,34 @@
 """Where and roughly when a job would start: the simulated world, run ahead on a copy of the state with guessed run times.
 
-Nobody says how long jobs take. The guess for a job is the mean run time of completed jobs that ran longer than it has so far.
+Run times are not known (see guesses.py): the future is run several times with other draws of them, and the mean of the starts counts.
+Were every job given the mean run time instead, jobs that began together would all end together, and the answer would be too late.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.engine import Action, Cause, Event, drive
-from headway.core.events import ENDED, PACK, RESERVE, RESIZE, START, STOP
-from headway.core.operations import admit
+from headway.core.events import ENDED, PACK, RESERVE, RESIZE, START, STOP, STOPPED
+from headway.core.operations import admit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
 from headway.io.units import counted
 from headway.job_state import JobState
+from headway.live.ask.guesses import Guesses
 from headway.live.engine import LiveEngine
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import CANCEL, HOLD, TIME_UP
-from headway.live.state import ClusterState, min_runtime
+from headway.live.state import ClusterState
+from headway.live.turns import given_turn
 from headway.sim.world import new_world, resume_from, truth_table
 from headway.sim.world_python import SimulatedWorld
 
-Seconds = NDArray[np.float64]
-MOST_ROUNDS = 10_000  # a second or two
-MOST_SAMPLES = 1000
-SHORTEST_S = 1.0  # of a job that has hardly begun, where nothing is known
+MOST_ROUNDS = 10_000  # a second or two, of all futures together
+DRAWS = 15  # futures
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,9 @@ class DryRun:
 class Ahead(SimulatedWorld):
     """The simulated world from this moment until its last job starts, or until too many rounds have passed."""
 
-    def __init__(self, engine: LiveEngine, left_s: Seconds, now: float, most_rounds: int) -> None:
-        super().__init__(
-            engine, new_world(truth_table(left_s), len(engine.state.seats)), journal(engine.state, 0, False)
-        )
-        self.wanted, self.now, self.round, self.most_rounds = len(left_s) - 1, now, 0, most_rounds
+    def __init__(self, engine: LiveEngine, truth: NDArray[Any], now: float, most_rounds: int) -> None:
+        super().__init__(engine, new_world(truth, len(engine.state.seats)), journal(engine.state, 0, False))
+        self.wanted, self.now, self.round, self.most_rounds = len(truth) - 1, now, 0, most_rounds
         self.starts_at: float | None = None
         # What the first decision does: for the wanted job, and to those that make room.
         self.at_once: Action | None = None
@@ -74,11 +74,14 @@ class Ahead(SimulatedWorld):
             self.stops.append(action.job + 1)
         if action.job == self.wanted:
             self.at_once = action if self.round == 1 else self.at_once
-            self.starts_at = now if action.kind in (START, PACK) else None
+            self.starts_at = now if action.kind in (START, PACK) else self.starts_at
         return super().perform(action, now)
 
     def note(self, event: Event | Action | Cause, now: float) -> None:
-        """Write nothing down: none of this has happened."""
+        """Write nothing down: none of this has happened. What a stop took is known after it."""
+        if event.kind == STOPPED:
+            truth = self.world.truth[event.job]
+            set_costs(self.state, event.job, float(truth["save"]), float(truth["resume"]))
 
     def nodes(self) -> list[int]:
         """The nodes that the job got, or is promised, in order."""
@@ -95,51 +98,67 @@ class Forecast:
     """A forecast for one job: made under the manager's lock, run without it."""
 
     def __init__(self, state: ClusterState, spec: JobSpec, now: float) -> None:
-        self.names, self.spec, self.now = state.cluster.nodes, spec, now
-        self.engine = state.engine.copy_for(len(state.jobs) + 1)
-        done = [job for job in state.jobs.values() if job.final == JobState.COMPLETED][-MOST_SAMPLES:]
-        self.samples = np.sort([state.run_s(job, now) for job in done])
-        self.ran_s = np.zeros(len(state.jobs) + 1)
+        self.names, self.spec, self.now, self.known = state.cluster.nodes, spec, now, state.known(spec)
+        self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
         self.leaving: list[int] = []  # rows of jobs that will not come back
         for job in state.active_jobs():
-            self.ran_s[job.row] = state.run_s(job, now)
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
                 self.leaving.append(job.row)
+            if job.attempts.waits_for_step:  # which no simulated job reports
+                given = given_turn(job.spec, state.min_runtimes)
+                set_min_runtime(self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given))
 
     def run(self) -> DryRun:
-        """Submit the job to the copy, and see when it starts."""
-        tables = self.engine.state
-        admit(tables, len(self.ran_s) - 1, submit=self.now, gpus=self.spec.gpus, min_runtime=min_runtime(self.spec))
+        """Submit the job to copies, and see when it starts."""
+        tables, guesses = self.engine.state, self.guesses
+        n = len(guesses.ran_s)
+        admit(tables, n - 1, submit=self.now, gpus=self.spec.gpus, **self.known)
+        for j in range(n):  # what a stop takes is known after the first
+            set_costs(tables, j, float(guesses.save[j] * guesses.saved[j]), float(guesses.resume[j]))
         for j in self.leaving:
             self.engine.record(Event(ENDED, j), self.now)
         waiting = np.isin(tables.jobs["state"], (JobState.FUTURE, JobState.PENDING))
-        world = Ahead(self.engine, self._left_s(), self.now, MOST_ROUNDS if len(self.samples) else 1)
-        drive(self.engine, world)
-        return self._answer(world, int(waiting.sum()) - 1)
+        # Each job gets every part of the distribution once, in an order of its own.
+        chance = np.random.default_rng(n)
+        parts = (np.argsort(chance.random((DRAWS, n)), axis=0) + 0.5) / DRAWS
+        worlds: list[Ahead] = []
+        rounds = MOST_ROUNDS if guesses.possible else 1
+        for share in parts:
+            worlds.append(self._ahead(share, rounds))
+            rounds -= worlds[-1].round
+            if rounds <= 0 or worlds[-1].at_once:
+                break
+        return self._answer(worlds, int(waiting.sum()) - 1)
 
-    def _left_s(self) -> Seconds:
-        """The guessed run time left of each job."""
-        longer = np.searchsorted(self.samples, self.ran_s, side="right")
-        count = len(self.samples) - longer
-        sums = np.concatenate([np.cumsum(self.samples[::-1])[::-1], [0.0]])
-        mean = sums[longer] / np.maximum(count, 1)
-        return np.where(count > 0, mean - self.ran_s, np.maximum(SHORTEST_S, self.ran_s))
+    def _ahead(self, share: NDArray[np.float64], rounds: int) -> "Ahead":
+        """Run one future."""
+        engine, guesses = self.engine.copy_for(len(share)), self.guesses
+        left_s = guesses.left_s(engine.state.jobs["limit"], share)
+        world = Ahead(
+            engine,
+            truth_table(left_s, save=guesses.save, resume=guesses.resume, moved=guesses.resume),
+            self.now,
+            rounds,
+        )
+        drive(engine, world)
+        return world
 
-    def _answer(self, world: Ahead, ahead: int) -> DryRun:
-        left_s = None if world.starts_at is None else world.starts_at - self.now
+    def _answer(self, worlds: list[Ahead], ahead: int) -> DryRun:
+        world, starts = worlds[0], [world.starts_at - self.now for world in worlds if world.starts_at is not None]
+        left_s = float(np.mean(starts)) if starts else None
         starts_now = world.at_once is not None and world.at_once.kind in (START, PACK)
         nodes = tuple(dict.fromkeys(self.names[node] for node in world.nodes())) if world.at_once else ()
         stops: tuple[int, ...] = ()
         if starts_now:
             message = f"would start now on {', '.join(nodes)}"
         elif world.at_once:
-            left_s, stops = None, tuple(world.stops)
+            stops = tuple(world.stops)
             message = f"would start on {', '.join(nodes)} after stopping {counted(len(stops), 'job')} to make room"
         elif left_s is not None:
             message = f"would start in roughly {left_s:.0f} s, behind {counted(ahead, 'job')}, if jobs take as long as those before them"
         else:
             no_samples = "no job has completed yet, so run times cannot be guessed"
-            why = "the queue is too long to guess" if len(self.samples) else no_samples
+            why = "the queue is too long to guess" if self.guesses.possible else no_samples
             message = f"would wait behind {counted(ahead, 'job')}; {why}"
         tasks = len(array_tasks(self.spec.array)[0]) if self.spec.array else 1
         return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, notes_on(self.spec))

@@ -186,10 +186,9 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/jobs/{job_id}/explain", tags=["jobs"], responses=ABOUT_A_JOB)
     def explain(job_id: JobId, caller: access.JobReader) -> dict[str, Any]:
-        """Why it waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
+        """Why it waits: reason, numbers, jobs ahead, reservation, turns, what would change it, and the receipt of its wait."""
         seen(manager, caller, job_id)
-        answer = asdict(manager.explain(job_id))
-        return {**answer, "ahead": _own(manager, caller, answer["ahead"])}
+        return asdict(manager.explain(job_id, caller.sees))
 
     for verb, words in {
         "cancel": "Stop a job and take it out of the queue.",

@@ -21,5 +21,7 @@ def notes_on(spec: JobSpec) -> tuple[str, ...]:
     bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) is not None]
     notes = [f"resources.{name} is not enforced yet: the job may use more" for name in bounds]
     if spec.queue:
-        notes.append("queue is a label only: it changes neither the order of jobs nor how many may run")
+        notes.append(
+            "queue changes neither the order of jobs nor how many may run: it may only have a minimum run time of its own"
+        )
     return tuple(notes)

@@ -27,6 +27,11 @@ def _time(value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
+def _turn(value: Any) -> Any:
+    """`auto`, or a time."""
+    return value if value is None or value == "auto" else _time(value)
+
+
 def _signal(value: Any) -> Any:
     name = str(value).upper()
     name = name if name.startswith("SIG") else f"SIG{name}"
@@ -74,11 +79,13 @@ class Collective(_Part):
 
 
 class Preemption(_Part):
-    """How the job is asked to stop, and how long it may take."""
+    """How the job is asked to stop, how long it may take, and how long it runs before (default: as its queue, then as the manager says)."""
 
     signal: Annotated[str, BeforeValidator(_signal)] = "SIGTERM"
     grace: Annotated[float, BeforeValidator(_time), Field(ge=0, le=86_400, allow_inf_nan=False)] = DEFAULT_GRACE_S
-    min_runtime: Annotated[float, BeforeValidator(_time), Field(ge=0, allow_inf_nan=False)] = 0.0
+    min_runtime: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] | None, BeforeValidator(_turn)
+    ] = None
 
 
 class Checkpoint(_Part):

@@ -1,0 +1,168 @@
+"""What is kept for the first waiting job, by when, and who holds it until then; and whose turns end when. Times are seconds since 1970."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headway.core.engine import Reservation
+from headway.io.units import counted
+from headway.job_state import JobState
+from headway.live.records import Job
+from headway.live.state import ClusterState
+
+MOST_NAMED = 20  # jobs named in one answer
+Sees = Callable[[int, str], bool]  # whether whoever asks may know of a job, by its number and user
+
+# Until when a job holds GPUs: its time limit, its turn, its first step; or nobody knows, because it cannot be preempted, or comes first.
+TIME_LIMIT, TURN, FIRST_STEP, STAYS, COMES_FIRST = "time_limit", "turn", "first_step", "not_preemptible", "comes_first"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job with GPUs: by when they can be had (None: not known), and what that follows from."""
+
+    job_id: int
+    gpus: int
+    until: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """What is kept for a job (None: one that the caller may not see): GPUs by node, and by when at the latest (None: not known)."""
+
+    job_id: int | None
+    nodes: dict[str, int]
+    by: float | None
+    in_s: float | None
+    holders: tuple[Holder, ...]
+    holders_unseen: int  # jobs of others that hold GPUs there too
+
+
+def reserved(state: ClusterState, now: float, sees: Sees) -> tuple[int, Reserved] | None:
+    """The number of the job that has a reservation now, and what is kept for it."""
+    found = state.engine.reservation(now)
+    if found is None:
+        return None
+    nodes = {state.cluster.nodes[node]: gpus for node, gpus in found.places}
+    holders = [_holder(state, found, job, now) for job in _on_nodes(state, dict(found.places))]
+    seen = [holder for holder in holders if sees(holder.job_id, state.jobs[holder.job_id].user)]
+    job = state.jobs[found.job + 1]
+    by = found.bound + _grace_s(state, holders, found.bound) if found.bound < np.inf else None
+    named = tuple(sorted(seen, key=lambda holder: (holder.until or np.inf, holder.job_id)))[:MOST_NAMED]
+    shown = job.id if sees(job.id, job.user) else None
+    in_s = None if by is None else max(0.0, by - now)
+    return job.id, Reserved(shown, nodes, by, in_s, named, len(holders) - len(seen))
+
+
+def _on_nodes(state: ClusterState, kept: dict[int, int]) -> Iterable[Job]:
+    """The jobs with GPUs on nodes of a reservation that are not free enough for it."""
+    free = state.tables.nodes["free"]
+    short = {node for node, gpus in kept.items() if gpus > free[node]}
+    return (job for job in state.active_jobs() if any(node in short for node, _ in job.places))
+
+
+def _holder(state: ClusterState, found: Reservation, job: Job, now: float) -> Holder:
+    row: Any = state.tables.jobs[job.row]
+    until, limit_at = found.free_by.get(job.row, np.inf), now + float(row["limit"]) - state.run_s(job, now)
+    if row["state"] == JobState.STOPPING:
+        until, why = now + float(row["save"]), TURN
+    elif until == np.inf:
+        why = COMES_FIRST if job.spec.may_preempt and state.engine.options.preempts else STAYS
+    elif until >= limit_at - 1e-3:
+        why = TIME_LIMIT
+    else:
+        why = FIRST_STEP if job.attempts.waits_for_step else TURN
+    return Holder(job.id, job.spec.gpus, until if until < np.inf else None, why)
+
+
+def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
+    """How much longer than they did so far those who are stopped until then may take to save."""
+    stopped = [state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP)]
+    return max((max(0.0, job.spec.preemption.grace - job.attempts.save.value) for job in stopped), default=0.0)
+
+
+def turns(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:
+    """The running jobs after this one that are in their turns, by the end of those."""
+    rows, options, found = state.tables.jobs, state.engine.options, []
+    mine = (rows["k1"][job.row], rows["k2"][job.row], job.row)
+    for other in state.active_jobs():
+        row: Any = rows[other.row]
+        after = options.moving or (row["k1"], row["k2"], other.row) > mine
+        if row["state"] != JobState.RUNNING or not after or not sees(other.id, other.user):
+            continue
+        costs = float(row["turns"]) * (float(row["save"]) + float(row["resume"]))
+        ends = float(row["started"]) + max(options.min_runtime, float(row["min_runtime"]), costs)
+        if now < ends < np.inf:
+            why = FIRST_STEP if other.attempts.waits_for_step else TURN
+            found.append(Holder(other.id, other.spec.gpus, ends, why))
+    return tuple(sorted(found, key=lambda holder: (holder.until or 0.0, holder.job_id)))[:MOST_NAMED]
+
+
+# ---- words
+
+
+def within(seconds: float) -> str:
+    """From now on, in a few words."""
+    for size, word in ((172_800, "d"), (7200, "h"), (120, "min")):
+        if seconds >= size:
+            return f"in {seconds / {'d': 86_400, 'h': 3600, 'min': 60}[word]:.1f} {word}"
+    return f"in {max(0.0, seconds):.0f} s"
+
+
+def places(kept: Reserved) -> str:
+    """Where: 4 GPUs on n000 and 4 GPUs on n001."""
+    parts = [f"{counted(gpus, 'GPU')} on {node}" for node, gpus in kept.nodes.items()]
+    return joined([*parts[:8], f"more on {len(parts) - 8} other nodes"] if len(parts) > 8 else parts)
+
+
+def bound(kept: Reserved, now: float) -> str:
+    """By when, and why then; or why nobody can say."""
+    if kept.by is None:
+        return f"as they become free; no bound can be given, because {_why_unknown(kept)}"
+    last = max((h for h in kept.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
+    if last is None:
+        return f"free {within(kept.by - now)} at the latest"
+    words = {
+        TIME_LIMIT: "its time limit is over",
+        TURN: "its turn is over and it has saved",
+        FIRST_STEP: "it has reported a step (or its start has taken too long) and it has saved",
+    }
+    return f"free {within(kept.by - now)} at the latest, when job {last.job_id} is gone because {words[last.why]}"
+
+
+def _why_unknown(kept: Reserved) -> str:
+    parts = []
+    for why, words in (
+        (STAYS, ("has no time limit and cannot be preempted", "have no time limit and cannot be preempted")),
+        (
+            COMES_FIRST,
+            (
+                "has no time limit and comes before it in the order",
+                "have no time limit and come before it in the order",
+            ),
+        ),
+    ):
+        numbers = [holder.job_id for holder in kept.holders if holder.why == why]
+        if numbers:
+            parts.append(f"{named(numbers)} {words[len(numbers) > 1]}")
+    unseen = f"{counted(kept.holders_unseen, 'job')} of other users hold GPUs there"
+    return ", ".join(parts) or (unseen if kept.holders_unseen else "the jobs there have no time limit")
+
+
+def holding(kept: Reserved, now: float) -> str:
+    """Who holds the GPUs until then."""
+    known = [f"job {h.job_id} ({within(h.until - now)})" for h in kept.holders if h.until is not None]
+    return f"Until then they are held by {joined(known)}" if known else ""
+
+
+def named(numbers: list[int]) -> str:
+    """job 3; jobs 3 and 4."""
+    return f"job{'s' if len(numbers) > 1 else ''} {joined([str(number) for number in numbers])}"
+
+
+def joined(parts: list[str]) -> str:
+    """a, b and c."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""

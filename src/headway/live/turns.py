@@ -1,0 +1,131 @@
+"""How long an attempt of a job keeps its GPUs, by what its own stops and starts took. Everything here follows from rows of the journal.
+
+A job that is stopped before it has begun its work has gained nothing. So one that is known to report progress keeps its GPUs until its
+first step, and each attempt that is stopped without a new step doubles the next turn: both up to STARTS_WITHIN_S, because a start may hang.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from headway.core.keys import TURNS
+from headway.live.jobfile.spec import JobSpec
+
+STARTS_WITHIN_S: Final = 600.0  # a start that takes longer to its first step is not waited for
+SHORTEST_TURN_S: Final = 1.0  # of auto, also while nothing was measured: no start and stop of processes is free
+MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
+AUTO: Final[MinRuntimes] = {"": None}
+
+
+def given_turn(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
+    """The minimum run time that holds for a job: its own, that of its queue, or the manager's; None is auto."""
+    own = spec.preemption.min_runtime
+    if own is None:
+        return by_queue.get(spec.queue, by_queue.get(""))
+    return None if own == "auto" else own
+
+
+@dataclass(slots=True)
+class Mean:
+    """The mean of what was measured."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> None:
+        """One more."""
+        self.total, self.count = self.total + value, self.count + 1
+
+    @property
+    def value(self) -> float:
+        """The mean; 0 while nothing was measured."""
+        return self.total / self.count if self.count else 0.0
+
+
+@dataclass(slots=True)
+class Attempts:
+    """What the attempts of one job took so far."""
+
+    save: Mean = field(default_factory=Mean)  # seconds from Stop to Stopped
+    resume: Mean = field(default_factory=Mean)  # seconds from Start to the first step
+    reports: bool = False  # it is known to report its progress
+    silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
+    furthest: int = -1  # the furthest step that it reported
+    total: int | None = None  # steps in all
+    step_s: float | None = None  # seconds per step
+    doubled_s: float = 0.0  # the turn that the next attempt has at least
+    runs: bool = False  # the present attempt, which
+    began: float = 0.0  # was started then,
+    first_step: int = 0  # reported this step first,
+    stepped: float | None = None  # then,
+    gained: bool = False  # got beyond the furthest step of those before it,
+    stop_asked: float | None = None  # and was asked to stop then
+
+    def start(self, now: float) -> None:
+        """An attempt is started."""
+        self.began, self.runs, self.gained = now, True, False
+        self.stepped = self.stop_asked = None
+
+    def started(self, now: float) -> None:
+        """Its processes run. For a job that says nothing of itself that is all that can be known of its start."""
+        if not self.reports:
+            self.resume.add(now - self.began)
+
+    def progressed(self, step: int | None, total: int | None, now: float) -> None:
+        """It reported its progress."""
+        self.total = total if total is not None else self.total
+        if step is None:
+            self.reports |= not self.silent
+            return
+        self.reports, self.silent = True, False
+        if self.stepped is None:
+            if self.furthest < 0:
+                self.resume = Mean()  # what was measured until Started was not the whole start
+            self.resume.add(now - self.began)
+            self.stepped, self.first_step = now, step
+        elif step > self.first_step and now > self.stepped:
+            self.step_s = (now - self.stepped) / (step - self.first_step)
+        if step > self.furthest:
+            self.furthest, self.gained = step, True
+
+    def stop(self, now: float) -> None:
+        """It is asked to stop."""
+        self.stop_asked = now
+
+    def over(self, now: float, preempted: bool) -> None:
+        """The attempt is over."""
+        if self.waits_for_step and self.furthest < 0 and now - self.began >= STARTS_WITHIN_S:
+            self.reports, self.silent = False, True
+        if self.gained:
+            self.doubled_s = 0.0
+        elif preempted:
+            turn_s = max(self.doubled_s, TURNS * (self.save.value + self.resume.value), SHORTEST_TURN_S)
+            self.doubled_s = min(STARTS_WITHIN_S, 2.0 * turn_s)
+        if self.stop_asked is not None:
+            self.save.add(now - self.stop_asked)
+        self.runs = False
+
+    @property
+    def waits_for_step(self) -> bool:
+        """Whether it runs and is yet to report its first step."""
+        return self.runs and self.reports and self.stepped is None
+
+    def min_runtime(self, spec: JobSpec, given: float | None) -> float:
+        """The minimum run time of the present attempt, or of the next, beside what follows from its costs; infinity: never preempted."""
+        least = self.next_turn_s(spec, given)
+        return max(least, STARTS_WITHIN_S) if self.waits_for_step else least
+
+    def next_turn_s(self, spec: JobSpec, given: float | None) -> float:
+        """The same of an attempt that has reported its first step."""
+        if not spec.may_preempt:
+            return np.inf
+        return max(self.doubled_s, SHORTEST_TURN_S) if given is None else given
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that it runs yet by its own reports, if it has said enough."""
+        if self.total is None or self.step_s is None:
+            return None
+        return max(0.0, (self.total - self.furthest) * self.step_s)

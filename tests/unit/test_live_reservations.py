@@ -1,0 +1,195 @@
+"""Nobody starves, live: GPUs are kept for the first waiting job, and `explain` says which, by when, and who holds them until then."""
+
+import getpass
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.imagined import Virtual, Work
+
+from headway.cluster.named import cluster
+from headway.core.events import REASONS
+from headway.errors import BadInput
+from headway.live.ask.explain import Explanation, explain
+from headway.live.jobfile.spec import job_spec
+from headway.live.manager import Manager
+
+ME = getpass.getuser()
+pytestmark = pytest.mark.xdist_group("live")
+BIG = {"resources": {"accelerators": 8}}
+RUN_S, EVERY_S = 100.0, 100.0 / (0.6 * 8)  # 60 % of 8 GPUs
+
+
+def stream(**limits: Any) -> list[Work]:
+    """Small jobs that cannot be preempted, and the 8-GPU job after the first 20 of them."""
+    small = [Work(i * EVERY_S, limits, RUN_S) for i in range(120)]
+    return [*small[:20], Work(19.5 * EVERY_S, BIG, 50.0), *small[20:]]
+
+
+class Asked(Virtual):
+    """Asks why a job waits, as soon as it does."""
+
+    asks, first = 21, None
+
+    def look(self) -> None:
+        job = self.state.jobs.get(self.asks)
+        if self.first is None and job and job.known and self.state.shown_state(job).name == "PENDING":
+            self.first: Explanation | None = explain(self.state, job, self.time)
+
+
+@pytest.mark.parametrize("policy", ["tiresias-l", "backfill", "2d-las"])
+def test_a_large_job_starts_within_the_bound_that_was_printed_when_it_began_to_wait(policy: str) -> None:
+    world = Asked(stream(time_limit=130, preemption={"grace": 5}), "1x8", policy)
+    world.run()
+    assert not world.trouble
+    found = world.first
+    assert found is not None
+    assert found.reservation is not None
+    kept = found.reservation
+    assert (kept.job_id, kept.nodes) == (21, {"n000": 8})
+    assert kept.by is not None
+    assert kept.by <= 19.5 * EVERY_S + 135.0
+    assert {holder.why for holder in kept.holders} == {"time_limit"}
+    (start,) = world.times("Start", 21)
+    assert start <= kept.by
+    words = found.message
+    assert "8 GPUs on n000 are kept for it, free in " in words
+    assert "at the latest" in words
+    assert "may still go first" in words
+
+
+@pytest.mark.parametrize("policy", ["tiresias-l", "backfill", "gittins"])
+def test_without_time_limits_a_large_job_starts_once_those_before_it_are_gone(policy: str) -> None:
+    world = Asked(stream(), "1x8", policy)
+    world.run()
+    (start,) = world.times("Start", 21)
+    assert start <= 19.5 * EVERY_S + RUN_S  # all that hold its GPUs began before it came
+    found = world.first
+    assert found is not None
+    assert found.reservation is not None
+    assert found.reservation.by is None
+    assert (
+        "no bound can be given, because jobs 16, 17, 18, 19 and 20 have no time limit and cannot be preempted"
+        in found.message
+    )
+    assert not any("checkpoint" in line for line in found.would_change)  # which would not help
+
+
+def test_preemptible_jobs_give_a_bound_by_their_turns_and_their_grace() -> None:
+    held = {"resources": {"accelerators": 4}, "preemptible": True, "preemption": {"min_runtime": 100, "grace": 7}}
+    works = [Work(0.0, held, 5000.0), Work(0.0, held, 5000.0), Work(30.0, BIG, 10.0)]
+    world = Asked(works, "1x8", "tiresias-l?threshold=50")
+    world.asks = 3
+    world.run()
+    found = world.first
+    assert found is not None
+    kept = found.reservation
+    assert kept is not None
+    assert kept.by == pytest.approx(107.0)
+    assert [(holder.job_id, holder.until, holder.why) for holder in kept.holders] == [
+        (1, pytest.approx(100.0), "turn"),
+        (2, pytest.approx(100.0), "turn"),
+    ]
+    assert world.times("Start", 3)[0] <= kept.by
+
+
+def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> None:
+    held = {"resources": {"accelerators": 4}, "preemptible": True, "preemption": {"min_runtime": 100}}
+    works = [Work(0.0, held, 5000.0), Work(0.0, {}, 900.0), Work(30.0, BIG, 10.0), Work(31.0, {}, 500.0)]
+    world = Virtual(works, "1x8", "tiresias-l?threshold=50")
+    found: dict[str, Explanation] = {}
+
+    def look() -> None:
+        if not found and 4 in world.state.jobs and world.state.jobs[4].known:
+            for reason in ("turn", "reservation"):
+                job = world.state.jobs[3 if reason == "turn" else 4]
+                world.state.receipts.cause[job.row] = REASONS.index(reason)
+                found[reason] = explain(world.state, job, world.time)
+
+    world.look = look  # type: ignore[method-assign]
+    world.run()
+    turn, reservation = found["turn"], found["reservation"]
+    assert [(holder.job_id, holder.until, holder.why) for holder in turn.turns] == [(1, 100.0, "turn")]
+    assert "that of job 1 in 69 s" in turn.message
+    assert "job 2 has no time limit and cannot be preempted" in turn.message
+    assert turn.would_change == ("one of these turns ends", "a job with GPUs ends")
+    assert reservation.reservation is not None
+    assert reservation.reservation.job_id == 3
+    assert reservation.message.startswith(
+        "there would be room, but GPUs are kept for job 3, which comes before it: 8 GPUs on n000"
+    )
+    assert reservation.would_change[0] == "job 3 starts"
+    assert "checkpoint folder" in reservation.would_change[1]  # then it is in nobody's way
+    json.dumps(asdict(turn)), json.dumps(asdict(reservation))
+
+
+def test_jobs_of_others_are_counted_but_not_named() -> None:
+    world = Virtual(stream(), "1x8", "tiresias-l")
+    found: list[Explanation] = []
+
+    def look() -> None:
+        job = world.state.jobs.get(21)
+        if not found and job and job.known and world.state.shown_state(job).name == "PENDING":
+            found.append(explain(world.state, job, world.time, lambda job_id, user: job_id == 21))
+
+    world.look = look  # type: ignore[method-assign]
+    world.run()
+    kept = found[0].reservation
+    assert kept is not None
+    assert (kept.job_id, kept.holders, kept.holders_unseen) == (21, (), 5)
+    assert "5 jobs of other users hold GPUs there" in found[0].message
+
+
+def test_a_large_job_with_real_processes_starts_within_its_bound(tmp_path: Path) -> None:
+    manager = Manager(tmp_path / "data", cluster("1x4"), "tiresias-l")
+    manager.start()
+    small = {"run": "sleep 1", "time_limit": 3, "preemption": {"grace": 1}}
+    try:
+        for i in range(30):
+            manager.submit(job_spec(small), ME)
+            if i == 5:
+                (big,) = manager.submit(job_spec({"run": "true", "resources": {"accelerators": 4}}), ME)
+                found = manager.explain(big)
+                while found.state == "PENDING" and found.reservation is None:
+                    found = manager.explain(big)
+            time.sleep(1.0 / (0.6 * 4))
+        end = time.monotonic() + 60
+        while any(view.ended_at is None for view in manager.jobs()) and time.monotonic() < end:
+            time.sleep(0.1)
+        views = {view.job_id: view for view in manager.jobs()}
+        assert found.reservation is not None
+        assert found.reservation.by is not None
+        assert (views[big].started_at or 1e18) <= found.reservation.by
+        assert (views[big].started_at or 1e18) < max(view.started_at or 0 for view in views.values())
+    finally:
+        manager.stop(drain=True)
+
+
+def test_backfill_plans_with_limits_and_ends_jobs_at_them(tmp_path: Path) -> None:
+    works = [
+        Work(0.0, {"resources": {"accelerators": 6}}, 200.0),
+        Work(1.0, BIG, 10.0),
+        Work(
+            2.0, {"resources": {"accelerators": 2}, "time_limit": 150, "preemption": {"grace": 5}}, 100.0
+        ),  # gone in time
+        Work(3.0, {"resources": {"accelerators": 2}}, 10.0),  # nobody knows
+    ]
+    world = Virtual(works, "1x8", "backfill?limit=300")
+    world.run()
+    assert world.times("Start", 3) == [2.0]
+    assert world.times("Start", 2) == [200.0]
+    assert world.times("Start", 4) == [210.0]
+    long = Virtual([Work(0.0, {"preemption": {"grace": 1}}, 1000.0)], "1x1", "backfill?limit=300")
+    long.run()
+    assert long.state.jobs[1].final is not None
+    assert (long.state.jobs[1].final.name, long.times("Stop", 1)) == ("TIMEOUT", [300.0])
+    assert "longer than the policy allows" in long.state.jobs[1].message
+    with pytest.raises(BadInput, match="only a simulator knows: live, backfill plans with the time limits"):
+        Manager(tmp_path / "data", cluster("1x1"), "backfill?requested=2")
+    manager = Manager(tmp_path / "other", cluster("1x1"), "backfill?limit=1h")
+    with pytest.raises(BadInput, match="time_limit: 7200 s is more than the 3600 s that policy backfill"):
+        manager.submit(job_spec({"run": "true", "time_limit": "2h"}), ME)
+    manager.stop()
