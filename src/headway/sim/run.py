@@ -22,7 +22,7 @@ from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_
 from headway.sim.models import communication, profiles
 from headway.sim.models.contention import shared_links
 from headway.sim.models.loss_curves import LossCurves
-from headway.sim.models.network import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
+from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
 from headway.sim.world import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
@@ -82,10 +82,10 @@ class Run:
 def _links(workload: Workload, setting: Setting, slots: int) -> Links | None:
     """The links that jobs share, where the network has any."""
     network = setting.network
-    if network.fabric is None or network.name not in SHARED:
+    if network.fabric is None or not network.sharing.is_shared:
         return None
     traffic = communication.draw(workload, setting.seed)
-    return shared_links(network.name, network.fabric, traffic, slots, setting.seed)
+    return shared_links(network.sharing, network.fabric, traffic, workload.duration_s, slots, setting.seed)
 
 
 def prepare(

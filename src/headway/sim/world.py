@@ -17,9 +17,10 @@ from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 from headway.job_state import JobState
+from headway.network.sharing.exact import set_pace, work_left
 from headway.network.sharing.links import Links, no_links
 from headway.network.slices.colouring import Circuits, new_circuits
-from headway.sim.models.contention import are_shared, begin_sending, end_sending, met, slowed
+from headway.sim.models.contention import are_shared, begin_sending, end_sending, in_phases, met, next_end, slowed
 from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
 
 TRUTH: Final = np.dtype(
@@ -167,6 +168,10 @@ def next_time(state: State, world: World, wake: float) -> float:
         at = min(at, world.heap[0].at)
     if world.clock[0].next < len(state.jobs):
         at = min(at, state.jobs[world.clock[0].next].submit)
+    if are_shared(world.links):
+        at, j = next_end(world.links, at)
+        if j >= 0:
+            _expect(world, at, ENDED, j)
     return at
 
 
@@ -197,8 +202,11 @@ def _rate(state: State, world: World, j: int) -> float:
 
 
 @jit
-def _advance(truth: Any, job: Any, now: float) -> None:
-    truth.left = max(0.0, truth.left - (now - truth.timed) * job.rate)
+def _advance(state: State, world: World, j: int, now: float) -> None:
+    truth = world.truth[j]
+    truth.left = max(0.0, truth.left - (now - truth.timed) * state.jobs[j].rate)
+    if are_shared(world.links) and in_phases(world.links, j):
+        truth.left = work_left(world.links, j, now)
     truth.timed = now
 
 
@@ -207,12 +215,15 @@ def _retime(state: State, world: World, journal: Journal, j: int, now: float) ->
     """A running job's speed may have changed, which is a fact of its own: work out when the job ends now."""
     job, truth = state.jobs[j], world.truth[j]
     rate = _rate(state, world, j)
-    _advance(truth, job, now)
+    _advance(state, world, j, now)
     if rate != job.rate:
         record_rate(state, j, rate, now)
         note(journal, state, RATED, j, now)
     truth.stamp += 1
-    _expect(world, now + truth.left / rate, ENDED, j)
+    if are_shared(world.links) and in_phases(world.links, j):
+        set_pace(world.links, j, rate, now)
+    else:
+        _expect(world, now + truth.left / rate, ENDED, j)
 
 
 @jit
@@ -248,12 +259,12 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
         world.clock[0].preemption_s += truth.resume
         _expect(world, now + truth.resume, STARTED, j)
     elif (kind == STOP or kind == RESIZE) and job.state == JobState.STOPPING:
-        _advance(truth, job, now)
+        _advance(state, world, j, now)
         truth.stamp += 1
         world.clock[0].preemption_s += truth.save
         _expect(world, now + truth.save, STOPPED, j)
         if are_shared(world.links):
-            _retime_met(state, world, journal, end_sending(world.links, j), now)
+            _retime_met(state, world, journal, end_sending(world.links, j, now), now)
         if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
             _retime(state, world, journal, job.partner, now)
     return False
@@ -266,7 +277,8 @@ def learn(state: State, world: World, journal: Journal, kind: int, j: int, partn
     if can_rewire(world.circuits) and (kind == ENDED or kind == STOPPED):
         take_down(world.circuits, j)
     if are_shared(world.links) and (kind == ENDED or kind == STARTED):
-        others = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
+        left = world.truth[j].left
+        others = begin_sending(state, world.links, j, left, now) if kind == STARTED else end_sending(world.links, j, now)
         _retime_met(state, world, journal, others, now)
     if kind == STARTED:
         world.truth[j].timed = now
