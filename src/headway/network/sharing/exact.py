@@ -168,7 +168,7 @@ def _count_out(links: Links, at: int, count: int) -> int:
     while at >= 0:
         use = links.uses[at]
         share = links.shares[use.share]
-        on = links.directed[share.link]
+        on = links.directed[use.link]
         full = on.load / on.width
         on.load -= use.flows
         share.flows = 0
@@ -188,7 +188,7 @@ def _count_in(links: Links, at: int, count: int) -> int:
     while at >= 0:
         use = links.uses[at]
         share = links.shares[use.share]
-        on = links.directed[share.link]
+        on = links.directed[use.link]
         on.load += use.flows
         full = on.load / on.width
         one = on.first_share
@@ -219,7 +219,7 @@ def _fullest(links: Links, stage: int) -> float:
     worst, at = links.head[0].clean, links.stages[stage].first_use
     while at >= 0:
         use = links.uses[at]
-        on = links.directed[links.shares[use.share].link]
+        on = links.directed[use.link]
         worst = max(worst, on.load / on.width)
         at = use.next
     return np.float64(worst)

@@ -19,6 +19,7 @@ ECMP, BALANCED, SOURCE, SPRAY = 0, 1, 2, 3
 RULES: Final = {"ecmp": ECMP, "balanced": BALANCED, "source": SOURCE, "spray": SPRAY}
 NO_RULE: Final = -1  # nothing is shared
 SNAPSHOTS: Final = 32  # moments that the mean over others is taken over (snapshots.py); a power of two
+ALL: Final = np.uint64((1 << SNAPSHOTS) - 1)
 WHOLE: Final = 65536  # times on a link are whole numbers of this part of all time, so that leaving restores every total exactly
 
 HEAD: Final = np.dtype(
@@ -82,7 +83,7 @@ JOB: Final = np.dtype(
 # A step of a job that uses links. `first` to `first + count - 1` are the moments, of the job's SNAPSHOTS, that it stands for.
 STAGE: Final = np.dtype([("weight", "f8"), ("first", "i4"), ("count", "i4"), ("first_use", "i4"), ("next", "i4")])
 # A job's use of one link in one step.
-USE: Final = np.dtype([("flows", "i4"), ("share", "i4"), ("next", "i4")])
+USE: Final = np.dtype([("flows", "i4"), ("link", "i4"), ("share", "i4"), ("next", "i4")])
 # A job's use of one link over all its steps. `next` chains the shares of a job, `after` and `before` those on the link.
 SHARE: Final = np.dtype(
     [
@@ -104,7 +105,8 @@ class Links(NamedTuple):
     gpus: NDArray[Any]
     leaves: NDArray[Any]
     directed: NDArray[Any]  # by directed link: 2 x cable is up, 2 x cable + 1 is down
-    crowd: NDArray[np.int16]  # by directed link and snapshot: flows of all jobs
+    crowd: NDArray[np.int32]  # by directed link and snapshot: flows of all jobs
+    worst: NDArray[np.float32]  # by job and snapshot: the time of its step there
     jobs: NDArray[Any]
     stages: NDArray[Any]  # a pool with a free list, as the two that follow
     uses: NDArray[Any]
@@ -116,8 +118,9 @@ def no_links() -> Links:
     """A network without contention."""
     head = np.zeros(1, HEAD)
     head["rule"] = NO_RULE
-    none = (np.zeros(0, dtype) for dtype in (GPU, LEAF, DIRECTED))
-    return Links(head, *none, np.zeros((0, SNAPSHOTS), np.int16), *(np.zeros(0, d) for d in (JOB, STAGE, USE, SHARE, TIMER)))
+    below = (np.zeros(0, dtype) for dtype in (GPU, LEAF, DIRECTED))
+    means = (np.zeros((0, SNAPSHOTS), dtype) for dtype in (np.int32, np.float32))
+    return Links(head, *below, *means, *(np.zeros(0, dtype) for dtype in (JOB, STAGE, USE, SHARE, TIMER)))
 
 
 def new_links(fabric: Fabric, sharing: Sharing, seed: int, jobs: int, uses: int) -> Links:
@@ -142,9 +145,10 @@ def new_links(fabric: Fabric, sharing: Sharing, seed: int, jobs: int, uses: int)
     stages, pool, shares = np.zeros(max(uses // 2, 1), STAGE), np.zeros(uses, USE), np.zeros(uses, SHARE)
     for free in (stages, pool, shares):
         free["next"] = np.append(np.arange(1, len(free)), -1)
-    crowd = np.zeros((0 if sharing.exact else 2 * fabric.cables, SNAPSHOTS), np.int16)
+    crowd = np.zeros((0 if sharing.exact else 2 * fabric.cables, SNAPSHOTS), np.int32)
+    worst = np.zeros((0 if sharing.exact else jobs, SNAPSHOTS), np.float32)
     ends = np.zeros(4 * fabric.gpus + 64 if sharing.exact else 0, TIMER)
-    return Links(_head(fabric, sharing, seed), gpus, leaves, directed, crowd, table, stages, pool, shares, ends)
+    return Links(_head(fabric, sharing, seed), gpus, leaves, directed, crowd, worst, table, stages, pool, shares, ends)
 
 
 def _head(fabric: Fabric, sharing: Sharing, seed: int) -> NDArray[Any]:

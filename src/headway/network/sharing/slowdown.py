@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.network.sharing.links import SNAPSHOTS, WHOLE, Links
+from headway.network.sharing.links import ALL, SNAPSHOTS, WHOLE, Links
 from headway.network.sharing.routing import flow_hash, mix
 from headway.network.sharing.uses import forget_uses, record_uses, search
 
@@ -32,10 +32,10 @@ def join(links: Links, j: int, order: NDArray[np.int64], steps: NDArray[Any]) ->
         return -1
     _spread_over_snapshots(links, j)
     _add_to_crowd(links, j, 1)
-    refresh(links, j)
+    refresh(links, j, ALL)
     count = search(links, j)
     for i in range(count):
-        refresh(links, links.jobs[i].met)
+        refresh(links, links.jobs[i].met, links.jobs[j].on)
     return count
 
 
@@ -47,7 +47,7 @@ def leave(links: Links, j: int) -> int:
     forget_uses(links, j)
     links.jobs[j].factor = 1.0
     for i in range(count):
-        refresh(links, links.jobs[i].met)
+        refresh(links, links.jobs[i].met, links.jobs[j].on)
     return count
 
 
@@ -109,7 +109,7 @@ def _alone(links: Links, at: int) -> float:
     worst = links.head[0].clean
     while at >= 0:
         use = links.uses[at]
-        worst = max(worst, use.flows / links.directed[links.shares[use.share].link].width)
+        worst = max(worst, use.flows / links.directed[use.link].width)
         at = use.next
     return worst
 
@@ -137,38 +137,41 @@ def _add_to_crowd(links: Links, j: int, sign: int) -> None:
                 use = stage.first_use
                 while use >= 0:
                     one = links.uses[use]
-                    links.crowd[links.shares[one.share].link, r] += sign * one.flows
+                    links.crowd[one.link, r] += sign * one.flows
                     use = one.next
         at = stage.next
 
 
 @jit
-def refresh(links: Links, j: int) -> None:
-    """Work out one job's factor among all others."""
-    head, job = links.head[0], links.jobs[j]
-    if head.interleaved:
+def refresh(links: Links, j: int, changed: np.uint64) -> None:
+    """Work out one job's factor among all others, who changed in these snapshots (as bits)."""
+    job, at = links.jobs[j], links.jobs[j].first_stage
+    if links.head[0].interleaved:
         _refresh_in_turns(links, j)
         return
-    total, at = 0.0, job.first_stage
-    worst, which, absent = np.empty(SNAPSHOTS), np.empty(SNAPSHOTS, np.int64), np.empty(SNAPSHOTS)
     while at >= 0:
         stage = links.stages[at]
-        for i in range(stage.count):
-            which[i] = _snapshot(job.order, stage.first + i)
-            absent[i] = 1.0 - np.float64((job.on >> np.uint64(which[i])) & np.uint64(1))
-            worst[i] = head.clean
-        use = stage.first_use
-        while use >= 0:
-            one = links.uses[use]
-            link = links.shares[one.share].link
-            narrow = 1.0 / links.directed[link].width
-            for i in range(stage.count):
-                worst[i] = max(worst[i], (links.crowd[link, which[i]] + absent[i] * one.flows) * narrow)
-            use = one.next
-        for i in range(stage.count):
-            total += worst[i]
+        for moment in range(stage.first, stage.first + stage.count):
+            r = _snapshot(job.order, moment)
+            if (changed >> np.uint64(r)) & np.uint64(1):
+                links.worst[j, r] = _worst_in(links, stage.first_use, r, (job.on >> np.uint64(r)) & np.uint64(1))
         at = stage.next
+    total = 0.0
+    for r in range(SNAPSHOTS):
+        total += links.worst[j, r]
     job.factor = job.silent + (1.0 - job.silent) * total / SNAPSHOTS
+
+
+@jit
+def _worst_in(links: Links, at: int, r: int, counted: np.uint64) -> float:
+    """The time of a step in one snapshot; `counted`: the crowd has the job's own flows already."""
+    worst = links.head[0].clean
+    while at >= 0:
+        use = links.uses[at]
+        flows = links.crowd[use.link, r] + (0 if counted else use.flows)
+        worst = max(worst, flows / links.directed[use.link].width)
+        at = use.next
+    return worst
 
 
 @jit
@@ -181,7 +184,7 @@ def _refresh_in_turns(links: Links, j: int) -> None:
         use = stage.first_use
         while use >= 0:
             one = links.uses[use]
-            on = links.directed[links.shares[one.share].link]
+            on = links.directed[one.link]
             worst = max(worst, one.flows / on.width * max(1.0, on.total / WHOLE))
             use = one.next
         factor += stage.weight * worst

@@ -69,6 +69,7 @@ def _add_stage(links: Links, j: int, weight: float, paths: NDArray[np.int64]) ->
             use, on = links.uses[head.free_use], links.directed[link]
             following = use.next
             use.flows = on.count
+            use.link = link
             use.share = mine
             use.next = stage.first_use
             stage.first_use = head.free_use

@@ -44,7 +44,7 @@ def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, place
         raise BadInput(
             f"network isolated needs a placement that reserves links: use --placement {SLICES}, not {placement.name}"
         )
-    if fabric is None and sharing.rule == "ideal" and not placement.needs_fabric:
+    if fabric is None and sharing.rule == "ideal" and not placement.needs_fabric and not placement.knows_leaves:
         return IDEAL
     found = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
     _check(found, cluster, placement)
@@ -83,7 +83,7 @@ def _check(fabric: Fabric, cluster: Cluster, placement: Placement) -> None:
 
 def ledger_of(fabric: Fabric | None, placement: Placement) -> dict[str, Any]:
     """What `new_state` needs to know of the fabric: links by leaf, and ports by row where circuits can be rewired."""
-    if fabric is None or not placement.needs_fabric:
+    if fabric is None or not (placement.needs_fabric or placement.knows_leaves):
         return {}
     links, spines = fabric.free_masks(), np.full(fabric.leaves, -1, np.int64)
     if fabric.ocs:
