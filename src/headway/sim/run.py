@@ -23,6 +23,7 @@ from headway.sim.models import communication, profiles
 from headway.sim.models.contention import shared_links
 from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
+from headway.sim.models.outages import outages
 from headway.sim.world import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
@@ -130,6 +131,7 @@ def prepare(
         together=profiles.pair_speeds() if policy.packs else None,
         links=_links(workload, setting, slots),
         circuits=new_circuits(fabric if placement.rewires else None),
+        outages=outages(fabric, setting.network.sharing.failed),
     )
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
-from headway.core.ledger import nodes_held
+from headway.core.ledger import holds_links, nodes_held, withdraw_links
 from headway.core.record import record_rate
 from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
@@ -19,8 +19,9 @@ from headway.core.timers import pop, push
 from headway.job_state import JobState
 from headway.network.sharing.exact import set_pace, work_left
 from headway.network.sharing.links import Links, no_links
-from headway.network.slices.colouring import Circuits, new_circuits
+from headway.network.slices.colouring import Circuits, block, new_circuits
 from headway.sim.models.contention import are_shared, begin_sending, end_sending, in_phases, met, next_end, slowed
+from headway.sim.models.outages import lose_uplinks, no_outages
 from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
 
 TRUTH: Final = np.dtype(
@@ -47,6 +48,7 @@ CLOCK: Final = np.dtype(
         ("done", "i8"),  # jobs that have ended
         ("rounds", "i8"),
         ("facts", "i8"),
+        ("outage", "i8"),  # the next to come
     ]
 )
 STAMP_BITS: Final = 24
@@ -63,6 +65,7 @@ class World(NamedTuple):
     clock: NDArray[Any]  # one row of CLOCK
     links: Links
     circuits: Circuits
+    outages: NDArray[Any]  # sim/models/outages.py
 
 
 Seconds = NDArray[np.float64] | float  # per job, or for all
@@ -86,6 +89,7 @@ def new_world(
     together: NDArray[np.float64] | None = None,
     links: Links | None = None,
     circuits: Circuits | None = None,
+    outages: NDArray[Any] | None = None,
 ) -> World:
     """A world of these jobs."""
     clock = np.zeros(1, CLOCK)
@@ -98,6 +102,7 @@ def new_world(
         clock,
         no_links() if links is None else links,
         new_circuits(None) if circuits is None else circuits,
+        no_outages() if outages is None else outages,
     )
 
 
@@ -159,6 +164,26 @@ def _drop_first(world: World) -> None:
 
 
 @jit
+def _break(state: State, world: World, outage: Any, now: float) -> None:
+    """Links fail: those who share them choose others, those who hold them stop and lose what a preemption costs."""
+    if are_shared(world.links):
+        for i in range(lose_uplinks(world.links, outage)):
+            _expect(world, now, RATED, met(world.links, i))
+        return
+    for j in range(len(state.jobs)):
+        if holds_links(state, state.jobs[j], outage.row, outage.mask) and state.jobs[j].state != JobState.STOPPING:
+            if state.jobs[j].state == JobState.RUNNING:
+                _advance(state, world, j, now)
+                world.truth[j].left += world.truth[j].save * state.jobs[j].rate
+                world.clock[0].preemption_s += world.truth[j].save
+            world.truth[j].stamp += 1
+            _expect(world, now, STOPPED, j)
+    withdraw_links(state, outage.row, outage.mask)
+    if can_rewire(world.circuits):
+        block(world.circuits, outage.row)
+
+
+@jit
 def next_time(state: State, world: World, wake: float) -> float:
     """When something happens next: a fact, an arrival, or the moment to wake."""
     while world.clock[0].heap > 0 and not _holds(world, world.heap[0].what):
@@ -168,10 +193,15 @@ def next_time(state: State, world: World, wake: float) -> float:
         at = min(at, world.heap[0].at)
     if world.clock[0].next < len(state.jobs):
         at = min(at, state.jobs[world.clock[0].next].submit)
+    if world.clock[0].outage < len(world.outages):
+        at = min(at, world.outages[world.clock[0].outage].at)
     if are_shared(world.links):
         at, j = next_end(world.links, at)
         if j >= 0:
             _expect(world, at, ENDED, j)
+    while world.clock[0].outage < len(world.outages) and world.outages[world.clock[0].outage].at <= at:
+        _break(state, world, world.outages[world.clock[0].outage], at)
+        world.clock[0].outage += 1
     return at
 
 
@@ -280,6 +310,11 @@ def learn(state: State, world: World, journal: Journal, kind: int, j: int, partn
         left = world.truth[j].left
         others = begin_sending(state, world.links, j, left, now) if kind == STARTED else end_sending(world.links, j, now)
         _retime_met(state, world, journal, others, now)
+    if are_shared(world.links) and kind == RATED:
+        _advance(state, world, j, now)
+        _retime_met(state, world, journal, end_sending(world.links, j, now), now)
+        _retime_met(state, world, journal, begin_sending(state, world.links, j, world.truth[j].left, now), now)
+        _retime(state, world, journal, j, now)
     if kind == STARTED:
         world.truth[j].timed = now
         _retime(state, world, journal, j, now)

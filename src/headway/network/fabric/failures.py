@@ -1,10 +1,10 @@
-"""Cables and switches that do not work, as people name them: `leaf0-spine3`, `spine3`.
+"""Cables and switches that do not work, as people name them: `leaf0-spine3`, `spine3`, and in a simulation `spine3@12h`.
 
-A cable is named by both its ends as `fabric show` and certificates name them; a spine (in three tiers, an aggregation switch) by its own
-name, which stands for every cable that ends on it.
+A cable is named by both its ends as `fabric show` and certificates name them; a spine (in three tiers, an aggregation switch; an optical
+switch) by its own name, which stands for every cable that ends on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,43 +13,45 @@ from headway.errors import BadInput
 from headway.network.fabric.model import Fabric
 
 
-def failed_cables(fabric: Fabric, names: Sequence[str]) -> list[int]:
+def failed_cables(fabric: Fabric, names: Iterable[str]) -> list[int]:
     """The cables that the names stand for."""
-    if not names:
-        return []
-    by_end: dict[str, list[int]] = {}
-    for cable in range(fabric.cables):
+    wanted = set(names)
+    found = set()
+    for cable in range(fabric.cables if wanted else 0):
         lower, upper = fabric.cable_name(cable)
-        for name in {f"{lower}-{upper}", upper, _switch(fabric, upper), f"{lower}-{_switch(fabric, upper)}"}:
-            by_end.setdefault(name, []).append(cable)
-    found: set[int] = set()
-    for name in names:
-        if name not in by_end:
+        switch = _switch(fabric, upper)
+        known = {upper, switch, f"{lower}-{upper}", f"{lower}-{switch}"}
+        if not wanted.isdisjoint(known):
+            found.add(cable)
+    for name in sorted(wanted):
+        if not any(_is_named(fabric, cable, name) for cable in found):
             lower, upper = fabric.cable_name(0)
             fix = f"name a cable such as {lower}-{upper}, or a switch such as {_switch(fabric, upper)}"
             raise BadInput(f"failed {name!r}: {fabric.name} has no such cable or switch: {fix}")
-        found.update(by_end[name])
     return sorted(found)
+
+
+def _is_named(fabric: Fabric, cable: int, name: str) -> bool:
+    lower, upper = fabric.cable_name(cable)
+    switch = _switch(fabric, upper)
+    return name in (upper, switch, f"{lower}-{upper}", f"{lower}-{switch}")
 
 
 def _switch(fabric: Fabric, upper: str) -> str:
     """The switch of a port: `spine2` of `spine2.1`, where links are parallel."""
-    return upper.rpartition(".")[0] if fabric.parallel_links > 1 and upper.startswith("spine") else upper
+    return upper.rpartition(".")[0] if fabric.parallel_links > 1 else upper
 
 
-def uplinks_left(fabric: Fabric, names: Sequence[str]) -> NDArray[np.uint64]:
-    """The uplinks of every leaf that work, as bits. Refused where two leaves could no longer reach each other."""
-    alive = np.full(fabric.leaves, (1 << fabric.uplinks) - 1, np.uint64)
-    base = fabric.leaves * fabric.uplinks
-    for cable in failed_cables(fabric, names):
-        if cable >= base:
-            raise BadInput(f"failed {'-'.join(fabric.cable_name(cable))}: simulations know failed cables of leaves only")
-        leaf, uplink = divmod(cable, fabric.uplinks)
-        alive[leaf] &= ~(np.uint64(1) << np.uint64(uplink))
+def failed_spines(fabric: Fabric, names: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Behind optical switches no cable of a leaf ends on a spine: the spines among the names, and the other names."""
+    spines = {f"spine{spine}": spine for spine in range(fabric.spines)} if fabric.ocs else {}
+    return [spines[name] for name in names if name in spines], [name for name in names if name not in spines]
+
+
+def check_connected(fabric: Fabric, alive: NDArray[np.uint64]) -> None:
+    """Refuse failures after which two leaves could no longer reach each other by the uplinks (as bits) that each has left."""
     for one in np.unique(alive):
         apart = np.flatnonzero((alive & one) == 0)
         if apart.size:
-            other = int(np.flatnonzero(alive == one)[0])
-            pair = f"{fabric.leaf_name(other)} and {fabric.leaf_name(int(apart[0]))}"
-            raise BadInput(f"failed {', '.join(names)}: {pair} of {fabric.name} have no spine in common any more")
-    return alive
+            pair = f"{fabric.leaf_name(int(np.flatnonzero(alive == one)[0]))} and {fabric.leaf_name(int(apart[0]))}"
+            raise BadInput(f"failed: {pair} of {fabric.name} would have no spine in common any more")

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from headway.core.tables.state import TIMER
 from headway.errors import BadInput
-from headway.network.fabric.failures import uplinks_left
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.rules import Sharing
 
@@ -131,15 +130,13 @@ def new_links(fabric: Fabric, sharing: Sharing, seed: int, jobs: int, uses: int)
     gpus["leaf"], gpus["nic"] = fabric.leaf_of_gpu, fabric.nic_of_gpu
     gpus["pod"] = np.asarray(fabric.leaf_pod)[fabric.leaf_of_gpu] if fabric.leaf_pod else 0
     leaves = np.zeros(fabric.leaves, LEAF)
-    leaves["alive"] = uplinks_left(fabric, sharing.failed)
-    leaves["left"] = np.bitwise_count(leaves["alive"])
+    leaves["alive"], leaves["left"] = (1 << fabric.uplinks) - 1, fabric.uplinks
     directed, table = np.zeros(2 * fabric.cables, DIRECTED), np.zeros(jobs, JOB)
     directed["width"] = sharing.queue_pairs
     if sharing.rule == "spray":  # the first cable of a leaf, and of a pod, stands for all of them
-        base = fabric.leaves * fabric.uplinks
-        directed["width"][: 2 * base] = np.repeat(leaves["left"], 2 * fabric.uplinks)
-        directed["width"][2 * base :] = fabric.uplinks * fabric.cores_per_group
-        directed["width"] *= sharing.efficiency
+        base = 2 * fabric.leaves * fabric.uplinks
+        directed["width"][:base] = fabric.uplinks * sharing.efficiency
+        directed["width"][base:] = fabric.uplinks * fabric.cores_per_group * sharing.efficiency
     directed["first_share"] = table["first_stage"] = table["first_share"] = table["stage"] = -1
     table["factor"] = table["duty"] = table["pace"] = 1.0
     stages, pool, shares = np.zeros(max(uses // 2, 1), STAGE), np.zeros(uses, USE), np.zeros(uses, SHARE)
