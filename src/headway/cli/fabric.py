@@ -92,7 +92,9 @@ def allocate(
     after: AfterOption = None,
     failed: Annotated[
         list[str] | None,
-        typer.Option("--failed", metavar="CABLE", help="A cable or switch that does not work: leaf0-spine3, spine3; repeatable."),
+        typer.Option(
+            "--failed", metavar="CABLE", help="A cable or switch that does not work: leaf0-spine3, spine3; repeatable."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the certificate to this file.")] = None,
     reissue: Annotated[

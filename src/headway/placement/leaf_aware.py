@@ -7,8 +7,6 @@ Never refuses while enough GPUs are free. Ranks are contiguous per leaf, as on a
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions
@@ -34,7 +32,7 @@ def _next_leaf(room: Room, need: int) -> int:
 @jit(PLACE_SIGNATURE, allocates=True)
 def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """On the fewest leaves that can be had now."""
-    room, need = offered(nodes, leaves, len(leaves)), np.int64(job.gpus)
+    room, need = offered(nodes, leaves, len(leaves)), int(job.gpus)
     count = within_one_leaf(room, need)
     if count < 0:
         return False

@@ -164,23 +164,27 @@ def _drop_first(world: World) -> None:
 
 
 @jit
-def _break(state: State, world: World, outage: Any, now: float) -> None:
+def _break(state: State, world: World, first: int, last: int, now: float) -> None:
     """Links fail: those who share them choose others, those who hold them stop and lose what a preemption costs."""
-    if are_shared(world.links):
-        for i in range(lose_uplinks(world.links, outage)):
+    for k in range(first, last if are_shared(world.links) else first):
+        for i in range(lose_uplinks(world.links, world.outages[k])):
             _expect(world, now, RATED, met(world.links, i))
-        return
-    for j in range(len(state.jobs)):
-        if holds_links(state, state.jobs[j], outage.row, outage.mask) and state.jobs[j].state != JobState.STOPPING:
-            if state.jobs[j].state == JobState.RUNNING:
-                _advance(state, world, j, now)
-                world.truth[j].left += world.truth[j].save * state.jobs[j].rate
-                world.clock[0].preemption_s += world.truth[j].save
-            world.truth[j].stamp += 1
-            _expect(world, now, STOPPED, j)
-    withdraw_links(state, outage.row, outage.mask)
-    if can_rewire(world.circuits):
-        block(world.circuits, outage.row)
+    for j in range(0 if are_shared(world.links) else len(state.jobs)):
+        job, truth, lost = state.jobs[j], world.truth[j], False
+        for k in range(first, last):
+            lost |= holds_links(state, job, world.outages[k].row, world.outages[k].mask)
+        if not lost or job.state == JobState.STOPPING:
+            continue
+        if job.state == JobState.RUNNING:
+            _advance(state, world, j, now)
+            truth.left += truth.save * job.rate
+            world.clock[0].preemption_s += truth.save
+        truth.stamp += 1
+        _expect(world, now, STOPPED, j)
+    for k in range(first, last if len(state.leaves) > 0 else first):
+        withdraw_links(state, world.outages[k].row, world.outages[k].mask)
+        if can_rewire(world.circuits):
+            block(world.circuits, world.outages[k].row)
 
 
 @jit
@@ -199,9 +203,11 @@ def next_time(state: State, world: World, wake: float) -> float:
         at, j = next_end(world.links, at)
         if j >= 0:
             _expect(world, at, ENDED, j)
+    first = world.clock[0].outage
     while world.clock[0].outage < len(world.outages) and world.outages[world.clock[0].outage].at <= at:
-        _break(state, world, world.outages[world.clock[0].outage], at)
         world.clock[0].outage += 1
+    if world.clock[0].outage > first:
+        _break(state, world, first, world.clock[0].outage, at)
     return at
 
 
@@ -308,7 +314,9 @@ def learn(state: State, world: World, journal: Journal, kind: int, j: int, partn
         take_down(world.circuits, j)
     if are_shared(world.links) and (kind == ENDED or kind == STARTED):
         left = world.truth[j].left
-        others = begin_sending(state, world.links, j, left, now) if kind == STARTED else end_sending(world.links, j, now)
+        others = (
+            begin_sending(state, world.links, j, left, now) if kind == STARTED else end_sending(world.links, j, now)
+        )
         _retime_met(state, world, journal, others, now)
     if are_shared(world.links) and kind == RATED:
         _advance(state, world, j, now)

@@ -118,7 +118,7 @@ def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
 def vclos_tpu(options: Mapping[str, str]) -> Workload:
     """Large jobs, as the authors of vClos generate them for 8,192 GPUs: mean 206 GPUs, 87 % above 32; patterns follow from models.
 
-    The jobs of Helios's cluster Venus, in the order of their sizes, get the sizes of TPU v4 slices: who was large stays large, and runs as long.
+    The jobs of Helios's cluster Venus, in the order of their sizes, get the sizes of TPU v4 slices: who was large stays large.
     """
     jobs = job_count(options, VCLOS_JOBS)
     rng = generator(options)

@@ -53,5 +53,7 @@ def check_connected(fabric: Fabric, alive: NDArray[np.uint64]) -> None:
     for one in np.unique(alive):
         apart = np.flatnonzero((alive & one) == 0)
         if apart.size:
-            pair = f"{fabric.leaf_name(int(np.flatnonzero(alive == one)[0]))} and {fabric.leaf_name(int(apart[0]))}"
-            raise BadInput(f"failed: {pair} of {fabric.name} would have no spine in common any more")
+            pair = sorted((int(np.flatnonzero(alive == one)[0]), int(apart[0])))
+            raise BadInput(
+                f"failed: {' and '.join(map(fabric.leaf_name, pair))} of {fabric.name} would have no spine in common any more"
+            )

@@ -1,8 +1,8 @@
 """What sharing links costs, event by event: every job steps through its iterations, and a step takes as long as its fullest link.
 
-A run is K iterations. An iteration computes (with the steps that stay within a leaf), then goes through its steps on the network, with a
-barrier after each. While it is in a step, it advances at 1 / (flows on its fullest link now), so whoever enters or leaves a link changes the
-speed of those whose fullest link it is. This is what `slowdown.py` takes the mean of; the two are compared in docs/results/vclos.md.
+A run is K iterations. An iteration computes (with the steps that stay within a leaf), then goes through its steps on the network, with
+a barrier after each. While it is in a step, it advances at 1 / (flows on its fullest link now), so whoever enters or leaves a link
+changes the speed of those whose fullest link it is. This is what `slowdown.py` takes the mean of (docs/results/vclos.md compares them).
 
 Nothing of this is seen outside but the moment when a job's work is done: `run_until` goes there, or to a given time.
 """

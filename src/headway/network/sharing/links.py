@@ -19,7 +19,9 @@ RULES: Final = {"ecmp": ECMP, "balanced": BALANCED, "source": SOURCE, "spray": S
 NO_RULE: Final = -1  # nothing is shared
 SNAPSHOTS: Final = 32  # moments that the mean over others is taken over (snapshots.py); a power of two
 ALL: Final = np.uint64((1 << SNAPSHOTS) - 1)
-WHOLE: Final = 65536  # times on a link are whole numbers of this part of all time, so that leaving restores every total exactly
+WHOLE: Final = (
+    65536  # times on a link are whole numbers of this part of all time, so that leaving restores every total exactly
+)
 
 HEAD: Final = np.dtype(
     [
@@ -45,7 +47,9 @@ HEAD: Final = np.dtype(
 )
 # `nic` is the position of the GPU's NIC on its leaf.
 GPU: Final = np.dtype([("leaf", "i4"), ("nic", "i4"), ("pod", "i4")])
-LEAF: Final = np.dtype([("alive", "u8"), ("left", "i8"), ("turn", "i8")])  # uplinks that work, as bits and as a number; scratch
+LEAF: Final = np.dtype(
+    [("alive", "u8"), ("left", "i8"), ("turn", "i8")]
+)  # uplinks that work, as bits and as a number; scratch
 DIRECTED: Final = np.dtype(
     [
         ("total", "i8"),  # part of the time that jobs use it, one after the other, in 1/WHOLE
@@ -117,9 +121,10 @@ def no_links() -> Links:
     """A network without contention."""
     head = np.zeros(1, HEAD)
     head["rule"] = NO_RULE
-    below = (np.zeros(0, dtype) for dtype in (GPU, LEAF, DIRECTED))
-    means = (np.zeros((0, SNAPSHOTS), dtype) for dtype in (np.int32, np.float32))
-    return Links(head, *below, *means, *(np.zeros(0, dtype) for dtype in (JOB, STAGE, USE, SHARE, TIMER)))
+    tables: list[NDArray[Any]] = [np.zeros(0, dtype) for dtype in (GPU, LEAF, DIRECTED)]
+    tables += [np.zeros((0, SNAPSHOTS), dtype) for dtype in (np.int32, np.float32)]
+    tables += [np.zeros(0, dtype) for dtype in (JOB, STAGE, USE, SHARE, TIMER)]
+    return Links(head, *tables)
 
 
 def new_links(fabric: Fabric, sharing: Sharing, seed: int, jobs: int, uses: int) -> Links:

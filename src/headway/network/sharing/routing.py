@@ -39,9 +39,9 @@ def flow_hash(seed: int, job: int, source: int, target: int) -> np.uint64:
 
 
 @jit
-def modulo(word: np.uint64, size: int) -> np.int64:
+def modulo(word: np.uint64, size: int) -> int:
     """A hash as an index below `size`."""
-    return np.int64(word % np.uint64(size))
+    return int(np.int64(word % np.uint64(size)))
 
 
 @jit
@@ -99,7 +99,7 @@ def _uplink(links: Links, word: np.uint64, position: int, here: int, there: int)
         return 0
     if one.left == head.uplinks and other.left == head.uplinks:
         return modulo(word, head.uplinks) if head.rule == ECMP else position % head.uplinks
-    alive, left = one.alive & other.alive, 0
+    alive, left = one.alive & other.alive, np.int64(0)
     for up in range(head.uplinks):
         left += np.int64((alive >> np.uint64(up)) & np.uint64(1))
     wanted = modulo(word, left) if head.rule == ECMP else position % left

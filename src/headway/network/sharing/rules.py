@@ -66,7 +66,9 @@ def parse_network(spec: str) -> Sharing:
     if found.efficiency > 1:
         raise BadInput(f"efficiency={given['efficiency']} is above 1: it is the part of the bandwidth that is left")
     if found.interleaved and found.exact:
-        raise BadInput(f"network {spec}: interleave is a bound on means, exact steps through every phase: give one of them")
+        raise BadInput(
+            f"network {spec}: interleave is a bound on means, exact steps through every phase: give one of them"
+        )
     return found
 
 

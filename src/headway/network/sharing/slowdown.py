@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.network.sharing.links import ALL, SNAPSHOTS, WHOLE, Links
-from headway.network.sharing.routing import flow_hash, mix
+from headway.network.sharing.routing import flow_hash, mix, modulo
 from headway.network.sharing.uses import forget_uses, record_uses, search
 
 
@@ -54,9 +54,9 @@ def leave(links: Links, j: int) -> int:
 @jit
 def _snapshot(order: np.uint64, moment: int) -> int:
     """The snapshot of a job's moment: a permutation of its own (odd multiples and an offset, modulo a power of two)."""
-    odd = np.int64(order & np.uint64(SNAPSHOTS - 1)) | 1
-    offset = np.int64((order >> np.uint64(8)) & np.uint64(SNAPSHOTS - 1))
-    return (odd * moment + offset) & (SNAPSHOTS - 1)
+    odd = order | np.uint64(1)
+    place = odd * np.uint64(moment) + (order >> np.uint64(8))
+    return modulo(place, SNAPSHOTS)
 
 
 @jit
@@ -146,6 +146,9 @@ def _add_to_crowd(links: Links, j: int, sign: int) -> None:
 def refresh(links: Links, j: int, changed: np.uint64) -> None:
     """Work out one job's factor among all others, who changed in these snapshots (as bits)."""
     job, at = links.jobs[j], links.jobs[j].first_stage
+    if at < 0:  # nothing leaves a leaf
+        job.factor = 1.0
+        return
     if links.head[0].interleaved:
         _refresh_in_turns(links, j)
         return
@@ -176,7 +179,7 @@ def _worst_in(links: Links, at: int, r: int, counted: np.uint64) -> float:
 
 @jit
 def _refresh_in_turns(links: Links, j: int) -> None:
-    """The factor where jobs take turns on a link: their own collisions, longer only where the turns of a link add up to more than all time."""
+    """The factor where jobs take turns on a link: their own collisions, and waiting where all turns take longer than there is time."""
     job = links.jobs[j]
     factor, at = job.silent, job.first_stage
     while at >= 0:

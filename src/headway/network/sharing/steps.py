@@ -17,7 +17,10 @@ STEP: Final = np.dtype(
     [
         ("kind", "i8"),  # SHIFT or XOR
         ("amount", "i8"),
-        ("weight", "f8"),  # its part of the bytes, or (`weigh`) of the time on a clean network; those of a job add up to 1
+        (
+            "weight",
+            "f8",
+        ),  # its part of the bytes, or (`weigh`) of the time on a clean network; those of a job add up to 1
     ]
 )
 RING, HALVING_DOUBLING, ALL_TO_ALL = 0, 1, 2
