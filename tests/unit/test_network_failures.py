@@ -128,15 +128,18 @@ def test_on_a_shared_network_jobs_slow_down(network):
 def test_spray_loses_the_width_of_what_failed():
     """All of a leaf's GPUs send: with six of eight uplinks gone, two pass what eight did."""
     one = workload("x", [0.0], [32], [100.0])
-    for failed, worst in (("", 1.0), ("?failed=" + "+".join(f"spine{k}" for k in range(6)), 4.0)):
-        setting = Setting(network=Network(f"spray{failed}", FABRIC))
+    for failed, wide in (("", 8), ("&failed=" + "+".join(f"spine{k}" for k in range(6)), 2)):
+        setting = Setting(network=Network(f"spray?exact=2{failed}", FABRIC))
         found = simulate_run(one, cluster("8x4"), find_policy("fifo"), find_placement("spread"), setting)
         pattern, duty = (part[0] for part in draw(one, 0))
         steps = np.zeros(32, STEP)
         count = steps_on(pattern, np.arange(32), 4, 10.0, steps)
-        across = sum(step["weight"] for step in steps[:count] if destination(step, 32, 0) >= 8)
-        assert across > 0.1
-        assert found.jobs["end"][0] == pytest.approx(100 * (1 + duty * across * (worst - 1)))
+        factor = 0.0
+        for step in steps[:count]:
+            leaving = sum(destination(step, 32, rank) // 8 != 0 for rank in range(8))
+            factor += step["weight"] * max(1.0, leaving / wide)
+        assert found.jobs["end"][0] == pytest.approx(100 * (1 - duty + duty * factor))
+        assert (factor == pytest.approx(1.0)) == (not failed)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,25 @@ Never refuses while enough GPUs are free. Ranks are contiguous per leaf, as on a
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import PLACE_SIGNATURE
-from headway.network.slices.room import Room, take_in_leaf, within_one_leaf
-from headway.placement.vclos import add_seats, offered
+from headway.network.slices.room import LEAF, SEAT, SERVER, Room, take_in_leaf, within_one_leaf
+from headway.placement.vclos import add_seats
+
+
+@jit(allocates=True)
+def _offered(nodes: Any, leaves: int) -> Room:
+    """The GPUs on offer; without a fabric, all on one leaf."""
+    room = Room(np.empty(len(nodes), SERVER), np.zeros(max(leaves, 1), LEAF), np.empty(len(nodes), SEAT))
+    for x in range(len(nodes)):
+        room.servers[x].free = nodes[x].offer
+        room.servers[x].leaf = nodes[x].leaf
+    return room
 
 
 @jit
@@ -32,7 +44,7 @@ def _next_leaf(room: Room, need: int) -> int:
 @jit(PLACE_SIGNATURE, allocates=True)
 def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """On the fewest leaves that can be had now."""
-    room, need = offered(nodes, leaves, len(leaves)), int(job.gpus)
+    room, need = _offered(nodes, len(leaves)), int(job.gpus)
     count = within_one_leaf(room, need)
     if count < 0:
         return False
