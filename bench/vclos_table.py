@@ -63,7 +63,9 @@ def spans_leaves(run: Run) -> float:
     return float(np.mean([part.min() != part.max() for part in each]))
 
 
-def measure(cluster: str, trace: str, policy: str, method: str, seed: int, fabric: str | None = None) -> dict[str, float]:
+def measure(
+    cluster: str, trace: str, policy: str, method: str, seed: int, fabric: str | None = None
+) -> dict[str, float]:
     """One run. Stretch is time run / time alone; JWT is all the time that a job waits."""
     placement, network = METHODS.get(method, (BLIND, method))
     find_placement(placement)  # compiled before the clock starts
@@ -120,7 +122,9 @@ def rows(cluster: str, mix: str, policy: str, load: float, seeds: int, jobs: int
     """Means over the seeds, by method."""
     found: dict[str, dict[str, float]] = {}
     for method in METHODS:
-        runs = [measure(cluster, trace_of(mix, load, cluster, seed, jobs), policy, method, seed) for seed in range(seeds)]
+        runs = [
+            measure(cluster, trace_of(mix, load, cluster, seed, jobs), policy, method, seed) for seed in range(seeds)
+        ]
         found[method] = mean(runs)
         short = {name: round(value, 3) for name, value in found[method].items()}
         print(f"{cluster} {mix} {policy} {load:g} {method}: {short}", file=sys.stderr, flush=True)
@@ -136,7 +140,10 @@ def mean(runs: list[dict[str, float]]) -> dict[str, float]:
 
 def heading() -> list[str]:
     """The head of a table."""
-    return ["| load | network | " + " | ".join(name for name, _, _ in COLUMNS) + " |", "|---:|---|" + "---:|" * len(COLUMNS)]
+    return [
+        "| load | network | " + " | ".join(name for name, _, _ in COLUMNS) + " |",
+        "|---:|---|" + "---:|" * len(COLUMNS),
+    ]
 
 
 def markdown(load: float, found: dict[str, dict[str, Any]]) -> list[str]:
