@@ -7,6 +7,7 @@ import time
 
 from headway.sim.api import simulate
 
+RUNS = 3  # the best of them: the machine is shared
 NETWORKS = ("ideal", "ecmp", "ecmp?exact=10")
 SIZES = (
     ("vclos-large", 512, 5000, 0.85),
@@ -44,7 +45,8 @@ def main() -> None:
     print("| mix | GPUs | jobs | load | " + " | ".join(f"CPU s, {network}" for network in NETWORKS) + " |")
     print("|---|---:|---:|---:|" + "---:|" * len(NETWORKS))
     for mix, gpus, jobs, load in SIZES:
-        cells = [f"{cpu_s(mix, gpus, jobs, load, network):.2f}" for network in NETWORKS]
+        best = [min(cpu_s(mix, gpus, jobs, load, network) for _ in range(RUNS)) for network in NETWORKS]
+        cells = [f"{one:.2f}" for one in best]
         print(f"| {mix} | {gpus:,} | {jobs:,} | {load} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -57,6 +57,7 @@ DIRECTED: Final = np.dtype(
         ("load", "i4"),  # step by step: flows now
         ("count", "i4"),  # scratch: flows of the step that is being recorded
         ("first_share", "i4"),
+        ("latest", "i4"),  # scratch: the share that was made or found last
     ]
 )
 JOB: Final = np.dtype(
@@ -145,6 +146,7 @@ def new_links(fabric: Fabric, sharing: Sharing, seed: int, jobs: int, uses: int)
     directed["first_share"] = table["first_stage"] = table["first_share"] = table["stage"] = -1
     table["factor"] = table["duty"] = table["pace"] = 1.0
     stages, pool, shares = np.zeros(max(uses // 2, 1), STAGE), np.zeros(uses, USE), np.zeros(uses, SHARE)
+    shares["job"] = -1
     for free in (stages, pool, shares):
         free["next"] = np.append(np.arange(1, len(free)), -1)
     crowd = np.zeros((0 if sharing.exact else 2 * fabric.cables, SNAPSHOTS), np.int32)

@@ -31,11 +31,15 @@ def mix(value: np.uint64) -> np.uint64:
 
 
 @jit
-def flow_hash(seed: int, job: int, source: int, target: int) -> np.uint64:
-    """The hash of one flow."""
-    word: np.uint64 = mix(mix(mix(np.uint64(seed)) ^ np.uint64(job)) ^ np.uint64(source))
-    mixed: np.uint64 = mix(word ^ np.uint64(target))
-    return mixed
+def job_hash(seed: int, job: int) -> np.uint64:
+    """The hash that all flows of a job begin with."""
+    return mix(mix(np.uint64(seed)) ^ np.uint64(job))
+
+
+@jit
+def flow_hash(of_job: np.uint64, source: int, target: int) -> np.uint64:
+    """The hash of one flow of a job."""
+    return mix(mix(of_job ^ np.uint64(source)) ^ np.uint64(target))
 
 
 @jit
@@ -60,7 +64,7 @@ def route_step(links: Links, j: int, order: NDArray[np.int64], step: Any, out: N
     if head.rule == BALANCED:
         for rank in range(order.size):
             links.leaves[links.gpus[order[rank]].leaf].turn = 0
-    flows = 0
+    flows, of_job = 0, job_hash(head.seed, j)
     for rank in range(order.size):
         source, target = order[rank], order[destination(step, order.size, rank)]
         if head.rails:
@@ -68,16 +72,17 @@ def route_step(links: Links, j: int, order: NDArray[np.int64], step: Any, out: N
         here, there = links.gpus[source], links.gpus[target]
         if here.leaf == there.leaf:
             continue
-        word, position = flow_hash(head.seed, j, source, target), np.int64(here.nic)
+        word, position = flow_hash(of_job, source, target), np.int64(here.nic)
         if head.rule == BALANCED:
             leaf = links.leaves[here.leaf]
-            position = leaf.turn + modulo(flow_hash(head.seed, j, here.leaf, -1), head.uplinks)
+            position = leaf.turn + modulo(flow_hash(of_job, here.leaf, -1), head.uplinks)
             leaf.turn += 1
         for pair in range(head.queue_pairs):
             if pair > 0:
                 word = mix(word ^ np.uint64(pair))
             path = out[flows]
-            path[:] = -1
+            for hop in range(LINKS_PER_FLOW):
+                path[hop] = -1
             up = _uplink(links, word, position, here.leaf, there.leaf)
             path[0] = 2 * (here.leaf * head.uplinks + up)
             if here.pod == there.pod or head.cores == 0:

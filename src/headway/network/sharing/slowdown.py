@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.network.sharing.links import ALL, SNAPSHOTS, WHOLE, Links
-from headway.network.sharing.routing import flow_hash, mix, modulo
+from headway.network.sharing.routing import flow_hash, job_hash, mix, modulo
 from headway.network.sharing.uses import forget_uses, record_uses, search
 
 
@@ -72,7 +72,7 @@ def _spread_over_snapshots(links: Links, j: int) -> None:
     It sends in a snapshot with the chance that it is in that step when it is alone: its collisions with itself make it longer.
     """
     job, sending = links.jobs[j], 1.0 - links.jobs[j].silent
-    job.order = flow_hash(links.head[0].seed, j, -2, -2)
+    job.order = flow_hash(job_hash(links.head[0].seed, j), -2, -2)
     shift, reached, given = _unit(mix(job.order)), 0.0, 0
     alone = np.ones(SNAPSHOTS)
     at = job.first_stage

@@ -59,9 +59,7 @@ def _add_stage(links: Links, j: int, weight: float, paths: NDArray[np.int64]) ->
             link = paths[flow, hop]
             if link < 0 or links.directed[link].count == 0:
                 continue
-            mine = links.directed[link].first_share
-            while mine >= 0 and links.shares[mine].job != j:
-                mine = links.shares[mine].after
+            mine = _share_of(links, j, link)
             if head.free_use < 0 or (mine < 0 and head.free_share < 0):
                 return False
             if mine < 0:
@@ -76,6 +74,19 @@ def _add_stage(links: Links, j: int, weight: float, paths: NDArray[np.int64]) ->
             head.free_use = following
             on.count = 0
     return True
+
+
+@jit
+def _share_of(links: Links, j: int, link: int) -> int:
+    """The job's share of a link, -1: none. As a rule it is the one that was looked for last."""
+    on = links.directed[link]
+    latest = links.shares[on.latest]
+    if latest.job == j and latest.link == link:
+        return on.latest
+    mine = on.first_share
+    while mine >= 0 and links.shares[mine].job != j:
+        mine = links.shares[mine].after
+    return mine
 
 
 @jit
@@ -95,6 +106,7 @@ def _new_share(links: Links, j: int, link: int) -> int:
     if on.first_share >= 0:
         links.shares[on.first_share].before = mine
     on.first_share = mine
+    on.latest = mine
     job.first_share = mine
     return mine
 
@@ -158,6 +170,7 @@ def _drop_share(links: Links, mine: int) -> int:
     if share.after >= 0:
         links.shares[share.after].before = share.before
     following = share.next
+    share.job = -1
     share.next = head.free_share
     head.free_share = mine
     return following
