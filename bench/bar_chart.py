@@ -40,6 +40,6 @@ def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit
                 f'<path d="M{LEFT} {at:.1f}h{wide:.1f}v{BAR}h-{wide:.1f}z" fill="{COLOURS[row % len(COLOURS)]}"/>'
             )
             parts.append(
-                f'<text class="s" x="{LEFT + wide + 4:.1f}" y="{at + BAR - 1.5:.1f}">{values[place]:.3g}{html.escape(unit)}</text>'
+                f'<text class="s" x="{LEFT + wide + 4:.1f}" y="{at + BAR - 1.5:.1f}">{values[place]:.1f}{html.escape(unit)}</text>'
             )
     return "".join(parts) + "</svg>\n"

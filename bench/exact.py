@@ -50,55 +50,70 @@ def _kept(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "each"}
 
 
-def convergence_table() -> tuple[list[str], dict[str, Any]]:
+def convergence() -> dict[str, Any]:
     """Stretch by the number of iterations, beside the means."""
-    lines = ["| mix | GPUs | load | network | stretch | GPU-weighted | CPU s |", "|---|---:|---:|---|---:|---:|---:|"]
-    every = {}
+    every: dict[str, Any] = {}
     for mix, gpus, load in CONVERGING:
         run(mix, gpus, load, "ecmp?exact=1")  # loads the kernels
         for network in (*(f"ecmp?exact={count}" for count in ITERATIONS), "ecmp"):
-            found = run(mix, gpus, load, network)
-            every[f"{mix} {gpus} {load:g} {network}"] = _kept(found)
-            cells = f"{found['stretch']:.4f} | {found['weighted']:.4f} | {found['CPU s']:.2f}"
-            lines.append(f"| {mix} | {gpus:,} | {load:g} | {network} | {cells} |")
-            print(lines[-1], file=sys.stderr, flush=True)
-    return lines, every
+            every[f"{mix} {gpus} {load:g} {network}"] = found = _kept(run(mix, gpus, load, network))
+            print(mix, gpus, load, network, found, file=sys.stderr, flush=True)
+    return every
 
 
-def accuracy_table() -> tuple[list[str], dict[str, Any]]:
-    """Means against exact=10 in the same setting: added run time and JCT, and the error job by job."""
+def convergence_table(every: dict[str, Any]) -> list[str]:
+    """A row per run."""
+    lines = ["| mix | GPUs | load | network | stretch | GPU-weighted | CPU s |", "|---|---:|---:|---|---:|---:|---:|"]
+    for setting, found in every.items():
+        mix, gpus, load, network = setting.split()
+        cells = f"{found['stretch']:.4f} | {found['weighted']:.4f} | {found['CPU s']:.2f}"
+        lines.append(f"| {mix} | {int(gpus):,} | {load} | {network} | {cells} |")
+    return lines
+
+
+def accuracy() -> dict[str, Any]:
+    """Means against exact=10 in the same setting, and the error job by job."""
+    every: dict[str, Any] = {}
+    for mix, gpus, load, placement in [
+        (m, g, one, p) for m, g, all_of in COMPARED for one in all_of for p in (BLIND, AWARE)
+    ]:
+        exact, means = (run(mix, gpus, load, network, placement) for network in ("ecmp?exact=10", "ecmp"))
+        met = (exact["each"] > 1 + 1e-9) | (means["each"] > 1 + 1e-9)
+        off = np.abs(means["each"] - exact["each"])[met]
+        every[f"{mix} {gpus} {load:g} {placement}"] = found = {
+            "exact": _kept(exact),
+            "means": _kept(means),
+            "rms": float(np.sqrt((off**2).mean())),
+            "worst": float(off.max()),
+        }
+        print(mix, gpus, load, placement, found, file=sys.stderr, flush=True)
+    return every
+
+
+def accuracy_table(every: dict[str, Any]) -> list[str]:
+    """Added run time and JCT by both."""
+    head = ("added, exact", "added, means", "means/exact", "JCT, means/exact", "a job's error, rms", "worst")
     lines = [
-        "| mix | GPUs | load | placement | added, exact | added, means | means/exact | JCT, means/exact | a job's error, rms | worst |",
-        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|",
+        "| mix | GPUs | load | placement | " + " | ".join(head) + " |",
+        "|---|---:|---:|---|" + "---:|" * len(head),
     ]
-    every = {}
-    for mix, gpus, loads in COMPARED:
-        for load in loads:
-            for placement in (BLIND, AWARE):
-                exact, means = (run(mix, gpus, load, network, placement) for network in ("ecmp?exact=10", "ecmp"))
-                met = (exact["each"] > 1 + 1e-9) | (means["each"] > 1 + 1e-9)
-                off = np.abs(means["each"] - exact["each"])[met]
-                ratio = (means["stretch"] - 1) / (exact["stretch"] - 1)
-                rms, worst = float(np.sqrt((off**2).mean())), float(off.max())
-                every[f"{mix} {gpus} {load:g} {placement}"] = {
-                    "exact": _kept(exact),
-                    "means": _kept(means),
-                    "rms": rms,
-                    "worst": worst,
-                }
-                name = "leaf-aware" if placement == AWARE else "by counts"
-                cells = f"{100 * (exact['stretch'] - 1):.2f} % | {100 * (means['stretch'] - 1):.2f} % | {ratio:.2f}"
-                cells += f" | {means['JCT'] / exact['JCT']:.3f} | {rms:.3f} | {worst:.2f}"
-                lines.append(f"| {mix} | {gpus:,} | {load:g} | {name} | {cells} |")
-                print(lines[-1], file=sys.stderr, flush=True)
-    return lines, every
+    for setting, found in every.items():
+        mix, gpus, load, placement = setting.split()
+        exact, means = found["exact"], found["means"]
+        name = "leaf-aware" if placement == AWARE else "by counts"
+        cells = f"{100 * (exact['stretch'] - 1):.2f} % | {100 * (means['stretch'] - 1):.2f} %"
+        cells += f" | {(means['stretch'] - 1) / (exact['stretch'] - 1):.2f} | {means['JCT'] / exact['JCT']:.3f}"
+        lines.append(
+            f"| {mix} | {int(gpus):,} | {load} | {name} | {cells} | {found['rms']:.3f} | {found['worst']:.2f} |"
+        )
+    return lines
 
 
 def main() -> None:
     """Both tables to stdout."""
     print("python -m bench.exact")
-    for table in (convergence_table, accuracy_table):
-        print("\n".join(["", *table()[0]]), flush=True)
+    for lines in (convergence_table(convergence()), accuracy_table(accuracy())):
+        print("\n".join(["", *lines]), flush=True)
 
 
 if __name__ == "__main__":

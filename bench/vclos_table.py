@@ -64,11 +64,13 @@ def spans_leaves(run: Run) -> float:
 
 
 def measure(
-    cluster: str, trace: str, policy: str, method: str, seed: int, fabric: str | None = None
+    cluster: str, trace: str, policy: str, method: str, seed: int, fabric: str | None = None, failed: str = ""
 ) -> dict[str, float]:
     """One run. Stretch is time run / time alone; JWT is all the time that a job waits."""
     placement, network = METHODS.get(method, (BLIND, method))
     find_placement(placement)  # compiled before the clock starts
+    if failed:
+        network += f"{'&' if '?' in network else '?'}failed={failed}"
     if fabric and placement == "ocs-vclos":
         fabric = f"ocs-{fabric}"
     began = time.process_time()
@@ -109,6 +111,7 @@ def of_run(run: Run) -> dict[str, float]:
         "JCT p95": float(np.percentile(jct, 95)),
         "fragmentation": fragmentation(run),
         "moved": float(run.circuits_moved),
+        "again": float((table["attempt"] > 1).sum()),
         "undecided": float(run.undecided),
     }
 
@@ -147,12 +150,12 @@ def heading() -> list[str]:
 
 
 def markdown(load: float, found: dict[str, dict[str, Any]]) -> list[str]:
-    """One load as table rows. JCT stands in brackets where ECMP is saturated at this load."""
-    lines, saturated = [], found["ecmp"]["effective"] >= SATURATED
+    """One load as table rows. Waiting stands in brackets where the network is saturated: it grows with the length of the run."""
+    lines = []
     for method, one in found.items():
         cells = [f"{one[key]:,.{digits}f}" for _, key, digits in COLUMNS]
         for at, (_, key, _) in enumerate(COLUMNS):
-            if saturated and key in ("JWT", "JCT", "JCT p95", "over ideal"):
+            if one["effective"] >= SATURATED and key in ("JWT", "JCT", "JCT p95", "over ideal"):
                 cells[at] = f"({cells[at]})"
         lines.append(f"| {load:g} | {method} | " + " | ".join(cells) + " |")
     return lines

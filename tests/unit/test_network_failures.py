@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.cluster.named import cluster
+from headway.core.engine import drive
+from headway.core.tables.journal import journal
 from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.network.certificates.allocate import allocate, holders, occupied_by
@@ -23,7 +25,8 @@ from headway.policies.registry import find_policy
 from headway.sim.models.communication import draw
 from headway.sim.models.network import Network
 from headway.sim.models.outages import lose_uplinks, outages
-from headway.sim.run import Setting, simulate_run
+from headway.sim.run import Setting, prepare, simulate_run
+from headway.sim.world_python import SimulatedWorld
 from headway.workloads.workload import workload
 
 SERVERS = tuple(server // 2 for server in range(8))  # four leaves of two servers of four GPUs
@@ -205,3 +208,21 @@ def test_cables_above_the_leaves_of_three_tiers():
     with pytest.raises(BadInput, match="next to leaves"):
         outages(fabric, ("core0.1",))
     assert len(outages(fabric, ("agg0.1",))) == 2
+
+
+@pytest.mark.parametrize(("placement", "fabric"), [("vclos", FABRIC), ("vclos-padded", FABRIC), ("ocs-vclos", REWIRED)])
+def test_both_loops_agree_and_the_ledger_lacks_what_failed(placement, fabric):
+    network = "isolated?failed=spine0@300"
+    setting = Setting(preemption_cost=5.0, network=Network(network, fabric))
+    engine, world = prepare(jobs_of(3), cluster("8x4"), find_policy("fifo"), find_placement(placement), setting)
+    book = journal(engine.state, 1 << 16, True)
+    drive(engine, SimulatedWorld(engine, world, book))
+    assert book.rows[: int(book.counts["rows"][0])].tobytes() == run(network, placement, fabric).entries.tobytes()
+    free = engine.state.leaves["free"]
+    if fabric.ocs:
+        assert (free[4:6] == 0).all(), "the rows of spine 0"
+        assert (free[:4] == 255).all()
+        assert (free[6:] == 255).all()
+        assert (world.circuits.ports["job"] == -1).all()
+    else:
+        assert (free == 254).all(), "spine 0 is bit 0 of every leaf"
