@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from headway.cluster.named import cluster
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.exact import depart, enter, run_until, work_left
 from headway.network.sharing.links import new_links
@@ -12,7 +13,12 @@ from headway.network.sharing.routing import LINKS_PER_FLOW, route_step
 from headway.network.sharing.rules import Sharing
 from headway.network.sharing.steps import STEP, destination, steps_on
 from headway.network.sharing.uses import record_uses
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
 from headway.sim.api import simulate
+from headway.sim.models.network import Network
+from headway.sim.run import Setting, simulate_run
+from headway.workloads.workload import workload
 
 FABRIC = Fabric("small", "leaf-spine", tuple(server // 2 for server in range(12)), 4, 8)
 SERVER, RATIO = 4, 10.0
@@ -145,10 +151,10 @@ def test_a_job_that_is_stopped_goes_on_where_it_was():
 
 def stretch(network, load=0.6, gpus=2048, mix="vclos-large", jobs=5000, placement="consolidated?strict=no"):
     """Mean of time run / time alone under FIFO, per job and weighted by the GPU time of the job."""
-    cluster = f"vclos-{gpus}"
-    trace = f"synthetic:{mix}?jobs={jobs}&load={load}&cluster={cluster}"
+    where = f"vclos-{gpus}"
+    trace = f"synthetic:{mix}?jobs={jobs}&load={load}&cluster={where}"
     run = simulate(
-        trace, cluster, "fifo", placement=placement, network=network, min_runtime="0", preemption_cost="none"
+        trace, where, "fifo", placement=placement, network=network, min_runtime="0", preemption_cost="none"
     ).run
     ratio = run.jobs["total"] / run.jobs["gpus"] / run.workload.duration_s
     return ratio.mean(), np.average(ratio, weights=run.workload.duration_s * run.workload.gpus)
@@ -179,3 +185,11 @@ def test_means_are_within_a_fifth_of_the_exact_stretch(mix, gpus, load):
 def test_leaf_aware_placement_spares_most_of_it():
     blind, aware = stretch("ecmp?exact=3", jobs=2000)[1], stretch("ecmp?exact=3", jobs=2000, placement="leaf-aware")[1]
     assert 1 < aware < blind - 0.02
+
+
+def test_a_job_without_work_ends_at_once():
+    jobs = workload("x", [0.0, 1.0], [16, 16], [0.0, 10.0])
+    setting = Setting(network=Network("ecmp?exact=3", FABRIC))
+    run = simulate_run(jobs, cluster("12x4"), find_policy("fifo"), find_placement("spread"), setting)
+    assert run.jobs["end"][0] == 0.0
+    assert run.jobs["end"][1] >= 11.0

@@ -260,8 +260,19 @@ def test_the_mean_of_the_maximum_over_snapshots_is_what_chance_gives():
     ],
 )
 def test_bad_networks(spec, complaint):
+    """What is accepted is obeyed."""
     with pytest.raises(BadInput, match=complaint):
         parse_network(spec)
+
+
+def test_networks_with_options():
+    assert parse_network("ecmp") == Sharing("ecmp")
+    assert parse_network("ecmp?exact=yes") == Sharing("ecmp", exact=10)
+    assert parse_network("ecmp?qps=4&exact=3&failed=spine1+leaf0-spine2@1h") == Sharing(
+        "ecmp", queue_pairs=4, exact=3, failed=("spine1", "leaf0-spine2@1h")
+    )
+    assert parse_network("spray?efficiency=0.95").efficiency == 0.95
+    assert not parse_network("isolated").is_shared
 
 
 def test_what_the_theorem_promises():

@@ -29,7 +29,7 @@ def enter(links: Links, j: int, left: float, now: float) -> None:
     job.worst = 1.0
     job.stage = -1
     done = job.iteration * links.head[0].iterations - left
-    into = max(0.0, done % job.iteration)
+    into = max(0.0, done % job.iteration) if job.iteration > 0.0 else 0.0
     if job.iteration - into < SOON * job.iteration:
         into = 0.0
     job.rest = _seconds(links, job, -1)

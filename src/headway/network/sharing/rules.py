@@ -5,7 +5,7 @@
 - balanced: the flows of a step take the uplinks in turn; source: by the position of the sender's NIC;
 - spray: every packet takes the least loaded uplink, as in adaptive routing: a leaf's uplinks are one wide link. `efficiency` is the part
   of the bandwidth that is left of it in practice.
-- `exact=K`: jobs step through K iterations, event by event, instead of mean slow-downs;
+- `exact=K` (`exact=yes`: 10): jobs step through K iterations, event by event, instead of mean slow-downs;
 - `interleave=yes`: jobs that share a link never send at the same time while their times fit beside each other, the best that shifting
   them in time (CASSINI, Rajasekaran et al., NSDI'24) can do;
 - `failed=spine3+leaf0-spine1`: cables and spines that do not work.
@@ -58,7 +58,7 @@ def parse_network(spec: str) -> Sharing:
     found = Sharing(
         name,
         specs.whole(given, "qps", 1, 1, MOST_QUEUE_PAIRS),
-        specs.whole(given, "exact", 0, 1, MOST_ITERATIONS) if "exact" in given else 0,
+        _iterations(given),
         _yes(given, "interleave"),
         specs.number(given, "efficiency") if "efficiency" in given else 1.0,
         tuple(given["failed"].split("+")) if "failed" in given else (),
@@ -70,6 +70,13 @@ def parse_network(spec: str) -> Sharing:
             f"network {spec}: interleave is a bound on means, exact steps through every phase: give one of them"
         )
     return found
+
+
+def _iterations(given: Mapping[str, str]) -> int:
+    """Of `exact=K`, or `exact=yes` for the default; 0 without it."""
+    if given.get("exact", "no") in ("yes", "no"):
+        return DEFAULT_ITERATIONS if given.get("exact") == "yes" else 0
+    return specs.whole(given, "exact", DEFAULT_ITERATIONS, 1, MOST_ITERATIONS)
 
 
 def _yes(given: Mapping[str, str], key: str) -> bool:

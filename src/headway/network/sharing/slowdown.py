@@ -5,7 +5,7 @@ moment is not known, since their iterations are not aligned; the mean is taken o
 is at some moment of its iteration: in one of its steps, as likely as the step takes time when the job is alone, or computing. The factor on
 a job's communication is
     weight of its steps that use no link + weight of those that do x mean over the snapshots of max over links (its flows + others').
-So the mean of the maximum, not the maximum of means (decision 0070). A job's moments follow from its hash alone: factors do not depend
+So the mean of the maximum, not the maximum of means (decision 0071). A job's moments follow from its hash alone: factors do not depend
 on who came first, and leaving restores every number exactly.
 
 `join` and `leave` work out again only the factors of jobs that share a link with the one that came or went.
