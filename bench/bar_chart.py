@@ -12,7 +12,7 @@ TITLE_SIZE = 16
 
 
 def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit: str = "") -> str:
-    """A group of bars per name, one of them per series; values from 0 on."""
+    """A group of bars per name, one of them per series. Bars begin at 0: a value below it has a label only."""
     top = max(max(values) for values in series.values()) or 1.0
     group = len(series) * (BAR + GAP) + BETWEEN
     height = TOP + len(names) * group + 14

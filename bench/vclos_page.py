@@ -128,12 +128,7 @@ def pictures(data: dict[str, Any]) -> None:
                 f"load {load}": [100 * (found[load][method]["over ideal"] - 1) for method in shared] for load in loads
             }
             title = f"Average JCT, % above the network without contention (2,048 GPUs, vclos-large, {policy})"
-            (FOLDER / f"vclos-jct-{policy}.svg").write_text(bar_chart(title, shared, _from_zero(series), " %"))
-
-
-def _from_zero(series: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Bars begin at zero: what is better than the ideal network has none."""
-    return {name: [max(value, 0.0) for value in values] for name, values in series.items()}
+            (FOLDER / f"vclos-jct-{policy}.svg").write_text(bar_chart(title, shared, series, " %"))
 
 
 def put(name: str, lines: list[str]) -> None:
