@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from headway.cli.main import app
 from headway.cluster.named import cluster
 from headway.core.engine import drive
+from headway.core.events import START
 from headway.core.tables.journal import journal
 from headway.errors import BadInput
 from headway.job_state import JobState
@@ -167,7 +168,7 @@ def test_jobs_with_links_of_their_own_move(placement, fabric, failed):
 
 def test_nobody_is_given_a_failed_link_again():
     found = run("isolated?failed=spine0@300", "vclos")
-    starts = np.flatnonzero(found.entries["kind"] == 12)
+    starts = np.flatnonzero(found.entries["kind"] == START)
     for at, after in zip(starts, [*starts[1:], None], strict=True):
         last = found.entries["link_at"][after] if after is not None else len(found.journal.links)
         masks = found.journal.links["mask"][found.entries["link_at"][at] : last]
