@@ -15,8 +15,9 @@ from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.links import RULES, Links, new_links
 from headway.network.sharing.routing import LINKS_PER_FLOW, route_step
+from headway.network.sharing.rules import Sharing
 from headway.network.sharing.slowdown import join, leave
-from headway.network.sharing.steps import PATTERNS, SHIFT, STEP, steps_of
+from headway.network.sharing.steps import PATTERNS, SHIFT, STEP, steps_on
 
 
 def time_alone(links: Links, seed: int, gpus: Any, steps: Any) -> float:
@@ -33,7 +34,7 @@ def closed_form(trials: int) -> None:
     print(f"{'flows = uplinks':>15} {'n!/n^n':>9} {'measured':>9} {'standard error':>15}   ({trials:,} seeds)")
     for flows in (2, 3, 4, 6, 8):
         fabric = Fabric("pair", "leaf-spine", (0, 1), flows, flows)
-        links, gpus = new_links(fabric, "ecmp", 0, 1, 1), np.arange(2 * flows)
+        links, gpus = new_links(fabric, Sharing("ecmp"), 0, 1, 1), np.arange(2 * flows)
         across, paths = np.array([(SHIFT, flows, 1.0)], STEP)[0], np.empty((gpus.size, LINKS_PER_FLOW), np.int64)
         clean = 0
         for seed in range(trials):
@@ -50,7 +51,7 @@ def full_permutation(seeds: int) -> None:
     fabric = PRESETS["vclos-512"]()
     across = np.array([(SHIFT, 32, 1.0)], STEP)
     for name in RULES:
-        links = new_links(fabric, name, 0, 1, 1 << 11)
+        links = new_links(fabric, Sharing(name), 0, 1, 1 << 11)
         loads = [round(time_alone(links, seed, np.arange(512), across)) for seed in range(seeds)]
         print(
             f"full permutation, 16 leaves x 32 uplinks, {name:<9} mean worst load {np.mean(loads):.2f}, most {max(loads)}"
@@ -69,14 +70,16 @@ def by_pattern(seeds: int) -> None:
     print(f"{'64 GPUs alone: communication time, 1 = clean':<46} {'ring':>6} {'halving':>8} {'all-to-all':>11}")
     for place in ("a slice", "random GPUs"):
         for name in RULES:
-            links, cells = new_links(fabric, name, 0, 1, 1 << 14), []
+            links, cells = new_links(fabric, Sharing(name), 0, 1, 1 << 14), []
             for pattern in PATTERNS:
                 times = []
                 for seed in range(seeds):
                     gpus = np.asarray(sliced.rank_order)
                     if place == "random GPUs":
                         gpus = np.sort(rng.choice(512, 64, replace=False))
-                    times.append(time_alone(links, seed, gpus, steps_of(pattern, 64)))
+                    steps = np.zeros(64, STEP)
+                    count = steps_on(PATTERNS[pattern], gpus, fabric.gpus_per_server, 10.0, steps)
+                    times.append(time_alone(links, seed, gpus, steps[:count]))
                 cells.append(np.mean(times))
             print(f"  {place:<14} {name:<29} {cells[0]:>6.2f} {cells[1]:>8.2f} {cells[2]:>11.2f}")
     found = {one.pattern: 1 / one.bound for one in verify([("slice", sliced.as_json())])[0].findings}

@@ -9,8 +9,9 @@ import numpy as np
 
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.links import new_links
+from headway.network.sharing.rules import Sharing
 from headway.network.sharing.slowdown import join, leave
-from headway.network.sharing.steps import steps_of
+from headway.network.sharing.steps import PATTERNS, STEP, steps_on
 
 # As in bench/fabric.py: Helios-like sizes; half of the jobs halving-doubling, the rest ring or all-to-all (vClos).
 SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
@@ -23,7 +24,7 @@ def main() -> None:
     """Random arrivals and departures; servers are taken side by side from what is free."""
     print("python -m bench.sharing")
     fabric = PRESETS["vclos-8192"]()
-    links = new_links(fabric, "ecmp", 1, 5000, 3_000_000)
+    links = new_links(fabric, Sharing("ecmp"), 1, 5000, 3_000_000)
     links.jobs["duty"] = DUTY
     rng = np.random.default_rng(0)
     free, held = list(range(fabric.servers)), []
@@ -41,7 +42,8 @@ def main() -> None:
         given, free = free[first : first + servers], free[:first] + free[first + servers :]
         order = np.concatenate([np.arange(8) + 8 * server for server in given])[:gpus]
         pattern = str(rng.choice(["halving-doubling", "halving-doubling", "ring", "all-to-all"]))
-        steps = steps_of(pattern, gpus)
+        steps = np.zeros(max(gpus, 2), STEP)
+        steps = steps[: steps_on(PATTERNS[pattern], order, fabric.gpus_per_server, 10.0, steps)]
         start = time.thread_time()
         met = join(links, job, order, steps)
         joins.append(time.thread_time() - start)

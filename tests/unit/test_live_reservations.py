@@ -11,7 +11,6 @@ import pytest
 from tests.imagined import Virtual, Work
 
 from headway.cluster.named import cluster
-from headway.core.events import REASONS
 from headway.errors import BadInput
 from headway.live.ask.explain import Explanation, explain
 from headway.live.jobfile.spec import job_spec
@@ -103,11 +102,12 @@ def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> 
     found: dict[str, Explanation] = {}
 
     def look() -> None:
-        if not found and 4 in world.state.jobs and world.state.jobs[4].known:
-            for reason in ("turn", "reservation"):
+        if len(found) < 2 and 4 in world.state.jobs and world.state.jobs[4].known:
+            for reason in {"turn", "reservation"} - set(found):
                 job = world.state.jobs[3 if reason == "turn" else 4]
-                world.state.receipts.cause[job.row] = REASONS.index(reason)
-                found[reason] = explain(world.state, job, world.time)
+                explained = explain(world.state, job, world.time)
+                if explained.reason == reason:
+                    found[reason] = explained
 
     world.look = look  # type: ignore[method-assign]
     world.run()

@@ -58,6 +58,7 @@ GOLDEN = {
     "helios": "dc5f62f4c6f1bf38",
     "vclos": "0f73c35391104d31",
     "vclos-large": "f71ae87b8a92f134",
+    "vclos-tpu": "d217bb5ab2e8122e",
 }
 
 
@@ -168,3 +169,27 @@ def test_bad_options_are_named(spec: str, words: str) -> None:
     with pytest.raises(BadInput, match=words) as raised:
         load(spec)
     assert "\n" not in str(raised.value)
+
+
+def test_vclos_tpu_has_the_sizes_and_durations_of_the_authors_generator():
+    """8,192 GPUs: TPU v4 slices up to 512 GPUs, mean about 206, 87 % above 32; durations of Helios clipped, mean about 7,900 s."""
+    jobs = synthetic("vclos-tpu?jobs=200000")
+    assert jobs.gpus.mean() == pytest.approx(206, abs=1)
+    assert (jobs.gpus > 32).mean() == pytest.approx(0.87, abs=0.005)
+    assert jobs.gpus.max() == 512
+    assert jobs.duration_s.mean() == pytest.approx(7900, rel=0.03)
+    assert jobs.duration_s.min() == 1000
+    assert jobs.duration_s.max() == 100_000
+    load = (jobs.gpus * jobs.duration_s).mean() / 241 / 8192
+    assert load == pytest.approx(0.88, abs=0.03), "at a mean gap of 241 s"
+    power = (jobs.gpus & (jobs.gpus - 1)) == 0
+    assert (jobs.model[power] == "MoE").mean() == pytest.approx(0.3, abs=0.01)
+    assert (jobs.model[~power] == "dense").all()
+
+
+def test_the_other_mixes_of_vclos_are_what_their_help_says():
+    for name, mean, most in (("vclos", 3.7, 160), ("vclos-large", 21, 512)):
+        jobs = synthetic(f"{name}?jobs=100000")
+        assert jobs.gpus.mean() == pytest.approx(mean, rel=0.03)
+        assert jobs.gpus.max() == most
+        assert (jobs.model == "").all()

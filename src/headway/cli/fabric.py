@@ -96,6 +96,12 @@ def allocate(
         str, typer.Option("--placement", help="vclos, vclos-padded or ocs-vclos; auto: by the fabric.")
     ] = "auto",
     after: AfterOption = None,
+    failed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--failed", metavar="CABLE", help="A cable or switch that does not work: leaf0-spine3, spine3; repeatable."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the certificate to this file.")] = None,
     reissue: Annotated[
         Path | None, typer.Option("--reissue", help="Folder for certificates whose circuits were moved.")
@@ -105,7 +111,7 @@ def allocate(
 ) -> None:
     """Find a slice that a job has to itself and write its certificate.
 
-    Example: headway fabric allocate vclos-512 --gpus 64 --pattern ring --after job1.json --out job2.json
+    Example: headway fabric allocate vclos-512 --gpus 64 --pattern ring --after job1.json --failed spine3 --out job2.json
     """
     from rich.console import Console
 
@@ -114,7 +120,7 @@ def allocate(
     from headway.io.files import write_atomically
     from headway.io.keys import read_private_key
     from headway.network.certificates.allocate import allocate as find
-    from headway.network.certificates.allocate import occupied_by
+    from headway.network.certificates.allocate import holders, occupied_by
     from headway.network.fabric.file import load_fabric
     from headway.network.sharing.patterns import parse_pattern
 
@@ -123,7 +129,10 @@ def allocate(
     method = placement if placement != "auto" else "ocs-vclos" if loaded.ocs else "vclos"
     key = read_private_key(sign) if sign else None
     issued = after or []
-    state = occupied_by(loaded, _read(issued, loaded))
+    certificates = _read(issued, loaded)
+    state = occupied_by(loaded, certificates, failed or [])
+    for number in holders(loaded, certificates, failed or []):
+        print(f"note: {issued[number]} holds a link that failed: allocate its job again, without it", file=sys.stderr)
     if not compiled_before():
         print("compiling the search, once, some seconds ...", file=sys.stderr)
     answer = find(state, gpus, method, wanted)

@@ -70,7 +70,11 @@ def generate(
     out: OutOption,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a made-up workload (tiresias-480, philly, helios, vclos or vclos-large) as a CSV file.
+    """Write a made-up workload as a CSV file.
+
+    tiresias-480 is the testbed mix of Tiresias; philly and helios follow the published statistics of those clusters. vclos has the sizes
+    of Helios (mean 3.7 GPUs, at most 160) with log-uniform durations; vclos-large is ours, up to 512 GPUs (mean 21); vclos-tpu is what
+    the authors of vClos generate for 8,192 GPUs (TPU v4 slices, mean 206 GPUs; the jobs that run all-to-all are the large models).
 
     Example: headway trace generate "synthetic:philly?jobs=10000&seed=1" --out philly.csv.gz
     """

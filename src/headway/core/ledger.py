@@ -101,6 +101,26 @@ def give_links(state: State, job: Any) -> None:
 
 
 @jit
+def holds_links(state: State, job: Any, leaf: int, mask: Any) -> bool:
+    """Whether the job holds one of these links."""
+    entry, found = job.link, False
+    while entry >= 0:
+        found |= state.held_links[entry].leaf == leaf and state.held_links[entry].mask & mask != 0
+        entry = state.held_links[entry].next
+    return found
+
+
+@jit
+def withdraw_links(state: State, leaf: int, mask: Any) -> None:
+    """Links that failed belong to nobody any more: they are not free, and no holder gives them back."""
+    state.leaves[leaf].free &= ~mask
+    state.leaves[leaf].stopping &= ~mask
+    for entry in range(len(state.held_links)):
+        if state.held_links[entry].leaf == leaf:
+            state.held_links[entry].mask &= ~mask
+
+
+@jit
 def begin_stopping(state: State, job: Any) -> None:
     """Count what the job holds among what is free soon; GPUs that it shares are, once both jobs stop."""
     state.counts[0].stopping += 1

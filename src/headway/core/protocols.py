@@ -77,6 +77,7 @@ class Placement:
     by_class: bool = True  # treats all jobs of one size (and skew) alike
     pack_limit: float = np.inf
     needs_fabric: bool = False  # reserves links
+    knows_leaves: bool = False  # places by leaves, without reserving their links
     rewires: bool = False  # reserves ports of a fabric with optical switches; circuits follow from them
 
 

@@ -39,7 +39,11 @@ def from_object(found: Any) -> Placement:
             f"{found!r} is not a placement: give a name such as consolidated, or an object with a method "
             "place(nodes, leaves, fewest, job, options, out) -> bool"
         )
-    names = [field.name for field in fields(Placement) if field.name not in ("name", "needs_fabric", "rewires")]
+    names = [
+        field.name
+        for field in fields(Placement)
+        if field.name not in ("name", "needs_fabric", "knows_leaves", "rewires")
+    ]
     name = str(getattr(found, "name", type(found).__name__))
     placement = Placement(name, **{field: getattr(found, field) for field in names if hasattr(found, field)})
     if not isinstance(placement.by_class, bool):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from headway.errors import BadInput, unknown
 from headway.io import units
+from headway.network.sharing.rules import NETWORKS, parse_network
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 MOST_SEED = 2**63 - 1  # the largest that compiled code can hold
 Named = str | os.PathLike[str]
-NETWORKS = ("ideal", "ecmp", "balanced", "source", "isolated")
 PLAIN = (str, int, float, type(None))  # values that can be written down
 
 # Takes the option and a value; returns what the experiment keeps, or raises BadInput.
@@ -66,6 +66,13 @@ def _one_of(*choices: str) -> Check:
         return value
 
     return check
+
+
+def _network(option: "Option", value: Any) -> Any:
+    if not isinstance(value, str):
+        raise unknown(option.words, repr(value), NETWORKS)
+    parse_network(value)
+    return value
 
 
 def _collective(option: "Option", value: Any) -> Any:
@@ -151,7 +158,9 @@ class Experiment:
     network: Annotated[
         str,
         Option(
-            f"{', '.join(NETWORKS[:-1])}, or isolated (with a vclos placement).", _one_of(*NETWORKS), beside="placement"
+            f"{', '.join(NETWORKS[:-1])}, or isolated (with a vclos placement); ecmp?qps=4, ecmp?exact=10, ...?failed=spine3.",
+            _network,
+            beside="placement",
         ),
     ] = "ideal"
     fabric: Annotated[

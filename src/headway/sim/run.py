@@ -24,7 +24,8 @@ from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_
 from headway.sim.models import communication, profiles
 from headway.sim.models.contention import shared_links
 from headway.sim.models.loss_curves import LossCurves
-from headway.sim.models.network import IDEAL, SHARED, Network, ledger_of, never_isolated, why_never
+from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
+from headway.sim.models.outages import outages
 from headway.sim.world import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
@@ -86,10 +87,10 @@ class Run:
 def _links(workload: Workload, setting: Setting, slots: int) -> Links | None:
     """The links that jobs share, where the network has any."""
     network = setting.network
-    if network.fabric is None or network.name not in SHARED:
+    if network.fabric is None or not network.sharing.is_shared:
         return None
     traffic = communication.draw(workload, setting.seed)
-    return shared_links(network.name, network.fabric, traffic, slots, setting.seed)
+    return shared_links(network.sharing, network.fabric, traffic, workload.duration_s, slots, setting.seed)
 
 
 def prepare(
@@ -139,6 +140,7 @@ def prepare(
         together=profiles.pair_speeds() if policy.packs else None,
         links=_links(workload, setting, slots),
         circuits=new_circuits(fabric if placement.rewires else None),
+        outages=outages(fabric, setting.network.sharing.failed),
     )
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)

@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
-from headway.core.ledger import nodes_held
+from headway.core.ledger import holds_links, nodes_held, withdraw_links
 from headway.core.record import record_rate
 from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 from headway.job_state import JobState
+from headway.network.sharing.exact import set_pace, work_left
 from headway.network.sharing.links import Links, no_links
-from headway.network.slices.colouring import Circuits, new_circuits
-from headway.sim.models.contention import are_shared, begin_sending, end_sending, met, slowed
+from headway.network.slices.colouring import Circuits, block, new_circuits
+from headway.sim.models.contention import are_shared, begin_sending, end_sending, in_phases, met, next_end, slowed
+from headway.sim.models.outages import lose_uplinks, no_outages
 from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
 
 TRUTH: Final = np.dtype(
@@ -48,6 +50,7 @@ CLOCK: Final = np.dtype(
         ("done", "i8"),  # jobs that have ended
         ("rounds", "i8"),
         ("facts", "i8"),
+        ("outage", "i8"),  # the next to come
     ]
 )
 STAMP_BITS: Final = 24
@@ -64,6 +67,7 @@ class World(NamedTuple):
     clock: NDArray[Any]  # one row of CLOCK
     links: Links
     circuits: Circuits
+    outages: NDArray[Any]  # sim/models/outages.py
 
 
 Seconds = NDArray[np.float64] | float  # per job, or for all
@@ -92,6 +96,7 @@ def new_world(
     together: NDArray[np.float64] | None = None,
     links: Links | None = None,
     circuits: Circuits | None = None,
+    outages: NDArray[Any] | None = None,
 ) -> World:
     """A world of these jobs."""
     clock = np.zeros(1, CLOCK)
@@ -104,6 +109,7 @@ def new_world(
         clock,
         no_links() if links is None else links,
         new_circuits(None) if circuits is None else circuits,
+        no_outages() if outages is None else outages,
     )
 
 
@@ -165,6 +171,30 @@ def _drop_first(world: World) -> None:
 
 
 @jit
+def _break(state: State, world: World, first: int, last: int, now: float) -> None:
+    """Links fail: those who share them choose others, those who hold them stop and lose what a preemption costs."""
+    for k in range(first, last if are_shared(world.links) else first):
+        for i in range(lose_uplinks(world.links, world.outages[k])):
+            _expect(world, now, RATED, met(world.links, i))
+    for j in range(0 if are_shared(world.links) else len(state.jobs)):
+        job, truth, lost = state.jobs[j], world.truth[j], False
+        for k in range(first, last):
+            lost |= holds_links(state, job, world.outages[k].row, world.outages[k].mask)
+        if not lost or job.state == JobState.STOPPING:
+            continue
+        if job.state == JobState.RUNNING:
+            _advance(state, world, j, now)
+            truth.left += truth.save * job.rate
+            world.clock[0].preemption_s += truth.save
+        truth.stamp += 1
+        _expect(world, now, STOPPED, j)
+    for k in range(first, last if len(state.leaves) > 0 else first):
+        withdraw_links(state, world.outages[k].row, world.outages[k].mask)
+        if can_rewire(world.circuits):
+            block(world.circuits, world.outages[k].row)
+
+
+@jit
 def next_time(state: State, world: World, wake: float) -> float:
     """When something happens next: a fact, an arrival, or the moment to wake."""
     while world.clock[0].heap > 0 and not _holds(world, world.heap[0].what):
@@ -174,6 +204,17 @@ def next_time(state: State, world: World, wake: float) -> float:
         at = min(at, world.heap[0].at)
     if world.clock[0].next < len(state.jobs):
         at = min(at, state.jobs[world.clock[0].next].submit)
+    if world.clock[0].outage < len(world.outages):
+        at = min(at, world.outages[world.clock[0].outage].at)
+    if are_shared(world.links):
+        at, j = next_end(world.links, at)
+        if j >= 0:
+            _expect(world, at, ENDED, j)
+    first = world.clock[0].outage
+    while world.clock[0].outage < len(world.outages) and world.outages[world.clock[0].outage].at <= at:
+        world.clock[0].outage += 1
+    if world.clock[0].outage > first:
+        _break(state, world, first, world.clock[0].outage, at)
     return at
 
 
@@ -204,8 +245,11 @@ def _rate(state: State, world: World, j: int) -> float:
 
 
 @jit
-def _advance(truth: Any, job: Any, now: float) -> None:
-    truth.left = max(0.0, truth.left - (now - truth.timed) * job.rate)
+def _advance(state: State, world: World, j: int, now: float) -> None:
+    truth = world.truth[j]
+    truth.left = max(0.0, truth.left - (now - truth.timed) * state.jobs[j].rate)
+    if are_shared(world.links) and in_phases(world.links, j):
+        truth.left = work_left(world.links, j, now)
     truth.timed = now
 
 
@@ -214,12 +258,15 @@ def _retime(state: State, world: World, journal: Journal, j: int, now: float) ->
     """A running job's speed may have changed, which is a fact of its own: work out when the job ends now."""
     job, truth = state.jobs[j], world.truth[j]
     rate = _rate(state, world, j)
-    _advance(truth, job, now)
+    _advance(state, world, j, now)
     if rate != job.rate:
         record_rate(state, j, rate, now)
         note(journal, state, RATED, j, now)
     truth.stamp += 1
-    _expect(world, now + truth.left / rate, ENDED, j)
+    if are_shared(world.links) and in_phases(world.links, j):
+        set_pace(world.links, j, rate, now)
+    else:
+        _expect(world, now + truth.left / rate, ENDED, j)
 
 
 @jit
@@ -267,12 +314,12 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
         world.clock[0].preemption_s += resume
         _expect(world, now + resume, STARTED, j)
     elif (kind == STOP or kind == RESIZE) and job.state == JobState.STOPPING:
-        _advance(truth, job, now)
+        _advance(state, world, j, now)
         truth.stamp += 1
         world.clock[0].preemption_s += truth.save
         _expect(world, now + truth.save, STOPPED, j)
         if are_shared(world.links):
-            _retime_met(state, world, journal, end_sending(world.links, j), now)
+            _retime_met(state, world, journal, end_sending(world.links, j, now), now)
         if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
             _retime(state, world, journal, job.partner, now)
     return False
@@ -285,8 +332,16 @@ def learn(state: State, world: World, journal: Journal, kind: int, j: int, partn
     if can_rewire(world.circuits) and (kind == ENDED or kind == STOPPED):
         take_down(world.circuits, j)
     if are_shared(world.links) and (kind == ENDED or kind == STARTED):
-        others = begin_sending(state, world.links, j) if kind == STARTED else end_sending(world.links, j)
+        left = world.truth[j].left
+        others = (
+            begin_sending(state, world.links, j, left, now) if kind == STARTED else end_sending(world.links, j, now)
+        )
         _retime_met(state, world, journal, others, now)
+    if are_shared(world.links) and kind == RATED:
+        _advance(state, world, j, now)
+        _retime_met(state, world, journal, end_sending(world.links, j, now), now)
+        _retime_met(state, world, journal, begin_sending(state, world.links, j, world.truth[j].left, now), now)
+        _retime(state, world, journal, j, now)
     if kind == STARTED:
         world.truth[j].timed = now
         _retime(state, world, journal, j, now)

@@ -78,6 +78,25 @@ HELIOS = Statistics(
     ),
 )
 
+# The cluster of Helios whose log the authors of vClos draw durations from, counted in the copy of 125,303 jobs of mystous/gpu_scheduler.
+# Sizes between powers of two are put at the next smaller one, those above 128 at 160.
+VENUS = Statistics(
+    cluster="venus",
+    gap_s=183 * DAY_S / 125_303,
+    sizes={
+        **{1: 51.838, 2: 5.707, 4: 7.336, 6: 0.361, 8: 24.734, 16: 4.159, 24: 0.899, 32: 2.717, 40: 0.287},
+        **{48: 0.430, 64: 0.310, 80: 0.183, 96: 0.151, 120: 0.151, 128: 0.413, 160: 0.309},
+    },
+    durations_pct=(
+        *(1.888, 2.776, 4.057, 6.373, 9.637, 14.763, 23.222, 37.642, 55.054, 65.144),
+        *(72.858, 78.530, 83.668, 86.892, 89.646, 92.327, 95.416, 97.459, 99.992, 99.999),
+    ),
+    longest_s=567_327.0,
+    # Means of the normal numbers of the ranks, by group of sizes.
+    shifts=(0.0, 0.088, 0.136, 0.358, -0.049),
+    hours_pct=HELIOS.hours_pct,
+)
+
 
 def sizes(statistics: Statistics, jobs: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """The GPUs of each job, at random in the published shares."""

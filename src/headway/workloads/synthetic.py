@@ -96,8 +96,16 @@ VCLOS_JOBS = 5000
 VCLOS_LARGE_SIZES = {1: 32, 2: 14, 4: 12, 8: 14, 16: 10, 32: 8, 64: 5, 128: 3, 256: 1, 512: 1}
 
 
+# The configurations for 8,192 GPUs in the authors' public generator: TPU v4 slices folded at 512 GPUs, in parts (their table adds up to
+# 1.05; its entry for 16 is a slip, taken as 0). Durations: those of Helios, clipped.
+VCLOS_TPU_SIZES = {4: 50, 8: 50, 32: 40, 64: 340, 128: 175, 192: 7, 256: 117, 384: 1, 512: 270}
+VCLOS_TPU_GAP_S = 241.0
+# Of its jobs with a power of two of GPUs, so many are large models that run all-to-all; all others are smaller and do not.
+VCLOS_TPU_LARGE_MODELS = 0.3
+
+
 def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
-    """The workload of vClos's evaluation, or the same with larger jobs."""
+    """Small jobs with the sizes of Helios (mean 3.7 GPUs, at most 160), or ours up to 512 GPUs (mean 21): patterns apart from models."""
     jobs = job_count(options, VCLOS_JOBS)
     rng = generator(options)
     gpus = rng.permutation(spread(jobs, VCLOS_LARGE_SIZES)) if large else published.sizes(published.HELIOS, jobs, rng)
@@ -105,6 +113,24 @@ def vclos(options: Mapping[str, str], large: bool = False) -> Workload:
     submit_s = poisson(rng, gap_s(options, published.HELIOS.gap_s), jobs)
     note = f"sizes {'up to 512 GPUs' if large else 'as in Helios, up to 160 GPUs'}, durations log-uniform"
     return made_up("vclos-large" if large else "vclos", submit_s, gpus, duration_s, note)
+
+
+def vclos_tpu(options: Mapping[str, str]) -> Workload:
+    """Large jobs, as the authors of vClos generate them for 8,192 GPUs: mean 206 GPUs, 87 % above 32; patterns follow from models.
+
+    The jobs of Helios's cluster Venus, in the order of their sizes, get the sizes of TPU v4 slices: who was large stays large.
+    """
+    jobs = job_count(options, VCLOS_JOBS)
+    rng = generator(options)
+    sizes = published.sizes(published.VENUS, jobs, rng)
+    duration_s = np.clip(published.durations(published.VENUS, sizes, rng), *VCLOS_S)
+    gpus = np.empty(jobs, np.int32)
+    gpus[np.lexsort((rng.random(jobs), sizes))] = spread(jobs, VCLOS_TPU_SIZES)
+    power = (gpus & (gpus - 1)) == 0
+    models = np.where(power & (rng.random(jobs) < VCLOS_TPU_LARGE_MODELS), "MoE", "dense")
+    submit_s = poisson(rng, gap_s(options, VCLOS_TPU_GAP_S), jobs)
+    note = "sizes of TPU v4 slices up to 512 GPUs, durations of Helios clipped to 1,000 to 100,000 s, all-to-all where models are large"
+    return made_up("vclos-tpu", submit_s, gpus, duration_s, note, models)
 
 
 def made_up(
@@ -164,5 +190,6 @@ MAKERS: dict[str, tuple[Callable[[Mapping[str, str]], Workload], str]] = {
     "philly": (partial(from_statistics, published.PHILLY), published.PHILLY.cluster),
     "vclos": (vclos, "vclos-512"),
     "vclos-large": (partial(vclos, large=True), "vclos-8192"),
+    "vclos-tpu": (vclos_tpu, "vclos-8192"),
     "helios": (partial(from_statistics, published.HELIOS), published.HELIOS.cluster),
 }

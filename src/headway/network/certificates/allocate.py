@@ -14,10 +14,11 @@ from headway.errors import BadInput
 from headway.network.certificates.certificate import Certificate
 from headway.network.certificates.form import MOST_RANKS
 from headway.network.certificates.issue import circuits_of, issue_leaf_spine, issue_ocs, issue_pods, reissue
+from headway.network.fabric.failures import failed_cables, failed_spines
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.patterns import Pattern, choose_pattern, clean_patterns, why_undefined
 from headway.network.slices.circuits import find_circuits
-from headway.network.slices.colouring import BLOCKED, Circuits, connect, copied, new_circuits
+from headway.network.slices.colouring import BLOCKED, Circuits, block_port, connect, copied, new_circuits
 from headway.network.slices.fallback import solve_slice
 from headway.network.slices.padded import find_padded
 from headway.network.slices.room import NO_ROOM, UNDECIDED, UNPROVEN, Room, new_room, survey, take_in_leaf
@@ -53,8 +54,8 @@ class Occupancy:
         return tuple(int(one["server"]) * each + gpu for one in seats for gpu in free[one["server"]][: one["gpus"]])
 
 
-def occupied_by(fabric: Fabric, certificates: Sequence[Certificate] = ()) -> Occupancy:
-    """What the certificates leave free. They must be of this fabric and hold nothing twice (`verify` says which)."""
+def occupied_by(fabric: Fabric, certificates: Sequence[Certificate] = (), failed: Sequence[str] = ()) -> Occupancy:
+    """What the certificates leave free of what works. They must be of this fabric and hold nothing twice (`verify` says which)."""
     gpu_free, cable_free = np.ones(fabric.gpus, np.bool_), np.ones(fabric.cables, np.bool_)
     circuits = new_circuits(fabric)
     cables = {fabric.cable_name(cable): cable for cable in range(fabric.cables if certificates else 0)}
@@ -69,11 +70,43 @@ def occupied_by(fabric: Fabric, certificates: Sequence[Certificate] = ()) -> Occ
         for one in held.circuits:
             sub = fabric.leaves + one.spine * fabric.ocs.spine_fibres + one.fibre if fabric.ocs else -1
             connect(circuits.ports, one.leaf, one.other_leaf if one.other_leaf >= 0 else sub, one.ocs, number)
+    _fail(fabric, failed, cable_free, circuits)
     below, above = np.split(cable_free, [fabric.leaves * fabric.uplinks])
     uplinks = below.reshape(fabric.groups, -1, fabric.uplinks).all(axis=1)
     masks = (uplinks * (np.uint64(1) << np.arange(fabric.uplinks, dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
     core_free = above.reshape(fabric.pods, fabric.uplinks, fabric.cores_per_group)
     return Occupancy(fabric, gpu_free, masks, core_free, circuits, tuple(certificates))
+
+
+def _fail(fabric: Fabric, failed: Sequence[str], cable_free: NDArray[np.bool_], circuits: Circuits) -> None:
+    """Take away what does not work; behind optical switches, the ports that no circuit holds yet."""
+    spines, others = failed_spines(fabric, failed)
+    cables = failed_cables(fabric, others)
+    cable_free[cables] = False
+    if not fabric.ocs:
+        return
+    fibres, switches = fabric.ocs.spine_fibres, fabric.ocs.switches
+    ports = {divmod(cable, switches) for cable in cables}
+    rows = [fabric.leaves + spine * fibres + fibre for spine in spines for fibre in range(fibres)]
+    ports |= {(row, switch) for row in rows for switch in range(switches)}
+    for vertex, switch in ports:
+        if circuits.ports[vertex, switch]["far"] < 0:
+            block_port(circuits, vertex, switch)
+
+
+def holders(fabric: Fabric, certificates: Sequence[Certificate], failed: Sequence[str]) -> list[int]:
+    """The numbers of the certificates that hold what failed: their jobs need another slice."""
+    spines, others = failed_spines(fabric, failed)
+    cables = failed_cables(fabric, others)
+    names, fibres = {fabric.cable_name(cable) for cable in cables}, {divmod(cable, fabric.uplinks) for cable in cables}
+    found = []
+    for number, held in enumerate(certificates):
+        lost = any(tuple(link) in names for link in held.links)
+        lost |= any((one.leaf, one.ocs) in fibres or (one.other_leaf, one.ocs) in fibres for one in held.circuits)
+        lost |= any(one.other_leaf < 0 and one.spine in spines for one in held.circuits)
+        if lost:
+            found.append(number)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,18 @@ OCS_SPINE_PORTS = 64
 SIZES = (512, 2048, 4096, 8192)
 
 
-def vclos(gpus: int) -> Fabric:
-    """The two-tier 1:1 fabric of vClos's evaluation with so many GPUs."""
-    leaf_of_server = tuple(gpu // GPUS_PER_LEAF for gpu in range(0, gpus, GPUS_PER_SERVER))
-    return Fabric(f"vclos-{gpus}", "leaf-spine", leaf_of_server, GPUS_PER_SERVER, spines=GPUS_PER_LEAF)
+def vclos(gpus: int, server: int = GPUS_PER_SERVER) -> Fabric:
+    """The two-tier 1:1 fabric of vClos's evaluation with so many GPUs, `server` on each server."""
+    leaf_of_server = tuple(gpu // GPUS_PER_LEAF for gpu in range(0, gpus, server))
+    name = f"vclos-{gpus}" if server == GPUS_PER_SERVER else f"vclos-{gpus}-by-{server}"
+    return Fabric(name, "leaf-spine", leaf_of_server, server, spines=GPUS_PER_LEAF)
 
 
-def ocs_vclos(gpus: int) -> Fabric:
+def ocs_vclos(gpus: int, server: int = GPUS_PER_SERVER) -> Fabric:
     """The same leaves below 32 optical switches and spines of 64 ports."""
     ocs = Ocs(switches=GPUS_PER_LEAF, spine_fibres=OCS_SPINE_PORTS // GPUS_PER_LEAF)
-    return replace(vclos(gpus), name=f"ocs-vclos-{gpus}", spines=gpus // OCS_SPINE_PORTS, ocs=ocs)
+    electrical = vclos(gpus, server)
+    return replace(electrical, name=f"ocs-{electrical.name}", spines=gpus // OCS_SPINE_PORTS, ocs=ocs)
 
 
 def superpod() -> Fabric:
@@ -38,5 +40,8 @@ def superpod() -> Fabric:
 PRESETS: dict[str, Callable[[], Fabric]] = {
     **{f"vclos-{gpus}": partial(vclos, gpus) for gpus in SIZES},
     **{f"ocs-vclos-{gpus}": partial(ocs_vclos, gpus) for gpus in SIZES},
+    # The authors' public configurations for 8,192 GPUs have four on a server: cluster 2048x4.
+    "vclos-8192-by-4": partial(vclos, 8192, 4),
+    "ocs-vclos-8192-by-4": partial(ocs_vclos, 8192, 4),
     "superpod": superpod,
 }

@@ -1,10 +1,12 @@
-"""Which uplink a flow takes: three rules, one kernel.
+"""Which uplink a flow takes: four rules, one kernel.
 
-- ecmp: a hash of seed, job and both GPUs, as a switch hashes a flow's addresses and ports;
+- ecmp: a hash of seed, job and both GPUs, as a switch hashes a flow's addresses and ports; several queue pairs have a hash each;
 - balanced: the flows of a step that leave one leaf take its uplinks in turn, from a hashed start;
-- source: the static position of the sender's NIC on its leaf, shared by all jobs.
+- source: the static position of the sender's NIC on its leaf, shared by all jobs;
+- spray: all of them; the leaf's first uplink stands for all (its `width` is their number).
 In three tiers the core follows in the same way. On rails a flow leaves by the rail of its destination (the copy to that rail's GPU inside
-the server costs no fabric link). Flows of isolated slices are not routed here: their certificates prove that no link carries two.
+the server costs no fabric link). Of uplinks that failed, a flow takes another one that both leaves still have. Flows of isolated slices are
+not routed here: their certificates prove that no link carries two.
 """
 
 from typing import Any, Final
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
-from headway.network.sharing.links import BALANCED, ECMP, SOURCE, Links
+from headway.network.sharing.links import BALANCED, ECMP, SOURCE, SPRAY, Links
 from headway.network.sharing.steps import destination
 
 LINKS_PER_FLOW: Final = 4  # three tiers: leaf up, aggregation up, core down, aggregation down
@@ -29,17 +31,27 @@ def mix(value: np.uint64) -> np.uint64:
 
 
 @jit
-def flow_hash(seed: int, job: int, source: int, target: int) -> np.uint64:
-    """The hash of one flow."""
-    word: np.uint64 = mix(mix(mix(np.uint64(seed)) ^ np.uint64(job)) ^ np.uint64(source))
-    mixed: np.uint64 = mix(word ^ np.uint64(target))
-    return mixed
+def job_hash(seed: int, job: int) -> np.uint64:
+    """The hash that all flows of a job begin with."""
+    return mix(mix(np.uint64(seed)) ^ np.uint64(job))
 
 
 @jit
-def modulo(word: np.uint64, size: int) -> np.int64:
+def flow_hash(of_job: np.uint64, source: int, target: int) -> np.uint64:
+    """The hash of one flow of a job."""
+    return mix(mix(of_job ^ np.uint64(source)) ^ np.uint64(target))
+
+
+@jit
+def modulo(word: np.uint64, size: int) -> int:
     """A hash as an index below `size`."""
-    return np.int64(word % np.uint64(size))
+    return int(np.int64(word % np.uint64(size)))
+
+
+@jit
+def paths_of(links: Links, ranks: int) -> int:
+    """How many rows `route_step` writes at most for a job of so many ranks."""
+    return ranks * links.head[0].queue_pairs
 
 
 @jit
@@ -49,8 +61,10 @@ def route_step(links: Links, j: int, order: NDArray[np.int64], step: Any, out: N
     `order` has the GPU of every rank; `out` gets a row per flow, -1 where its path is shorter.
     """
     head = links.head[0]
-    turns = np.zeros(head.leaves, np.int64)
-    flows = 0
+    if head.rule == BALANCED:
+        for rank in range(order.size):
+            links.leaves[links.gpus[order[rank]].leaf].turn = 0
+    flows, of_job = 0, job_hash(head.seed, j)
     for rank in range(order.size):
         source, target = order[rank], order[destination(step, order.size, rank)]
         if head.rails:
@@ -58,31 +72,54 @@ def route_step(links: Links, j: int, order: NDArray[np.int64], step: Any, out: N
         here, there = links.gpus[source], links.gpus[target]
         if here.leaf == there.leaf:
             continue
-        word, position = flow_hash(head.seed, j, source, target), np.int64(here.nic)
-        up = position % head.uplinks
-        if head.rule == ECMP:
-            up = modulo(word, head.uplinks)
-        elif head.rule == BALANCED:
-            position = turns[here.leaf]
-            turns[here.leaf] += 1
-            up = (modulo(flow_hash(head.seed, j, here.leaf, -1), head.uplinks) + position) % head.uplinks
-        path = out[flows]
-        path[:] = -1
-        path[0] = 2 * (here.leaf * head.uplinks + up)
-        if here.pod == there.pod or head.cores == 0:
-            path[1] = 2 * (there.leaf * head.uplinks + up) + 1
-        else:
-            core = _core(head, word, position, here.leaf)
-            path[1] = 2 * (head.core_base + (here.pod * head.uplinks + up) * head.cores + core)
-            path[2] = 2 * (head.core_base + (there.pod * head.uplinks + up) * head.cores + core) + 1
-            path[3] = 2 * (there.leaf * head.uplinks + up) + 1
-        flows += 1
+        word, position = flow_hash(of_job, source, target), np.int64(here.nic)
+        if head.rule == BALANCED:
+            leaf = links.leaves[here.leaf]
+            position = leaf.turn + modulo(flow_hash(of_job, here.leaf, -1), head.uplinks)
+            leaf.turn += 1
+        for pair in range(head.queue_pairs):
+            if pair > 0:
+                word = mix(word ^ np.uint64(pair))
+            path = out[flows]
+            for hop in range(LINKS_PER_FLOW):
+                path[hop] = -1
+            up = _uplink(links, word, position, here.leaf, there.leaf)
+            path[0] = 2 * (here.leaf * head.uplinks + up)
+            if here.pod == there.pod or head.cores == 0:
+                path[1] = 2 * (there.leaf * head.uplinks + up) + 1
+            else:
+                core = _core(head, word, position, here.leaf)
+                path[1] = 2 * (head.core_base + (here.pod * head.uplinks + up) * head.cores + core)
+                path[2] = 2 * (head.core_base + (there.pod * head.uplinks + up) * head.cores + core) + 1
+                path[3] = 2 * (there.leaf * head.uplinks + up) + 1
+            flows += 1
     return flows
+
+
+@jit
+def _uplink(links: Links, word: np.uint64, position: int, here: int, there: int) -> int:
+    """The uplink of a flow, of those that work on both leaves."""
+    head, one, other = links.head[0], links.leaves[here], links.leaves[there]
+    if head.rule == SPRAY:
+        return 0
+    if one.left == head.uplinks and other.left == head.uplinks:
+        return modulo(word, head.uplinks) if head.rule == ECMP else position % head.uplinks
+    alive, left = one.alive & other.alive, np.int64(0)
+    for up in range(head.uplinks):
+        left += np.int64((alive >> np.uint64(up)) & np.uint64(1))
+    wanted = modulo(word, left) if head.rule == ECMP else position % left
+    for up in range(head.uplinks):
+        wanted -= np.int64((alive >> np.uint64(up)) & np.uint64(1))
+        if wanted < 0:
+            return up
+    return 0
 
 
 @jit
 def _core(head: Any, word: np.uint64, position: int, leaf: int) -> int:
     """The core that a flow between pods takes, of those of its aggregation switch."""
+    if head.rule == SPRAY:
+        return 0
     if head.rule == ECMP:
         return modulo(mix(word), head.cores)
     if head.rule == SOURCE:

@@ -155,6 +155,21 @@ def connect(ports: NDArray[Any], one: int, other: int, colour: int, job: int) ->
 
 
 @jit
+def block(circuits: Circuits, vertex: int) -> None:
+    """No circuit ends on a leaf or sub-spine any more: its ports seem taken, by nobody."""
+    for colour in range(circuits.ports.shape[1]):
+        block_port(circuits, vertex, colour)
+
+
+@jit
+def block_port(circuits: Circuits, vertex: int, colour: int) -> None:
+    """A port that failed: it seems taken, by nobody."""
+    port = circuits.ports[vertex, colour]
+    port.far = vertex
+    port.job = -1
+
+
+@jit
 def remove_job(circuits: Circuits, job: int) -> int:
     """Take down all circuits of a job. Returns how many there were."""
     ends = 0

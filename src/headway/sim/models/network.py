@@ -13,11 +13,11 @@ from headway.errors import BadInput
 from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
+from headway.network.sharing.rules import Sharing, parse_network
 from headway.network.slices.circuits import ports_suffice
 from headway.network.slices.vclos import can_ever_fit
 from headway.workloads.workload import Workload
 
-SHARED = ("ecmp", "balanced", "source")  # jobs slow each other down on links that they share
 SLICES = "vclos, vclos-padded or ocs-vclos"
 
 
@@ -25,8 +25,13 @@ SLICES = "vclos, vclos-padded or ocs-vclos"
 class Network:
     """How the jobs of a run use the fabric; the default is a network without contention."""
 
-    name: str = "ideal"
+    name: str = "ideal"  # as people write it, with its options
     fabric: Fabric | None = None
+
+    @property
+    def sharing(self) -> Sharing:
+        """How jobs share it."""
+        return parse_network(self.name)
 
 
 IDEAL = Network()
@@ -34,15 +39,16 @@ IDEAL = Network()
 
 def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, placement: Placement) -> Network:
     """The network that a person named, on the fabric of the cluster, if it fits the placement."""
-    if name == "isolated" and not placement.needs_fabric:
+    sharing = parse_network(name)
+    if sharing.rule == "isolated" and not placement.needs_fabric:
         raise BadInput(
             f"network isolated needs a placement that reserves links: use --placement {SLICES}, not {placement.name}"
         )
-    if fabric is None and name == "ideal" and not placement.needs_fabric:
+    if fabric is None and sharing.rule == "ideal" and not placement.needs_fabric and not placement.knows_leaves:
         return IDEAL
     found = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
     _check(found, cluster, placement)
-    if name in SHARED and found.ocs:
+    if sharing.is_shared and found.ocs:
         raise BadInput(
             f"network {name}: fabric {found.name} has paths for slices only: use --network isolated or ideal"
         )
@@ -77,7 +83,7 @@ def _check(fabric: Fabric, cluster: Cluster, placement: Placement) -> None:
 
 def ledger_of(fabric: Fabric | None, placement: Placement) -> dict[str, Any]:
     """What `new_state` needs to know of the fabric: links by leaf, and ports by row where circuits can be rewired."""
-    if fabric is None or not placement.needs_fabric:
+    if fabric is None or not (placement.needs_fabric or placement.knows_leaves):
         return {}
     links, spines = fabric.free_masks(), np.full(fabric.leaves, -1, np.int64)
     if fabric.ocs:

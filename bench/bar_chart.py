@@ -1,0 +1,45 @@
+"""Horizontal bars as SVG text, for results in the documentation: readable on light and dark pages, no library."""
+
+import html
+
+from bench.line_chart import STYLE
+
+WIDTH, LEFT, RIGHT, TOP = 860, 250, 60, 46
+BAR, GAP, BETWEEN = 11, 2, 10
+# Of Okabe and Ito's palette, which colour-blind people can tell apart.
+COLOURS = ("#56B4E9", "#0072B2", "#D55E00", "#009E73")
+TITLE_SIZE = 16
+
+
+def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit: str = "") -> str:
+    """A group of bars per name, one of them per series. Bars begin at 0: a value below it has a label only."""
+    top = max(max(values) for values in series.values()) or 1.0
+    group = len(series) * (BAR + GAP) + BETWEEN
+    height = TOP + len(names) * group + 14
+
+    def x(value: float) -> float:
+        return LEFT + value / top * (WIDTH - LEFT - RIGHT)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
+        f"<title>{html.escape(title)}</title><style>{STYLE}.s{{font-size:11px}}.b{{fill:none}}</style>",
+        f'<rect width="{WIDTH}" height="{height}"/><text x="14" y="20">{html.escape(title)}</text>',
+    ]
+    for place, name in enumerate(series):
+        at, colour = LEFT + 150 * place, COLOURS[place % len(COLOURS)]
+        parts.append(f'<path d="M{at} 30h12v10h-12z" fill="{colour}"/>')
+        parts.append(f'<text class="s" x="{at + 17}" y="39">{html.escape(name)}</text>')
+    for place, name in enumerate(names):
+        y = TOP + place * group + BETWEEN / 2
+        middle = y + len(series) * (BAR + GAP) / 2 + 4
+        parts.append(f'<text x="{LEFT - 8}" y="{middle:.1f}" text-anchor="end">{html.escape(name)}</text>')
+        for row, values in enumerate(series.values()):
+            at = y + row * (BAR + GAP)
+            wide = max(x(values[place]) - LEFT, 1.0)
+            parts.append(
+                f'<path d="M{LEFT} {at:.1f}h{wide:.1f}v{BAR}h-{wide:.1f}z" fill="{COLOURS[row % len(COLOURS)]}"/>'
+            )
+            parts.append(
+                f'<text class="s" x="{LEFT + wide + 4:.1f}" y="{at + BAR - 1.5:.1f}">{values[place]:.1f}{html.escape(unit)}</text>'
+            )
+    return "".join(parts) + "</svg>\n"
