@@ -97,7 +97,8 @@ def test_preemptible_jobs_give_a_bound_by_their_turns_and_their_grace() -> None:
 
 def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> None:
     held = {"resources": {"accelerators": 4}, "preemptible": True, "preemption": {"min_runtime": 100}}
-    works = [Work(0.0, held, 5000.0), Work(0.0, {}, 900.0), Work(30.0, BIG, 10.0), Work(31.0, {}, 500.0)]
+    other = {**held, "resources": {"accelerators": 3}}
+    works = [Work(0.0, held, 5000.0), Work(0.0, other, 900.0), Work(30.0, BIG, 10.0), Work(31.0, {}, 500.0)]
     world = Virtual(works, "1x8", "tiresias-l?threshold=50")
     found: dict[str, Explanation] = {}
 
@@ -112,9 +113,11 @@ def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> 
     world.look = look  # type: ignore[method-assign]
     world.run()
     turn, reservation = found["turn"], found["reservation"]
-    assert [(holder.job_id, holder.until, holder.why) for holder in turn.turns] == [(1, 100.0, "turn")]
+    assert [(holder.job_id, holder.until, holder.why) for holder in turn.turns] == [
+        (1, 100.0, "turn"),
+        (2, 100.0, "turn"),
+    ]
     assert "that of job 1 in 69 s" in turn.message
-    assert "job 2 has no time limit and cannot be preempted" in turn.message
     assert turn.would_change == ("one of these turns ends", "a job with GPUs ends")
     assert reservation.reservation is not None
     assert reservation.reservation.job_id == 3
@@ -122,7 +125,7 @@ def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> 
         "there would be room, but GPUs are kept for job 3, which comes before it: 8 GPUs on n000"
     )
     assert reservation.would_change[0] == "job 3 starts"
-    assert "checkpoint folder" in reservation.would_change[1]  # then it is in nobody's way
+    assert "a time limit of at most 69 s" in reservation.would_change[1]  # then it is in nobody's way
     json.dumps(asdict(turn)), json.dumps(asdict(reservation))
 
 
