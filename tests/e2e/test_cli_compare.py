@@ -53,7 +53,7 @@ def test_the_table_over_seeds_fits_80_columns_and_shows_tails(tmp_path):
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     head = next(line for line in lines if "policy" in line)
-    assert head.split()[-5:] == ["vs", "first:", "mean", "median", "p95"]
+    assert head.split()[-5:] == ["vs", "1st:", "mean", "median", "p95"]
     assert next(line for line in lines if "best-effort" in line).count("x ±") == 3
 
 
@@ -72,10 +72,10 @@ def test_shaping_is_that_of_convert(tmp_path):
     assert other["jct_s"]["mean"] == pytest.approx(one["jct_s"]["mean"])
 
 
-def test_out_leaves_four_files(tmp_path):
+def test_out_leaves_five_files(tmp_path):
     headway(tmp_path, "simulate", *SMALL, "--out", "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"jobs.csv", "journal.jsonl", "summary.json", "report.html"}
+    assert names == {"jobs.csv", "receipts.csv", "journal.jsonl", "summary.json", "report.html"}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ def test_out_writes_jobs_journal_summary_and_report(run, good, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == [
         "jobs.csv",
         "journal.jsonl",
+        "receipts.csv",
         "report.html",
         "summary.json",
     ]

@@ -81,12 +81,17 @@ class Decision:
                 continue
             if self.rules.policy == "fifo":
                 break
-            refused.add(job.gpus)
+            if not self.held_back(job):
+                refused.add(job.gpus)
             if self.rules.reserves and self.reserving is None and self.placed(job, list(self.rules.nodes)):
                 self.reserving = job
         for job in self.world.those(WAITING):
             if job.promise and job not in self.with_promise:
                 self.world.withdraw(job)
+
+    def held_back(self, job: Job) -> bool:
+        """Rule 5: only a reservation keeps it from GPUs that are free, so it does not speak for others of its size."""
+        return not self.rules.preempts and self.is_late(job) and bool(self.placed(job, self.free))
 
     def order(self, job: Job) -> tuple[Seconds, ...]:
         """Smallest first."""

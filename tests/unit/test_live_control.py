@@ -101,8 +101,9 @@ def test_a_job_is_preempted_saves_and_resumes(serve: Callable[..., Manager], tmp
         time.sleep(0.05)
     assert kinds == ["Submitted", "Start", "Started", "Stop", "Stopped", "Start", "Started", "Ended"]
     receipt = sums(manager, long)
-    assert {"stopping", "preempted"} <= set(receipt)
-    assert receipt["preempted"] > 100_000
+    # It lost its GPUs, and waits while the job that has them is in its turn, and after that.
+    assert "stopping" in receipt
+    assert receipt.get("preempted", 0) + receipt.get("turn", 0) > 100_000
 
 
 def test_a_job_that_cannot_checkpoint_keeps_its_gpus(serve: Callable[..., Manager]) -> None:

@@ -74,7 +74,7 @@ def note_unused(result: "Result") -> None:
             f"note: {stops:,} preemptions cost nothing here, as --preemption-cost none says; model is the default",
             file=sys.stderr,
         )
-    if "model" not in (experiment.preemption_cost, experiment.slowdown):
+    if experiment.slowdown != "model" and not (experiment.preemption_cost == "model" and stops):
         return
     from headway.io.units import counted
     from headway.sim.models.profiles import UNKNOWN_COST_S, rows_of

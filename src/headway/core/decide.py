@@ -7,7 +7,7 @@ a job has merely stopped or started, the others fill what is free. Deciding read
 (core/tables/scratch.py) and `out`. docs/semantics.md has the rules.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import types
@@ -38,6 +38,10 @@ from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import next_timer
 from headway.job_state import JobState
+
+MOST_LOOKS: Final = (
+    100  # jobs per decision that may be looked at beyond one of their size that a reservation holds back
+)
 
 
 @jit
@@ -159,10 +163,12 @@ def _found_no_place(state: State, scratch: Scratch, i: int, why: int) -> None:
     walk, c, head = scratch.walk[0], scratch.classes[i].id, scratch.classes[i].head
     while head >= 0 and scratch.jobs[head].seated == walk.decision:
         head = next_waiting(state, c, head)
-    scratch.classes[c].rest = head
     if head < 0:
+        scratch.classes[c].rest = -1
         return
-    scratch.classes[c].why = why
+    if scratch.classes[c].why == NOT_WAITING:  # the first of its class
+        scratch.classes[c].rest = head
+        scratch.classes[c].why = why
     if walk.first < 0 or before(state.jobs, head, walk.first):
         walk.first = head
 
@@ -177,9 +183,12 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
             walk.open = 0
             return
     c, following = scratch.classes[i].id, -1
-    if seated or not options.by_class:
+    # One that is only kept from the GPUs of a reservation does not speak for the others of its class: they may be gone in time.
+    held_back = why == WAIT_RESERVATION and not options.preempts and walk.looks < MOST_LOOKS
+    walk.looks += held_back
+    if seated or held_back or not options.by_class:
         following = next_waiting(state, c, scratch.classes[i].head)
-    if seated:
+    if scratch.classes[c].why == NOT_WAITING:
         scratch.classes[c].rest = following
     if following < 0:
         close_class(scratch, i)
@@ -256,7 +265,7 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
     walk.decision += 1
     walk.now, walk.stopped_by = now, state.counts[0].stopped_by
     walk.full = options.preempts and state.counts[0].moment == now
-    walk.first, walk.reserved, walk.stops = -1, -1, 0
+    walk.first, walk.reserved, walk.stops, walk.looks = -1, -1, 0, 0
     open_rooms(state, scratch)
     if options.moving:
         list_by_key(state, options, key, scratch, now)

@@ -96,7 +96,7 @@ def receipts(study: Study) -> Figure | None:
     layout = {
         **OWN_LEGEND,
         "barmode": "stack",
-        "xaxis": axis("", **ticks),
+        "xaxis": axis("policy", **ticks),
         "yaxis": axis(f"mean wait of a job ({unit})", rangemode="tozero"),
     }
     note = "Every second that jobs did not run, by its one cause: the parts of a stack add up to the mean wait."
