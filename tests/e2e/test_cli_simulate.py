@@ -103,7 +103,9 @@ def check_journal(path, printed) -> None:
     assert len(lines) == printed["events"]
     assert [line["time_s"] for line in lines] == sorted(line["time_s"] for line in lines)
     for line in lines:
-        more = {"Start": {"on"}, "Reserve": {"places"}, "Rated": {"rate"}}.get(line["kind"], set())
+        more = {"Start": {"on"}, "Reserve": {"places"}, "Rated": {"rate"}, "Explained": {"why", "few_nodes"}}.get(
+            line["kind"], set()
+        )
         assert set(line) == {"time_s", "kind", "job_id", "attempt", "level", "gpus"} | more
         assert "on" not in line or len(set(line["on"])) == line["gpus"]
         assert "places" not in line or sum(line["places"].values()) == line["gpus"]

@@ -1,5 +1,6 @@
 """A decision of the second implementation: rules 4 to 11 of docs/semantics.md, naively."""
 
+from copy import copy
 from dataclasses import dataclass
 
 from tests.equivalence.exact import INF, RUNNING, STARTING, STOPPING, WAITING, Exact, Job, Place, Seconds
@@ -207,20 +208,29 @@ class Decision:
                 if node in self.reservation.beside:
                     self.reservation.beside[node] -= gpus
 
-    def gone_by(self, job: Job) -> Seconds:
+    def gone_by(self, job: Job, reserving: Job) -> Seconds:
         """Rule 11: when a waiting job would be gone if it were started now."""
-        runs = self.now + (job.resume if job.attempts else 0)
+        runs, turn = self.now + (job.resume if job.attempts else 0), self.rules.turn(job)
         at = runs + max(0, job.limit - job.ran)
-        return min(at, runs + self.rules.turn(job) + job.save) if self.rules.preempts else at
+        if not self.rules.preempts or turn == INF:
+            return at
+        then = copy(job)
+        then.left, then.ran_lately, then.served = job.left - turn, job.ran_lately + turn, job.served + turn * job.gpus
+        then.first = min(job.first, self.now)
+        return min(at, runs + turn + job.save) if self.rules.key(then) > self.order(reserving) else at
 
     def is_late(self, job: Job) -> bool:
         """Rule 11; works out the reservation when it is first needed."""
-        gone = self.gone_by(job)
-        if self.reserving is None or gone == self.now:
+        can_stop = self.rules.preempts and self.rules.turn(job) < INF
+        if self.reserving is None:
+            return False
+        if can_stop and (job.resume if job.attempts else 0) + self.rules.turn(job) + job.save == 0:
             return False
         if self.reservation is None:
             self.reservation = self.work_out(self.reserving)
-        return gone == INF or gone > self.reservation.bound
+        if self.reservation.bound == INF:
+            return not can_stop
+        return self.gone_by(job, self.reserving) > self.reservation.bound
 
     def all_stopped(self) -> Seconds:
         """By when those who were asked to stop have stopped."""

@@ -63,6 +63,9 @@ def test_backfill_passes_only_what_does_not_delay_the_first_in_line():
     jobs = workload("easy", [0, 1, 2, 3], [3, 4, 1, 1], [100, 10, 50, 60], limit_s=[100, 100, 50, 500])
     assert simulate(jobs, "1x4", "backfill").jobs["start_s"].tolist() == [0, 100, 2, 110]
     assert simulate(jobs, "1x4", "best-effort").jobs["start_s"].tolist() == [0, 112, 2, 52]
+    # Nobody knows when the first in line could start: a time limit of a day does not help.
+    unknown = workload("easy", [0, 1, 4], [1, 4, 1], [1000, 100, 90_000], limit_s=[np.inf, 100, 90_000])
+    assert simulate(unknown, "1x4", "backfill").jobs["start_s"].tolist() == [0, 1000, 1100]
     # One that would stay too long does not speak for the next of its size.
     jobs = workload("easy", [0, 1, 2, 3], [4, 8, 1, 1], [100, 50, 1000, 50], limit_s=[100, 50, 1000, 50])
     assert simulate(jobs, "1x8", "backfill").jobs["start_s"].tolist() == [0, 100, 150, 3]
@@ -93,7 +96,7 @@ def test_a_turn_is_four_times_what_a_stop_costs_or_what_the_queue_says():
     free = simulate(jobs, "1x1", "srtf", preemption_cost="none", keep_journal=True)
     assert times(free, "Stop", 0) == [10.0]  # nothing while preemption is free
     assert turns("auto, batch = 1h") == {"": None, "batch": 3600.0}
-    for wrong in ("soon", "=5", "a=x"):
+    for wrong in ("soon", "=5", "a=x", "5m,5m", "0,a=1h,a=2h"):
         with pytest.raises(BadInput, match="min-runtime"):
             Experiment(MIX, "8x4", min_runtime=wrong)
     assert (Experiment(MIX, "8x4").preemption_cost, Experiment(MIX, "8x4").min_runtime) == ("model", "auto")
@@ -115,7 +118,7 @@ def test_gandiva_suspends_in_memory_and_pays_a_checkpoint_only_elsewhere():
     jobs = workload("two", [0, 0], [1, 1], [300, 300], model=["VGG19", "VGG19"])
     same = simulate(jobs, "1x1", "gandiva", preemption_cost="30s").summary
     stops = same["preemptions"] + same["moves"]
-    assert stops > 1
+    assert stops > 0
     assert same["preemption_cost_s"] == pytest.approx(stops * 1.0)  # half a second to suspend, half to resume
     assert simulate(jobs, "1x1", "gandiva", preemption_cost="none").summary["preemption_cost_s"] == 0.0
     mix = simulate(MIX, "8x4", "gandiva", preemption_cost="30s").summary

@@ -114,7 +114,9 @@ def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
 
 
 @jit
-def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> int:
+def _seat_waiting(
+    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any
+) -> int:
     """Find a place for a waiting job, and write what to do. Returns NOT_WAITING, or why it waits as far as is known here."""
     walk = scratch.walk[0]
     if scratch.jobs[job.row].seated == walk.decision:
@@ -124,7 +126,7 @@ def _seat_waiting(state: State, options: Options, place: Any, scratch: Scratch, 
         return NOT_WAITING
     if job.gpus > walk.spare:
         return WAIT_GPUS
-    late = options.reserves and is_late(state, options, place, scratch, out, job)
+    late = options.reserves and is_late(state, options, key, place, scratch, out, job)
     if _finds_place(state, options, place, scratch, out, job, NOW, late):
         _take(scratch, out, START, job, NOW, late)
         return NOT_WAITING
@@ -202,7 +204,7 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
 
 
 @jit
-def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, out: Actions) -> None:
+def _seat_all(state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions) -> None:
     """Walk the waiting jobs, first come first."""
     walk = scratch.walk[0]
     open_classes(state, scratch)
@@ -212,7 +214,7 @@ def _seat_all(state: State, options: Options, place: Any, scratch: Scratch, out:
             walk.spare += state.jobs[scratch.order[k]].gpus
     while i >= 0:
         job = state.jobs[scratch.classes[i].head]
-        _advance(state, options, scratch, i, _seat_waiting(state, options, place, scratch, out, job))
+        _advance(state, options, scratch, i, _seat_waiting(state, options, key, place, scratch, out, job))
         i = _next_head(state, scratch)
 
 
@@ -290,7 +292,7 @@ def decide(
         return
     if not scratch.walk[0].full:
         _keep_promises(state, scratch, out)
-    _seat_all(state, options, place, scratch, out)
+    _seat_all(state, options, key, place, scratch, out)
     _withdraw_promises(state, scratch, out)
     if options.migrates and scratch.walk[0].full:
         gather_all(state, options, place, scratch, out)

@@ -42,6 +42,8 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
             changes["turn"] = changes["quantum"]
     if "limit" in given:
         changes["limit"] = units.seconds(given["limit"], "limit")
+        if not changes["limit"]:
+            raise BadInput(f"limit={given['limit']} must be a time above 0, such as 8h")
     if "requested" in given:
         changes |= {"requested": specs.number(given, "requested"), "oracle": True}
     if "promote" in given:

@@ -104,10 +104,16 @@ def _turns(option: "Option", value: Any) -> str:
 def turns(text: str, option: str = "") -> dict[str, float | None]:
     """A minimum run time as written, such as ``auto`` or ``5m,batch=1h``: by queue, "" for all others; None is auto."""
     found: dict[str, float | None] = {"": None}
+    named: set[str] = set()
     for part in text.split(","):
         queue, equals, time = part.strip().rpartition("=")
         if equals and not queue:
             raise BadInput(f"{option}: {part!r} names no queue: write a time or auto, and QUEUE=TIME after a comma")
+        if queue.strip() in named:
+            raise BadInput(
+                f"{option}: {text!r} gives {f'queue {queue.strip()!r}' if queue else 'a time for all'} twice"
+            )
+        named.add(queue.strip())
         found[queue.strip()] = None if time.strip() == "auto" else units.seconds(time, option)
     return found
 

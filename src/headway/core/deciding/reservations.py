@@ -49,11 +49,26 @@ def _rest(job: Any, now: float, options: Options) -> float:
 
 
 @jit
-def gone_by(job: Any, now: float, options: Options) -> float:
-    """By when a waiting job that starts now has given its GPUs back, if one before it asks for them."""
+def _gone_by(state: State, options: Options, key: Any, scratch: Scratch, job: Any, first: Any) -> float:
+    """By when a waiting job that starts now has given its GPUs back to the one with the reservation, if that asks for them.
+
+    At the end of its turn it can be stopped for it only if it then comes after it: one that runs may come before.
+    """
+    now = scratch.walk[0].now
     runs = now + _resumes_in(job)
     over = runs + _rest(job, now, options)
-    return min(over, runs + turn(job, options) + job.save) if options.preempts else over
+    turn_over = runs + turn(job, options)
+    if not options.preempts or turn_over == np.inf:
+        return over
+    scratch.trial[0] = state.jobs[job.row]
+    trial = scratch.trial[0]
+    trial.state = JobState.RUNNING
+    trial.first = min(trial.first, now)
+    trial.started = runs
+    trial.since = runs
+    k1, k2 = key(trial, turn_over, options)
+    after = first.k1 < k1 or (first.k1 == k1 and (first.k2 < k2 or (first.k2 == k2 and first.row < job.row)))
+    return min(over, turn_over + job.save) if after else over
 
 
 @jit
@@ -192,12 +207,14 @@ def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch,
 
 
 @jit
-def is_late(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
-    """Whether the job has to leave the reservation of one before it alone."""
+def is_late(state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether the job has to leave a reservation alone: it may stay beyond the bound or, without one, cannot be preempted."""
     walk = scratch.walk[0]
-    gone = gone_by(job, walk.now, options)
-    if walk.first < 0 or gone <= walk.now or not comes_before(options, scratch, state.jobs[walk.first], job):
+    if walk.first < 0 or not comes_before(options, scratch, state.jobs[walk.first], job):
         return False
+    can_stop = options.preempts and turn(job, options) < np.inf
+    if can_stop and _resumes_in(job) + turn(job, options) + job.save == 0.0:
+        return False  # gone whenever one before it asks
     if walk.reserved != walk.first:
         walk.reserved = walk.first
         if reserve(state, options, place, scratch, out, state.jobs[walk.first]):
@@ -205,4 +222,6 @@ def is_late(state: State, options: Options, place: Any, scratch: Scratch, out: A
         else:  # no place on any open nodes
             walk.first = -1
             return False
-    return gone == np.inf or gone > walk.bound
+    if walk.bound == np.inf:
+        return not can_stop
+    return _gone_by(state, options, key, scratch, job, state.jobs[walk.first]) > walk.bound

@@ -7,7 +7,7 @@ from numba import typeof, types
 from numpy.typing import NDArray
 
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, actions
-from headway.core.tables.jobs import JOB_TYPE
+from headway.core.tables.jobs import JOB, JOB_TYPE
 from headway.core.tables.options import OPTIONS_TYPE
 from headway.core.tables.state import TIMER, State, new_state
 
@@ -63,6 +63,7 @@ class Scratch(NamedTuple):
     after: NDArray[np.int64]  # GPUs of preemptible jobs from each place in `order` on
     chosen: NDArray[np.int32]  # the jobs to be stopped for the one being seated
     bounds: NDArray[Any]  # a heap of running jobs by the time at which their GPUs are free
+    trial: NDArray[Any]  # one job, as it would be if it started
     walk: NDArray[Any]  # one row of WALK
 
 
@@ -79,6 +80,7 @@ def new_scratch(state: State) -> Scratch:
         np.zeros(len(state.run) + 1, np.int64),
         np.zeros(len(state.run), np.int32),
         np.zeros(len(state.run), TIMER),
+        np.zeros(1, JOB),
         np.zeros(1, WALK),
     )
 
