@@ -9,7 +9,7 @@ Each figure is what one `headway simulate ... --json` gives. Finished runs are k
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -43,6 +43,9 @@ elastic: it resizes jobs, so its work is not that of the jobs as they were submi
 run, and without limits `backfill` lets nobody past the first in line on the nodes that this one waits for. tiresias-l has the
 threshold of the paper's testbed, 3,200 GPU-seconds, above which it is first come, first served; the row below it has 1, 10 and 100
 GPU-hours. What biases each trace is in [traces.md](../traces.md)."""
+SAMPLED = """\
+Policies that decide every minute take too long on the whole of the three traces with more than 50,000 jobs. Here they run on one job in
+twenty (`--sample 5%`), which arrive faster, so that the load is the same (`--load`)."""
 # What the figures say: looked over again whenever they are measured anew.
 READING: tuple[str, ...] = ()
 Figures = dict[str, float]
@@ -55,23 +58,39 @@ class Case:
     file: str
     cluster: str
     load: float
+    sample: str = ""  # of the jobs, arriving faster so that the load is as above
+
+    @property
+    def name(self) -> str:
+        """What its runs are kept under, and the head of its column."""
+        return f"{self.sample} of {self.file}" if self.sample else self.file
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Policies that decide every minute take too long on whole traces of more than 50,000 jobs."""
+        return EVENTS if self in LARGEST else (*EVENTS, *TURNS)
 
     def command(self, folder: str, policy: str) -> list[str]:
         """The words after `headway`."""
         where = ["--cluster", self.cluster, "--skip-impossible", "--json"]
-        return ["simulate", f"{folder}/{self.file}.csv.gz", "--policy", policy, *where]
+        shaped = ["--sample", self.sample, "--load", str(self.load)] if self.sample else []
+        return ["simulate", f"{folder}/{self.file}.csv.gz", "--policy", policy, *shaped, *where]
 
 
-CASES = (
+LARGEST = (
     Case("philly_82k", "60x8", 0.78),
-    Case("muri_philly_4traces", "80x8", 0.80),
-    Case("gavel_philly_per_vc", "90x8", 0.81),
     Case("helios_venus_125k", "82x8", 0.80),
     Case("pai2020_60k", "70x8", 0.80),
+)
+OTHERS = (
+    Case("muri_philly_4traces", "80x8", 0.80),
+    Case("gavel_philly_per_vc", "90x8", 0.81),
     Case("pai2023_openb_pods", "3x8", 0.70),
     Case("acme_kalos_train_319", "128x8", 0.21),
     Case("rubick_llm_workload", "8x8", 0.73),
 )
+SAMPLES = tuple(Case(case.file, case.cluster, case.load, "5%") for case in LARGEST)
+CASES = (*LARGEST, *OTHERS, *SAMPLES)
 
 
 def figures(command: list[str]) -> Figures:
@@ -97,50 +116,48 @@ def kept(path: Path) -> dict[str, Figures]:
 
 def measure(folder: Path, known: dict[str, Figures], workers: int) -> Iterator[tuple[str, Figures]]:
     """The runs that are missing, as they end; the long ones begin last."""
-    plan = {f"{case.file} {policy}": (case, policy) for policy in (*EVENTS, *TURNS) for case in CASES}
+    plan = {(case.name, policy): case for case in CASES for policy in case.policies}
+    order = sorted(plan, key=lambda run: run[1] in TURNS)
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         asked = {
-            pool.submit(figures, case.command(str(folder), policy)): name
-            for name, (case, policy) in plan.items()
-            if name not in known
+            pool.submit(figures, plan[run].command(str(folder), run[1])): "/".join(run)
+            for run in order
+            if "/".join(run) not in known
         }
         for future in as_completed(asked):
             yield asked[future], future.result()
 
 
-def table(found: dict[str, Figures], cases: tuple[Case, ...]) -> list[str]:
+def table(found: dict[str, Figures], cases: tuple[Case, ...], cell: Callable[[Figures], str]) -> list[str]:
     """A row a policy, a column a trace."""
-    lines = ["| policy | " + " | ".join(f"`{case.file}`" for case in cases) + " |", "|---" + "|---:" * len(cases) + "|"]
-    jobs = [found[f"{case.file} fifo"]["jobs"] for case in cases]
+    lines = ["| policy | " + " | ".join(f"`{case.name}`" for case in cases) + " |", "|---" + "|---:" * len(cases) + "|"]
+    jobs = [found[f"{case.name}/fifo"]["jobs"] for case in cases]
     lines.append("| jobs | " + " | ".join(f"{count:,}" for count in jobs) + " |")
     lines.append("| cluster, load | " + " | ".join(f"{case.cluster}, {case.load:.2f}" for case in cases) + " |")
-    for policy in (*EVENTS, *TURNS):
-        runs = [found.get(f"{case.file} {policy}") for case in cases]
-        cells = (f"{run['mean'] / 3600:,.2f} / {run['p95'] / 3600:,.2f}" if run else "not run" for run in runs)
+    for policy in cases[0].policies:
+        runs = [found.get(f"{case.name}/{policy}") for case in cases]
         elastic = " (elastic)" if any(run and run["elastic"] for run in runs) else ""
-        lines.append(f"| {policy}{elastic} | " + " | ".join(cells) + " |")
+        lines.append(f"| {policy}{elastic} | " + " | ".join(cell(run) if run else "not run" for run in runs) + " |")
     return lines
 
 
-def stops(found: dict[str, Figures]) -> list[str]:
-    """Preemptions of every policy that makes any, a row a policy."""
-    lines = ["| policy | " + " | ".join(f"`{case.file}`" for case in CASES) + " |", "|---" + "|---:" * len(CASES) + "|"]
-    for policy in (*EVENTS, *TURNS):
-        runs = [found.get(f"{case.file} {policy}") for case in CASES]
-        if any(run and run["preemptions"] for run in runs):
-            cells = (f"{run['preemptions']:,}" if run else "not run" for run in runs)
-            lines.append(f"| {policy} | " + " | ".join(cells) + " |")
-    return lines
+def hours(run: Figures) -> str:
+    """Completion times."""
+    return f"{run['mean'] / 3600:,.2f} / {run['p95'] / 3600:,.2f}"
+
+
+def stops(run: Figures) -> str:
+    """Preemptions, and the share of GPU-time that did work."""
+    return f"{run['preemptions']:,}, {run['goodput']:.3f}"
 
 
 def document(found: dict[str, Figures]) -> str:
     """The page."""
     example = " ".join(CASES[0].command("$HEADWAY_TRACES", "tiresias-l"))
     longest = max(found, key=lambda run: found[run]["cpu_s"])
-    trace, policy = longest.split(" ")
-    missing = [
-        f"{policy} on `{case.file}`" for policy in TURNS for case in CASES if f"{case.file} {policy}" not in found
-    ]
+    trace, policy = longest.split("/")
+    runs = [(case.name, policy) for case in CASES for policy in case.policies]
+    missing = [f"{policy} on `{name}`" for name, policy in runs if f"{name}/{policy}" not in found]
     left = [f"Not run, for want of time: {', '.join(missing)}.", ""] if missing else []
     lines = [
         "# Every shared trace under every policy",
@@ -154,13 +171,19 @@ def document(found: dict[str, Figures]) -> str:
         f" {sum(run['cpu_s'] for run in found.values()) / 60:,.0f} CPU minutes.",
         "",
         *left,
-        *table(found, CASES[:4]),
+        *table(found, LARGEST, hours),
         "",
-        *table(found, CASES[4:]),
+        *table(found, OTHERS, hours),
         "",
-        "Preemptions in the same runs:",
+        SAMPLED,
         "",
-        *stops(found),
+        *table(found, SAMPLES, hours),
+        "",
+        "Preemptions, and goodput (the share of GPU-time that did work), in the same runs:",
+        "",
+        *table(found, LARGEST, stops),
+        "",
+        *table(found, OTHERS, stops),
         "",
         *READING,
     ]
