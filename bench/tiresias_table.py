@@ -1,6 +1,6 @@
 """The tables of Tiresias (NSDI'19) and ours, side by side: writes the tables of docs/results/tiresias.md.
 
-    HEADWAY_TRACES=... python -m bench.tiresias_table [testbed free fresh durations runtimes sensitivity knobs large muri]
+    HEADWAY_TRACES=... python -m bench.tiresias_table [testbed free runtimes sensitivity knobs large muri]
 
 Each table is run in one process through `headway.sim.api`; its rows name the command that gives the same figures one policy at a time. In
 the page the tables stand between marks, so that one can be measured again without the others.
@@ -10,12 +10,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from headway.io.files import write_atomically
 from headway.report.seeds import interval, value_at
@@ -23,15 +21,12 @@ from headway.sim.api import simulate
 from headway.sim.trace import with_seed
 from headway.workloads.load import load
 from headway.workloads.shaping import offered_load
-from headway.workloads.workload import Workload
 
 ROOT = Path(__file__).parents[1]
 TRACES = Path(os.environ.get("HEADWAY_TRACES", ROOT.parent / "shared" / "traces"))
 PAGE = ROOT / "docs" / "results" / "tiresias.md"
 LAS = "tiresias-l"
 SEEDS = 20
-SHORT_S = 800.0  # where the paper parts short jobs from long ones
-FRESH_SEED = 100  # what was tuned was tuned on seeds 0 to 9
 Summaries = list[dict[str, Any]]
 
 
@@ -45,6 +40,7 @@ class Study:
     cost: str = "model"  # this and the next: the defaults of the command line
     min_runtime: str = "auto"
     first_seed: int = 0
+    shaped: tuple[tuple[str, str], ...] = ()  # more options
 
     def command(self, *policies: str) -> str:
         """The command of one row."""
@@ -54,6 +50,7 @@ class Study:
         words += ["--seeds", str(self.seeds)] if self.seeds else []
         words += ["--preemption-cost", self.cost] if self.cost != "model" else []
         words += ["--min-runtime", self.min_runtime] if self.min_runtime != "auto" else []
+        words += [word for name, value in self.shaped for word in (f"--{name}", value)]
         return f"`{' '.join(words)}`"
 
     def run(self, policy: str) -> Summaries:
@@ -62,7 +59,7 @@ class Study:
         for seed in range(self.first_seed, self.first_seed + (self.seeds or 1)):
             trace = with_seed(self.trace, seed) if self.seeds else str(TRACES / self.trace)
             paid = {"preemption_cost": self.cost, "min_runtime": self.min_runtime}
-            found.append(simulate(trace, self.cluster, policy, seed=seed, **paid).summary)
+            found.append(simulate(trace, self.cluster, policy, seed=seed, **paid, **dict(self.shaped)).summary)
         print(
             f"{self.trace} {self.cluster} {policy} {self.cost} {self.min_runtime}: {time.process_time() - began:.1f} CPU s",
             flush=True,
@@ -168,48 +165,6 @@ def free() -> list[str]:
     return testbed_rows(replace(MIX, cost="none", min_runtime="0"))
 
 
-def fresh() -> list[str]:
-    """The policies by index on seeds that nothing was tuned on."""
-    rows = []
-    for least in ("auto", "0"):
-        study = replace(MIX, first_seed=FRESH_SEED, min_runtime=least)
-        first = study.run(LAS)
-        for policy, target in (("tiresias-g", 1.10), ("gittins", 1.25)):
-            found = study.run(policy)
-            ratios = [against(found, first, figure) for figure in ("mean", "median", "p95")]
-            stops = [seconds(found, "preemptions"), seconds(first, "preemptions")]
-            rows.append([policy, least, f"{target:.2f}", *ratios, *stops])
-    head = "policy | minimum run time | target: average | average | median | p95 | preemptions | those of tiresias-l"
-    return table(head, rows)
-
-
-def shortened(seed: int, short: float, long: float) -> Workload:
-    """The testbed mix with its short jobs' durations (below 800 s) times one factor and the others' times another."""
-    jobs = load(with_seed(MIX.trace, seed))
-    return replace(jobs, duration_s=jobs.duration_s * np.where(jobs.duration_s < SHORT_S, short, long))
-
-
-def durations() -> list[str]:
-    """The paper's durations are not public: which change of ours brings its ratios?"""
-    rows = []
-    for short, long in ((1.0, 1.0), (0.83, 0.83), (0.7, 0.7), (1.0, 0.8), (0.5, 1.0), (0.3, 0.9)):
-        mixes = [shortened(seed, short, long) for seed in range(SEEDS)]
-        work = [jobs.duration_s * jobs.gpus for jobs in mixes]
-        asked = [f"{np.mean([w.sum() for w in work]) / 1e6:.2f}", f"{np.mean([(w > 3200).mean() for w in work]):.0%}"]
-        found = {policy: [simulate(jobs, "15x4", policy).summary for jobs in mixes] for policy in (LAS, "fifo", "srtf")}
-        ratios = [against(found["fifo"], found[LAS], figure) for figure in ("mean", "median", "p95")]
-        ratios += [against(found["srtf"], found[LAS], figure) for figure in ("mean", "p95")]
-        delays = [seconds(found[policy], "queue_s", "mean") for policy in (LAS, "fifo")]
-        rows.append([f"{short:g}, {long:g}", *asked, seconds(found[LAS], "makespan_s"), *ratios, *delays])
-        print(rows[-1], flush=True)
-    paper = ["at most 1.64", "", "27,400", "5.5 (5.11)", "27", "1.66 (1.50)", "(0.74)", "(0.55)", "963", "8146"]
-    head = (
-        "durations of short, long jobs times | million GPU-seconds | jobs above 3,200 GPU-seconds | makespan of LAS, s"
-        " | fifo / LAS: average | median | p95 | srtf / LAS: average | p95 | queueing of LAS, s | of fifo, s"
-    )
-    return table(head, [*rows, ["paper", *paper]])
-
-
 def runtimes() -> list[str]:
     """What a minimum run time between preemptions does where they cost: average JCT against LAS without one."""
     first = replace(MIX, min_runtime="0").run(LAS)
@@ -288,6 +243,8 @@ WIDE = f"{LAS}?thresholds=3600:36000:360000"
 REAL = (LAS, WIDE, "fifo", "best-effort", *BACKFILLS, *ORACLES, "tiresias-g", *BY_MINUTES, "optimus")
 # As published (next to idle), where FIFO is as much slower than LAS as in the paper, and busy.
 LARGE_CLUSTERS = ("philly", "87x8", "52x8")
+# Policies that decide every minute run on one job in twenty, which arrive faster: cluster and load.
+SAMPLED = {"87x8": "0.54", "52x8": "0.9"}
 # Clusters that the four traces load to about 0.9.
 MURI = {1: "18x8", 2: "48x8", 3: "7x8", 4: "14x8"}
 
@@ -312,12 +269,22 @@ REAL_HEAD = (
 
 
 def large() -> list[str]:
-    """philly_82k on the whole Philly cluster, and on two that are busier."""
+    """philly_82k on the whole Philly cluster, and on two that are busier; what decides every minute, on a sample."""
     lines: list[str] = []
+    events = [policy for policy in REAL if policy not in (*BY_MINUTES, "optimus")]
     for where in LARGE_CLUSTERS:
         study = Study("philly_82k.csv.gz", where)
-        rows = real(study, REAL, PAPER_LARGE)
+        rows = real(study, events, PAPER_LARGE)
         lines += ["", f"On `{where}`, {described(study)}:", "", *table(REAL_HEAD, rows)]
+    for where, asked in SAMPLED.items():
+        study = Study("philly_82k.csv.gz", where, shaped=(("sample", "5%"), ("load", asked)))
+        rows = real(study, REAL, PAPER_LARGE)
+        lines += [
+            "",
+            f"One job in twenty on `{where}`, arriving faster for a load of {asked}:",
+            "",
+            *table(REAL_HEAD, rows),
+        ]
     return lines[1:]
 
 
@@ -342,8 +309,6 @@ def described(study: Study) -> str:
 TABLES: dict[str, Callable[[], list[str]]] = {
     "testbed": testbed,
     "free": free,
-    "fresh": fresh,
-    "durations": durations,
     "runtimes": runtimes,
     "sensitivity": sensitivity,
     "knobs": knobs,
@@ -361,15 +326,19 @@ def put(page: str, name: str, lines: Sequence[str]) -> str:
     return "\n".join([before + begin, *lines, end]) + rest.partition(end)[2]
 
 
-def main(*names: str) -> None:
+def write(tables: Mapping[str, Callable[[], list[str]]], names: Sequence[str]) -> None:
     """Measure the named tables, or all, and put them into the page."""
-    chosen = names or sys.argv[1:] or tuple(TABLES)
-    for name in chosen:
-        if name not in TABLES:
-            raise SystemExit(f"no table {name!r}: one of {', '.join(TABLES)}")
-        lines = TABLES[name]()
+    for name in names or tuple(tables):
+        if name not in tables:
+            raise SystemExit(f"no table {name!r}: one of {', '.join(tables)}")
+        lines = tables[name]()
         write_atomically(PAGE, put(PAGE.read_text("utf-8"), name, lines))
         print("\n".join(lines), flush=True)
+
+
+def main() -> None:
+    """The tables named on the command line, or all."""
+    write(TABLES, sys.argv[1:])
 
 
 if __name__ == "__main__":
