@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from bench.engine import CLUSTER, TRACES, speed_target
 
 from headway.sim.api import simulate
@@ -41,20 +42,26 @@ class Case:
     policy: str
     cost: str
     placement: str = "consolidated"
+    most: int = 0  # larger jobs are left out
+    least: int = 0  # smaller jobs run, and are not counted in the mean
 
     @property
     def name(self) -> str:
         """A row's first column."""
         placed = f", {self.placement}" if self.placement != "consolidated" else ""
-        return f"{self.trace} on {self.cluster}{placed} / {self.policy} / {self.cost}"
+        part = f", jobs up to {self.most} GPUs alone" if self.most else ""
+        part += f", mean of jobs of {self.least} GPUs and more" if self.least else ""
+        return f"{self.trace} on {self.cluster}{placed}{part} / {self.policy} / {self.cost}"
 
-    def run(self, jobs: Workload | str) -> dict[str, float]:
-        """Stops of all kinds but resizes, and the mean completion time."""
+    def run(self, jobs: Workload) -> dict[str, float]:
+        """Stops, and the mean completion time."""
         began = time.process_time()
+        jobs = jobs.take(np.flatnonzero(jobs.gpus <= self.most)) if self.most else jobs
         given = {"preemption_cost": self.cost, "min_runtime": "0", "placement": self.placement}
-        found = simulate(jobs, self.cluster, self.policy, **given).summary
+        result = simulate(jobs, self.cluster, self.policy, **given)
+        spans = (result.run.jobs["end"] - result.run.jobs["submit"])[jobs.gpus >= self.least]
         spent = time.process_time() - began
-        return {"stops": found["preemptions"], "jct_s": found["jct_s"]["mean"], "cpu_s": round(spent, 1)}
+        return {"stops": result.summary["preemptions"], "jct_s": float(spans.mean()), "cpu_s": round(spent, 1)}
 
 
 def cases() -> Iterator[Case]:
@@ -66,14 +73,15 @@ def cases() -> Iterator[Case]:
         for trace, cluster in WHERE.items():
             for policy in POLICIES:
                 yield Case(trace, cluster, policy, cost)
-    yield Case("philly_82k.csv.gz", "52x8", "srsf", "none", "spread")
+    for given in ({"placement": "spread"}, {"most": 4}, {"least": 8}):
+        yield Case("philly_82k.csv.gz", "52x8", "srsf", "none", **given)
 
 
-def jobs_of(trace: str) -> Workload | str:
+def jobs_of(trace: str) -> Workload:
     """What a case runs on."""
     if trace == BENCHMARK:
         return speed_target(load(str(TRACES / "philly_82k.csv.gz")))
-    return trace if trace.startswith("synthetic:") else load(str(TRACES / trace))
+    return load(trace if trace.startswith("synthetic:") else str(TRACES / trace))
 
 
 def measure(path: Path | None) -> Found:
