@@ -22,6 +22,7 @@ from headway.network.routes.render import render
 
 LANES = {"leaves": 3, "servers_per_leaf": 1, "gpus_per_server": 4, "spines": 2, "parallel_links": 2}
 GATEWAY = "169.254.1.1"  # what hosts take for their router; every leaf answers to it
+SYSCTL = shutil.which("sysctl", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 SETTINGS = (
     "ip_forward=1",
     "conf.all.rp_filter=0",
@@ -69,7 +70,7 @@ class Lab:
         ip("-batch", "-", text="\n".join(links) + "\n")
         for one in switches:
             set_words = [f"net.ipv4.{setting}" for setting in SETTINGS]
-            subprocess.run(["ip", "netns", "exec", self.name(one), "sysctl", "-qw", *set_words], check=True, timeout=20)
+            subprocess.run(["ip", "netns", "exec", self.name(one), SYSCTL, "-qw", *set_words], check=True, timeout=20)
             ip("-batch", "-", namespace=self.name(one), text="\n".join(self.normal(one)) + "\n")
         if self.with_hosts:
             for gpu, nic in self.hosts.items():
@@ -163,8 +164,8 @@ class Lab:
 @contextlib.contextmanager
 def lab(certificate, *, hosts=False):
     """A lab, or a loud skip where there is no right to make one."""
-    if not shutil.which("ip") or os.geteuid() != 0:
-        pytest.skip("SKIPPED: network namespaces need root and iproute2")
+    if not shutil.which("ip") or not SYSCTL or os.geteuid() != 0:
+        pytest.skip("SKIPPED: network namespaces need root, iproute2 and sysctl")
     probe = f"hw{os.getpid()}-probe"
     try:
         ip("netns", "add", probe)
