@@ -271,7 +271,7 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
     open_rooms(state, scratch)
     if options.moving:
         list_by_key(state, options, key, scratch, now)
-    else:
+    elif walk.full or options.packs:  # elsewhere nobody asks who runs in which order
         list_as_kept(state, scratch)
 
 
