@@ -39,9 +39,8 @@ from headway.core.tables.state import STATE_TYPE, State
 from headway.core.timers import next_timer
 from headway.job_state import JobState
 
-MOST_LOOKS: Final = (
-    100  # jobs per decision that may be looked at beyond one of their size that a reservation holds back
-)
+# Jobs per decision that may be looked at beyond one of their size that a reservation holds back.
+MOST_LOOKS: Final = 100
 
 
 @jit
@@ -104,12 +103,11 @@ def _finds_place(
 
 @jit
 def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
-    """Stop the chosen jobs and those that share their GPUs; what the seated job leaves of theirs is free soon."""
+    """Write the stops of the chosen jobs and of those that share their GPUs."""
     for i in range(scratch.walk[0].chosen):
         job = state.jobs[scratch.chosen[i]]
         close_row(out, STOP, job.row)
         if job.partner >= 0:
-            scratch.jobs[job.partner].stops = scratch.walk[0].decision
             close_row(out, STOP, job.partner)
 
 

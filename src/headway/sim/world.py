@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
 from headway.core.ledger import holds_links, nodes_held, withdraw_links
+from headway.core.order import priority
 from headway.core.record import record_rate
 from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
@@ -294,7 +295,7 @@ def _home(state: State, job: Any) -> int:
     """A number that stands for the nodes that the job is on."""
     found, seat = 0, job.seat
     while seat >= 0:
-        found += (state.seats[seat].node + 1) * (state.seats[seat].node + 3)
+        found += priority(state.seats[seat].node)  # a hash: in whatever order, and hardly twice the same
         seat = state.seats[seat].next
     return found
 

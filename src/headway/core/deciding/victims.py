@@ -87,8 +87,10 @@ def choose_victims(
 
 @jit
 def mark_stopped(state: State, scratch: Scratch, job: Any) -> None:
-    """The job is to be stopped: what it holds is free soon."""
+    """The job is to be stopped, with the one on the same GPUs: what they hold is free soon."""
     walk = scratch.walk[0]
     scratch.jobs[job.row].stops = walk.decision
+    if job.partner >= 0:
+        scratch.jobs[job.partner].stops = walk.decision
     walk.stopped_by = max(walk.stopped_by, walk.now + job.save)
     free_soon(state, scratch, job)

@@ -66,16 +66,10 @@ JOURNAL_TYPE = typeof(journal(new_state(1, np.ones(1, np.int32)), 1, True))
 @jit
 def note(journal: Journal, state: State, kind: int, j: int, now: float) -> None:
     """Append an entry about job j, after it has been recorded."""
-    count = journal.counts[0]
-    row = journal.rows[count.rows]
-    row.time = now
+    note_nobody(journal, kind, now)
+    count, job = journal.counts[0], state.jobs[j]
+    row = journal.rows[count.rows - 1]
     row.job = j
-    row.kind = kind
-    row.seat_at = count.seats
-    row.place_at = count.places
-    row.link_at = count.links
-    count.rows += 1
-    job = state.jobs[j]
     row.rate = job.rate
     row.level = job.level
     row.attempt = job.attempt
