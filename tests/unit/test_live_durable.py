@@ -53,18 +53,16 @@ def opened(data: Path, policy: str = "tiresias-l?threshold=0.2") -> Manager:
 
 def replayed(data: Path, policy: str = "tiresias-l?threshold=0.2") -> ClusterState:
     """The state that the journal tells."""
-    state = ClusterState(cluster("2x2"), find_policy(policy), find_placement("consolidated"))
     journal = Journal(data)
     try:
-
-        class World:
-            last_seq = 0
-            arrivals: list[int] = []  # noqa: RUF012
-
-        recovery.restore(state, journal, World())  # type: ignore[arg-type]
+        journal.commit(lambda connection: connection.execute("DELETE FROM snapshots"))
+        return recovery.restore(lambda: fresh(policy), journal)[0]
     finally:
         journal.close()
-    return state
+
+
+def fresh(policy: str) -> ClusterState:
+    return ClusterState(cluster("2x2"), find_policy(policy), find_placement("consolidated"))
 
 
 def assert_same(one: ClusterState, other: ClusterState) -> None:

@@ -46,12 +46,12 @@ class Lifecycle:
             data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}
         self._write(NAMES[event.kind], event.job, now, data)
         if event.kind == STARTED:
-            self.set_alarms(self.state.jobs[event.job + 1], now)
+            self.set_alarms(self.state.at(event.job), now)
 
     def _write(self, kind: str, job: int, now: float, data: dict[str, Any]) -> None:
         """Write a row of the journal, and learn from it. `job` is the engine's row, or -1 for a fact about no job."""
-        attempt = self.state.attempt(self.state.jobs[job + 1]) if job >= 0 else 0
-        row = JournalRow(now, kind, job + 1, attempt, data)
+        about = self.state.at(job) if job >= 0 else None
+        row = JournalRow(now, kind, *((about.id, self.state.attempt(about)) if about else (0, 0)), data)
         self._rows.append(row)
         self.state.learn(row)
 
@@ -92,9 +92,12 @@ class Lifecycle:
     def ended(self, job: Job, state: JobState, data: dict[str, Any]) -> Iterator[Event]:
         """The job is over; others may have waited for that."""
         self._data = {**data, "state": state.name}
+        self._progress_at.pop(job.id, None)
         yield Event(ENDED, job.row)
         for other_id in sorted(self.state.dependants.pop(job.id, ())):
-            other = self.state.jobs[other_id]
+            other = self.state.jobs.get(other_id)
+            if other is None:
+                continue  # it is over, and retired
             if state != JobState.COMPLETED and not other.final:
                 yield from self._cancel_dependant(other, job.id, state)
             elif not other.waits_for:
@@ -127,7 +130,7 @@ class Lifecycle:
         """Hand an accepted job to the engine, and block it while it has to wait for others."""
         yield Event(SUBMITTED, job.row)
         for other in sorted(job.waits_for):
-            if final := self.state.jobs[other].final:  # it failed before this one came
+            if final := self.state.final_of(other):  # it failed before this one came
                 yield from self._cancel_dependant(job, other, final)
                 return
         blockers = Blocker.DEPENDENCY if job.waits_for else NOTHING
@@ -163,9 +166,10 @@ class Lifecycle:
         """Unblock as many tasks as the limit of their array allows, in order."""
         array = self.state.arrays[array_id]
         while array.limit is not None and array.active < array.limit and array.next < len(array.tasks):
-            task = self.state.jobs[array.tasks[array.next]]
+            task = self.state.jobs.get(array.tasks[array.next])
             array.next += 1
-            yield from self.unblock(task, Blocker.ARRAY_LIMIT)
+            if task:  # it may have been cancelled, and retired
+                yield from self.unblock(task, Blocker.ARRAY_LIMIT)
 
     def set_alarms(self, job: Job, now: float) -> None:
         """Remember what happens to a running (or backing off) job at a known time."""
@@ -180,7 +184,9 @@ class Lifecycle:
         """Back-offs that are over, and attempts whose time is up."""
         while self._alarms and self._alarms[0][0] <= now:
             _, what, job_id, attempt = heapq.heappop(self._alarms)
-            job = self.state.jobs[job_id]
+            job = self.state.jobs.get(job_id)
+            if job is None:
+                continue  # it is over, and retired
             if what == RETRY:
                 if job.not_before <= now:
                     yield from self.unblock(job, Blocker.RETRY_BACKOFF)

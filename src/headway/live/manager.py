@@ -14,7 +14,7 @@ from headway.client.job import JobView
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
 from headway.errors import BadInput
-from headway.live.ask import views
+from headway.live.ask import archive, views
 from headway.live.ask.explain import Explanation, explain, sees_all
 from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.ask.replay import PastJob
@@ -30,6 +30,8 @@ from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
 from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
 from headway.live.store import recovery
+from headway.live.store.archive import Archived, archived
+from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.submissions import insert
 from headway.live.turns import AUTO, MinRuntimes
@@ -65,12 +67,14 @@ class Manager:
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         self._journal = Journal(self.data)
         try:
-            last = self._journal.query("SELECT max(time) FROM events")[0][0] or 0.0
+            last_seq, last = self._journal.last
             self.clock = resume_clock(self._journal.meta("clock"), last)
-            self._state = ClusterState(cluster, find_policy(policy), find_placement(placement), min_runtimes)
+            rules = find_policy(policy), find_placement(placement)
+            fresh = lambda: ClusterState(cluster, *rules, min_runtimes)  # noqa: E731
+            self._state, snapshot_seq, self.notes = recovery.restore(fresh, self._journal)
             self._executor: Executor = executor or find_executor(DEFAULT, self.data)
             self._world = LiveWorld(self._state, self._journal, self._executor, self.clock, backoff, environment)
-            recovery.restore(self._state, self._journal, self._world)
+            self._world.last_seq, self._world.snapshot_seq = last_seq, snapshot_seq
         except BaseException:
             self._journal.close()
             raise
@@ -104,6 +108,7 @@ class Manager:
             self._world.close()
             self._thread.join()
             self._executor.close()
+            self._world.save()
         self._journal.close()
 
     def _stop_jobs(self) -> None:
@@ -170,7 +175,7 @@ class Manager:
             self._executor.check_user(user)
             self._users.add(user)
         for other in spec.after:
-            if other not in self._state.jobs:
+            if not self._state.knows(other):
                 raise BadInput(f"after: there is no job {other}")
 
     # ---- asking
@@ -178,16 +183,34 @@ class Manager:
     def job(self, job_id: int) -> JobView | None:
         """One job, or None."""
         with self._world.lock:
-            found = views.job_views(self._state, [job_id] if job_id in self._state.jobs else [], self.clock())
-        return found[0] if found else None
+            if job_id in self._state.jobs:
+                return views.job_views(self._state, [job_id], self.clock())[0]
+        found = self._archived(job_id)
+        return archive.archived_view(self._state, found) if found else None
+
+    def _archived(self, job_id: int) -> Archived | None:
+        """A job that has left the memory."""
+        if self._state.past.final_of(job_id) is None:
+            return None
+        return self._journal.read(lambda connection: archived(connection, job_id))
 
     def jobs(self, wanted: JobFilter = EVERY_JOB) -> list[JobView]:
         """Jobs by ascending number, with filters; page with `after_id`."""
         with self._world.lock:
-            return views.find(self._state, self.clock(), wanted)
+            found, kept = views.find(self._state, self.clock(), wanted), frozenset(self._state.jobs)
+        return self._journal.read(lambda file: archive.with_retired(self._state, found, file, wanted, kept))
+
+    def history(self, wanted: Wanted) -> list[HistoryRow]:
+        """What became of jobs, newest first (see `headway.live.store.history`)."""
+        with self._world.lock:
+            active = archive.active_rows(self._state, self.clock(), wanted)
+        return self._journal.read(lambda file: archive.with_finished(active, file, wanted))
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""
+        found = self._archived(job_id)
+        if found:
+            return archive.archived_explanation(found)
         with self._world.lock:
             return explain(self._state, self._job(job_id), self.clock(), sees)
 
@@ -206,7 +229,8 @@ class Manager:
     def workload(self, since: float) -> list[PastJob]:
         """Jobs submitted since then that ran, for replay."""
         with self._world.lock:
-            return views.past_jobs(self._state, since, self.clock())
+            found, kept = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
+        return self._journal.read(lambda file: archive.retired_jobs(file, since, kept)) + found
 
     def log_files(self, job_id: int, attempt: int) -> list[Path]:
         """The logs of an attempt, in the order of ranks."""
@@ -242,7 +266,13 @@ class Manager:
 
     def requeue(self, job_id: int) -> None:
         """Run it again: a running job is stopped first, a finished one waits anew."""
-        self._world.ask(lambda now: self._world.requeue(self._job(job_id), now))
+
+        def act(now: float) -> Iterator[Event]:
+            if self._state.past.final_of(job_id):
+                self._world.recall(job_id, now)
+            yield from self._world.requeue(self._job(job_id), now)
+
+        self._world.ask(act)
 
     def drain(self, node: str) -> None:
         """Start nothing more on a node; what runs there goes on."""
@@ -262,13 +292,15 @@ class Manager:
         new: Any = {name: value for name, value in given.items() if value is not None}
 
         def act(now: float) -> Iterator[Event]:
-            job = self._job(job_id)
-            if attempt == self._state.attempt(job) and not job.final:
+            job = self._state.jobs.get(job_id)
+            if job and attempt == self._state.attempt(job) and not job.final:
                 yield from self._world.progressed(job, replace(job.progress, **new), now)
 
         self._world.ask(act)
 
     def _job(self, job_id: int) -> Job:
+        if final := self._state.past.final_of(job_id):
+            raise WrongState(f"job {job_id} has ended: it is {final.name}")
         if job_id not in self._state.jobs:
             raise NotFound(f"there is no job {job_id}")
         return self._state.jobs[job_id]

@@ -76,11 +76,8 @@ class Job:
     progress: Progress = field(default_factory=Progress)
     noted: Progress = field(default_factory=Progress)  # the same as the journal has it
     attempts: Attempts = field(default_factory=Attempts)
-
-    @property
-    def row(self) -> int:
-        """Its row in the engine's table."""
-        return self.id - 1
+    ran_on: tuple[str, ...] = ()  # the nodes of its last attempt
+    row: int = -1  # its row in the engine's tables, which moves up when jobs before it are retired
 
     @property
     def active_task(self) -> bool:

@@ -54,12 +54,13 @@ class JobFilter:
 
 def job_views(state: ClusterState, ids: Sequence[int], now: float) -> list[JobView]:
     """Views of these jobs."""
-    rows = np.array(ids, np.int64) - 1
+    rows = np.array([state.jobs[job_id].row for job_id in ids], np.int64)
     found = zip(ids, state.tables.jobs[rows], state.why(rows).tolist(), strict=True)
-    return [_view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
+    return [view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
 
 
-def _view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
+def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
+    """One job, by its record and its row of the engine's table."""
     engine_state = JobState(int(row["state"]))
     waits_again = not job.final and not engine_state.has_processes
     command = job.spec.run or " ".join(job.spec.command)
@@ -97,9 +98,8 @@ def _name(command: str) -> str:
 
 def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:
     """Jobs by ascending number that pass the filter."""
-    numbers: Sequence[int] = range(max(0, wanted.after_id) + 1, len(state.jobs) + 1)
-    if wanted.states is not None and not wanted.states & FINAL_STATES:
-        numbers = sorted(i for i in state.active if i > wanted.after_id)
+    only_active = wanted.states is not None and not wanted.states & FINAL_STATES
+    numbers = sorted(i for i in (state.active if only_active else state.jobs) if i > wanted.after_id)
     passing = (number for number in numbers if wanted.passes(state, state.jobs[number]))
     return job_views(state, list(islice(passing, wanted.limit)), now)
 
@@ -147,10 +147,11 @@ def counts(state: ClusterState) -> dict[str, int]:
     found = np.bincount(states, minlength=len(JobState)).tolist()
     # The engine holds whatever is blocked; people call only those HELD that a person holds.
     held = np.nonzero(states == JobState.HELD)[0]
-    not_by_people = sum(shown(JobState.HELD, state.jobs[int(row) + 1]) == JobState.PENDING for row in held)
+    not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held)
     found[JobState.PENDING] += found[JobState.FUTURE] + not_by_people
     found[JobState.HELD] -= not_by_people
-    return {each.name: found[each] for each in JobState if each != JobState.FUTURE}
+    past = state.past.counts
+    return {each.name: found[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
 
 
 def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[str, float]:
@@ -160,7 +161,9 @@ def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[s
         "headway_gpus_total": float(state.cluster.total),
         "headway_gpus_free": float(nodes["free"].sum()),
         "headway_gpus_open": float(nodes["gpus"][nodes["closed"] == 0].sum()),
-        "headway_preemptions_total": float(sum(job.preemptions for job in state.jobs.values())),
+        "headway_preemptions_total": float(
+            state.past.preemptions + sum(job.preemptions for job in state.jobs.values())
+        ),
         "headway_decisions_total": float(state.engine.decisions),
         "headway_decision_seconds_total": state.engine.decide_s,
         "headway_decision_seconds_max": state.engine.longest_decide_s,

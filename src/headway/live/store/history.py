@@ -23,7 +23,9 @@ CREATE TABLE IF NOT EXISTS finished (
     gpu_hours REAL NOT NULL, preemptions INTEGER NOT NULL, exit_code INTEGER, rest BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
 """
-COLUMNS = "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
+COLUMNS = (
+    "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which jobs: of a user, in one of these states, that had not ended before `since` and were submitted by `until`; the newest `limit`."""
+    """Which jobs: of a user, in one of these states, not over before `since`, submitted by `until`; the newest `limit` of them."""
 
     user: str | None = None
     states: frozenset[str] | None = None
@@ -126,7 +128,8 @@ def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int
 
 
 def _row(row: Any) -> HistoryRow:
-    return HistoryRow(*row[:8], tuple(json.loads(row[8])), *row[9:])
+    values = [*row[:8], tuple(json.loads(row[8])), *row[9:]]
+    return HistoryRow(*values)
 
 
 def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[HistoryRow, bytes]]) -> None:
