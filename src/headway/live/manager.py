@@ -5,7 +5,8 @@ the engine; what people ask for is done in the engine's thread and answered when
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 from headway.client.job import JobView
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
-from headway.errors import BadInput
+from headway.errors import BadInput, HeadwayError
+from headway.io.units import counted
 from headway.live.ask import views
 from headway.live.ask.explain import Explanation, explain, sees_all
 from headway.live.ask.forecast import DryRun, Forecast
@@ -28,6 +30,7 @@ from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
+from headway.live.site import PLAIN, Site
 from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
 from headway.live.store import recovery
 from headway.live.store.journal import Journal, JournalRow
@@ -61,13 +64,14 @@ class Manager:
         executor: Executor | None = None,
         backoff: Backoff = DEFAULT_BACKOFF,
         environment: Callable[[Job, int], dict[str, str]] = no_environment,
+        site: Site = PLAIN,
     ) -> None:
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         self._journal = Journal(self.data)
         try:
             last = self._journal.query("SELECT max(time) FROM events")[0][0] or 0.0
             self.clock = resume_clock(self._journal.meta("clock"), last)
-            self._state = ClusterState(cluster, find_policy(policy), find_placement(placement), min_runtimes)
+            self._state = ClusterState(cluster, find_policy(policy), find_placement(placement), min_runtimes, site)
             self._executor: Executor = executor or find_executor(DEFAULT, self.data)
             self._world = LiveWorld(self._state, self._journal, self._executor, self.clock, backoff, environment)
             recovery.restore(self._state, self._journal, self._world)
@@ -77,6 +81,7 @@ class Manager:
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._users: set[str] = set()
+        self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
 
     # ---- life
 
@@ -151,7 +156,14 @@ class Manager:
                     self._world.arrivals.append(job_id)
             self._world.wake()
 
-        ids, _ = self._journal.commit(lambda connection: insert(connection, user, key, text, submitted, tasks), arrived)
+        self._take_turn(user, len(tasks))
+        try:
+            ids, _ = self._journal.commit(
+                lambda connection: insert(connection, user, key, text, submitted, tasks), arrived
+            )
+        finally:
+            with self._world.lock:
+                self._accepting[user] -= len(tasks)
         return list(ids)
 
     def _check(self, spec: JobSpec, user: str) -> None:
@@ -169,9 +181,22 @@ class Manager:
         if user not in self._users:  # looking an account up costs a millisecond
             self._executor.check_user(user)
             self._users.add(user)
-        for other in spec.after:
-            if other not in self._state.jobs:
-                raise BadInput(f"after: there is no job {other}")
+        self._state.site.check(spec)
+        for need in spec.needs:
+            if need.job not in self._state.jobs:
+                raise BadInput(f"after: there is no job {need.job}")
+
+    def _take_turn(self, user: str, count: int) -> None:
+        """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
+        most = self._state.site.jobs_per_user
+        with self._world.lock:
+            have = self._state.active_of[user] + self._accepting[user]
+            if most is not None and have + count > most:
+                what = f"{count} more" if count > 1 else "another"
+                raise WrongState(
+                    f"user {user} has {counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended, and may have {most}: {what} cannot be accepted"
+                )
+            self._accepting[user] += count
 
     # ---- asking
 
@@ -197,6 +222,10 @@ class Manager:
         with self._world.lock:
             forecast = Forecast(self._state, spec, self.clock())
         return forecast.run()
+
+    def notes(self, spec: JobSpec) -> tuple[str, ...]:
+        """What of a job is accepted but not carried out as asked, one sentence each."""
+        return self._state.notes(spec)
 
     def nodes(self) -> list[NodeView]:
         """The nodes, what is free on them, and who is there."""
@@ -228,21 +257,42 @@ class Manager:
 
     # ---- doing
 
-    def cancel(self, job_id: int) -> None:
-        """End a job; its processes get the signal and the grace of its own preemption."""
-        self._world.ask(lambda now: self._world.cancel(self._unfinished(job_id)))
+    def cancel(self, job_id: int, at_once: bool = False) -> None:
+        """End a job; its processes get the signal and the grace of its own preemption, or are killed at once."""
+        self._world.ask(lambda now: self._verb("cancel", job_id, now, at_once))
 
     def hold(self, job_id: int) -> None:
-        """Keep a job from running until it is released; one that runs is stopped."""
-        self._world.ask(lambda now: self._world.hold(self._unfinished(job_id)))
+        """Keep a waiting job from running until it is released."""
+        self._world.ask(lambda now: self._verb("hold", job_id, now))
 
     def release(self, job_id: int) -> None:
         """Let a held job run."""
-        self._world.ask(lambda now: self._world.release(self._unfinished(job_id)))
+        self._world.ask(lambda now: self._verb("release", job_id, now))
 
-    def requeue(self, job_id: int) -> None:
-        """Run it again: a running job is stopped first, a finished one waits anew."""
-        self._world.ask(lambda now: self._world.requeue(self._job(job_id), now))
+    def requeue(self, job_id: int, hold: bool = False) -> None:
+        """Run it again: a running job is stopped first, a finished one waits anew; with `hold` once it is released."""
+        self._world.ask(lambda now: self._verb("requeue", job_id, now, hold))
+
+    def act(self, verb: str, job_ids: Sequence[int], option: bool = False) -> dict[int, HeadwayError]:
+        """Do one of these verbs to many jobs in one go (`option`: at once, or hold); those that refuse it, each with the reason."""
+        refused: dict[int, HeadwayError] = {}
+
+        def every(now: float) -> Iterator[Event]:
+            for job_id in job_ids:
+                try:
+                    yield from self._verb(verb, job_id, now, option)
+                except (NotFound, WrongState) as error:
+                    refused[job_id] = error
+
+        self._world.ask(every)
+        return refused
+
+    def _verb(self, verb: str, job_id: int, now: float, option: bool = False) -> Iterator[Event]:
+        """The facts of a verb, in the engine's thread."""
+        if verb == "requeue":
+            return self._world.requeue(self._job(job_id), now, option)
+        job = self._unfinished(job_id)
+        return self._world.cancel(job, option) if verb == "cancel" else getattr(self._world, verb)(job)
 
     def drain(self, node: str) -> None:
         """Start nothing more on a node; what runs there goes on."""

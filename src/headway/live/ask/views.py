@@ -13,7 +13,6 @@ from headway.core.receipts import MICROSECONDS
 from headway.job_state import FINAL_STATES, JobState
 from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
-from headway.live.jobfile.notes import notes_on
 from headway.live.records import BLOCKER_REASONS, Job
 from headway.live.state import ClusterState, service_gpu_s, shown
 from headway.live.store.journal import Journal
@@ -86,7 +85,7 @@ def _view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Jo
         array_index=job.array_index,
         message=job.message,
         first_started_at=job.first_started,
-        notes=notes_on(job.spec),
+        notes=state.notes(job.spec),
     )
 
 
