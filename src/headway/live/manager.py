@@ -193,9 +193,8 @@ class Manager:
             have = self._state.active_of[user] + self._accepting[user]
             if most is not None and have + count > most:
                 what = f"{count} more" if count > 1 else "another"
-                raise WrongState(
-                    f"user {user} has {counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended, and may have {most}: {what} cannot be accepted"
-                )
+                has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
+                raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
             self._accepting[user] += count
 
     # ---- asking
@@ -206,8 +205,24 @@ class Manager:
             found = views.job_views(self._state, [job_id] if job_id in self._state.jobs else [], self.clock())
         return found[0] if found else None
 
+    def visible(self, job_ids: Sequence[int], sees: Sees) -> set[int]:
+        """Those of these jobs that exist for whoever asks."""
+        with self._world.lock:
+            jobs = self._state.jobs
+            return {job_id for job_id in job_ids if job_id in jobs and sees(job_id, jobs[job_id].user)}
+
+    def views(self, job_ids: Sequence[int]) -> list[JobView]:
+        """These jobs, in this order."""
+        with self._world.lock:
+            return views.job_views(self._state, [i for i in job_ids if i in self._state.jobs], self.clock())
+
+    def spec(self, job_id: int) -> JobSpec | None:
+        """What the job's file says."""
+        job = self._state.jobs.get(job_id)
+        return job.spec if job else None
+
     def jobs(self, wanted: JobFilter = EVERY_JOB) -> list[JobView]:
-        """Jobs by ascending number, with filters; page with `after_id`."""
+        """Jobs by number, with filters; page with `after_id`."""
         with self._world.lock:
             return views.find(self._state, self.clock(), wanted)
 

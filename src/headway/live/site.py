@@ -36,7 +36,9 @@ class Site:
         missing = sorted({feature for feature in spec.constraints if feature not in self.features})
         if missing:
             have = ", ".join(sorted(self.features)) or "none declared"
-            raise BadInput(f"constraints: no node here has {', '.join(missing)}; features: {have} (headway serve --feature)")
+            raise BadInput(
+                f"constraints: no node here has {', '.join(missing)}; features: {have} (headway serve --feature)"
+            )
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
         """What is allowed less of than the job asks for, one sentence each."""

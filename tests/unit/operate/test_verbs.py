@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.operate.conftest import ME, Served
 
 from headway.live.errors import WrongState
 from headway.live.jobfile.spec import job_spec
 from headway.live.site import Site
-from tests.unit.operate.conftest import ME, Served
 
 pytestmark = pytest.mark.xdist_group("live")
 STUBBORN = "trap '' TERM; while true; do sleep 0.05; done"

@@ -13,7 +13,19 @@ from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.ask.receipt import receipt, waiting_order
-from headway.live.ask.reserved import Holder, Reserved, Sees, bound, holding, joined, named, places, reserved, turns, within
+from headway.live.ask.reserved import (
+    Holder,
+    Reserved,
+    Sees,
+    bound,
+    holding,
+    joined,
+    named,
+    places,
+    reserved,
+    turns,
+    within,
+)
 from headway.live.jobfile.after import WORDS
 from headway.live.records import Job
 from headway.live.state import ClusterState
@@ -176,7 +188,9 @@ def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
 def _dependency(job: Job) -> tuple[str, list[str]]:
     """What a job follows: which jobs must complete, and which must end."""
     numbers = sorted(job.waits_for)
-    shown = f"{named(numbers[:MOST_AHEAD])}" + (f" and {len(numbers) - MOST_AHEAD} more" if numbers[MOST_AHEAD:] else "")
+    shown = f"{named(numbers[:MOST_AHEAD])}" + (
+        f" and {len(numbers) - MOST_AHEAD} more" if numbers[MOST_AHEAD:] else ""
+    )
     if job.spec.singleton:
         return f"it is a singleton: {shown} of the same user and name must end first", ["they end"]
     kinds = {need.kind for need in job.spec.needs}
