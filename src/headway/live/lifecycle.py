@@ -13,6 +13,7 @@ from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
 from headway.live.executors import Executor, Report
+from headway.live.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
 from headway.live.state import ASKED, BLOCKED, PROGRESSED, ClusterState
@@ -35,6 +36,7 @@ class Lifecycle:
         self._alarms: list[tuple[float, str, int, int]] = []
         self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
         self._progress_at: dict[int, float] = {}
+        self.measures = Measures()
 
     def note(self, event: Event | Action | Cause, now: float) -> None:
         """Write down what the engine recorded, an action with the places it was given."""
@@ -46,12 +48,17 @@ class Lifecycle:
             data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}
         self._write(NAMES[event.kind], event.job, now, data)
         if event.kind == STARTED:
-            self.set_alarms(self.state.jobs[event.job + 1], now)
+            job = self.state.jobs[event.job + 1]
+            self.set_alarms(job, now)
+            if self.state.attempt(job) == 1:
+                self.measures.waited(job.spec.queue, now - job.submitted)
 
     def _write(self, kind: str, job: int, now: float, data: dict[str, Any]) -> None:
         """Write a row of the journal, and learn from it. `job` is the engine's row, or -1 for a fact about no job."""
         attempt = self.state.attempt(self.state.jobs[job + 1]) if job >= 0 else 0
         row = JournalRow(now, kind, job + 1, attempt, data)
+        if not self._rows:
+            self.measures.behind_since = now
         self._rows.append(row)
         self.state.learn(row)
 
@@ -80,6 +87,8 @@ class Lifecycle:
     def _attempt_over(self, job: Job, report: Report, now: float) -> Iterator[Event]:
         if job.progress != job.noted:
             self._note_progress(job, now)
+        if report.lost or report.refused:
+            self.measures.error(now, f"job {job.id}: {report.message}")
         found = outcome(job, report, now, self.backoff)
         if found.state:
             yield from self.ended(job, found.state, found.data)

@@ -7,6 +7,7 @@ the engine; what people ask for is done in the engine's thread and answered when
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from headway.io.units import counted
 from headway.live.ask import views
 from headway.live.ask.explain import Explanation, explain, sees_all
 from headway.live.ask.forecast import DryRun, Forecast
+from headway.live.ask.health import ManagerHealth, depth, health
 from headway.live.ask.replay import PastJob
 from headway.live.ask.reserved import Sees
 from headway.live.ask.views import JobFilter, NodeView
@@ -28,6 +30,7 @@ from headway.live.executors import Executor
 from headway.live.executors.registry import DEFAULT, find_executor
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.measures import Histogram
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
 from headway.live.site import PLAIN, Site
@@ -79,7 +82,7 @@ class Manager:
             self._journal.close()
             raise
         self._thread: threading.Thread | None = None
-        self._stopped = False
+        self._stopped, self._opened = False, self.clock()
         self._users: set[str] = set()
         self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
 
@@ -88,7 +91,7 @@ class Manager:
     def start(self) -> None:
         """Adopt what runs, then schedule until stopped."""
         self._journal.remember("clock", self.clock.saved())
-        now = self.clock()
+        now = self._opened = self.clock()
         opened = {"cluster": list(self.cluster.gpus), "nodes": list(self.cluster.nodes)}
         row = JournalRow(now, OPENED, 0, 0, {**opened, "policy": self.policy, "placement": self.placement})
         self._journal.append([row])
@@ -265,6 +268,19 @@ class Manager:
         """Numbers for a dashboard."""
         with self._world.lock:
             return views.metrics(self._state, self._world, self._journal)
+
+    def measured(self) -> tuple[dict[str, Histogram], dict[str, Histogram], dict[str, int]]:
+        """For a dashboard too: times of the manager's own work, waits of jobs by queue, and jobs that wait by queue."""
+        with self._world.lock:
+            measures, now = self._world.measures, self.clock()
+            work = {"decision": self._state.engine.spent, "round": measures.rounds, "journal_commit": measures.commits}
+            return deepcopy((work, measures.waits, depth(self._state, now).waiting_by_queue))
+
+    def health(self) -> ManagerHealth:
+        """How the manager is doing."""
+        with self._world.lock:
+            now = self.clock()
+            return health(self._state, self._world, self.policy, now - self._opened, now)
 
     def events(self, after: int) -> list[JournalRow]:
         """Rows of the journal after number `after`, up to a bound."""

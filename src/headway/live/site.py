@@ -33,9 +33,10 @@ class Site:
         if asked and asked.lower() != self.gpu_type.lower():
             have = f"this cluster has {self.gpu_type}" if self.gpu_type else "the type of the GPUs here is not declared"
             raise BadInput(f"resources.type: the job asks for {asked} GPUs, and {have} (headway serve --gpu-type)")
-        missing = sorted({feature for feature in spec.constraints if feature not in self.features})
+        features = self.features | ({self.gpu_type} if self.gpu_type else set())
+        missing = sorted({feature for feature in spec.constraints if feature not in features})
         if missing:
-            have = ", ".join(sorted(self.features)) or "none declared"
+            have = ", ".join(sorted(features)) or "none declared"
             raise BadInput(
                 f"constraints: no node here has {', '.join(missing)}; features: {have} (headway serve --feature)"
             )

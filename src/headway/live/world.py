@@ -59,7 +59,6 @@ class LiveWorld(Lifecycle):
         self.engine_gone = threading.Event()
         self.arrivals: deque[int] = deque()
         self.requests: deque[Request] = deque()
-        self.rounds, self.busy_s, self.longest_s = 0, 0.0, 0.0
         self._began = perf_counter()
         self._wake = threading.Condition()
         self._woken = False
@@ -71,8 +70,7 @@ class LiveWorld(Lifecycle):
 
     def wait(self, until: float) -> float | None:
         """End the round: journal, perform, answer; then sleep until something happens."""
-        spent = perf_counter() - self._began
-        self.rounds, self.busy_s, self.longest_s = self.rounds + 1, self.busy_s + spent, max(self.longest_s, spent)
+        self.measures.rounds.add(perf_counter() - self._began)
         self.lock.release()
         try:
             if self._commit():
@@ -98,6 +96,8 @@ class LiveWorld(Lifecycle):
             try:
                 yield from request.act(now)
             except Exception as error:
+                if not isinstance(error, HeadwayError):
+                    self.measures.error(now, f"{type(error).__name__}: {error}")
                 request.done.set_exception(error)
             else:
                 self._answers.append(request.done)
@@ -113,6 +113,11 @@ class LiveWorld(Lifecycle):
         return iter(())
 
     # ---- from other threads
+
+    @property
+    def unwritten(self) -> int:
+        """Rows that are recorded, but not in the journal yet."""
+        return len(self._rows)
 
     def wake(self) -> None:
         """End the sleep."""
@@ -170,11 +175,14 @@ class LiveWorld(Lifecycle):
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
         while self._rows:
+            began = perf_counter()
             try:
                 self.last_seq = self.journal.append(self._rows)[-1]
                 self._rows = []
+                self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 self.trouble = str(error)
+                self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
                 if self._closing:
                     return False

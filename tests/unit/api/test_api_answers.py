@@ -79,4 +79,4 @@ def test_answers_are_described(idle: Any) -> None:
     assert answer("/v1/dry-run", "post") == "DryRun"
     assert answer("/v1/status") == "Status"
     assert answer("/v1/workload") == "PastWork"
-    assert answer("/v1/health") == "Health"
+    assert answer("/v1/health") == "ManagerHealth"

@@ -1,6 +1,7 @@
 """The API's routes about jobs, over a real manager."""
 
 import json
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -142,7 +143,13 @@ def test_metrics_are_in_prometheus_format(live: Any) -> None:
         else:
             name, value = line.rsplit(" ", 1)
             values[name] = float(value)
-    assert values["headway_gpus_total"] == 4
+    assert values["headway_gpus"] == 4
+    # A histogram ends with all that it counted, and nothing but counts of events is called _total.
+    count = values["headway_decision_duration_seconds_count"]
+    assert count == values['headway_decision_duration_seconds_bucket{le="+Inf"}'] > 0
+    assert values['headway_job_wait_seconds_bucket{le="+Inf",queue="default"}'] >= 1
+    gauges = re.findall(r"^# TYPE (\S+) gauge$", answer.text, re.M)
+    assert not [name for name in gauges if name.endswith("_total")]
     assert values['headway_jobs{state="COMPLETED"}'] >= 1
 
 

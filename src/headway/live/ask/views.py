@@ -178,17 +178,13 @@ def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[s
     """Numbers since the manager started, by the names that Prometheus gets."""
     nodes = state.tables.nodes
     return {
-        "headway_gpus_total": float(state.cluster.total),
+        "headway_gpus": float(state.cluster.total),
         "headway_gpus_free": float(nodes["free"].sum()),
         "headway_gpus_open": float(nodes["gpus"][nodes["closed"] == 0].sum()),
         "headway_preemptions_total": float(sum(job.preemptions for job in state.jobs.values())),
-        "headway_decisions_total": float(state.engine.decisions),
-        "headway_decision_seconds_total": state.engine.decide_s,
-        "headway_decision_seconds_max": state.engine.longest_decide_s,
-        "headway_rounds_total": float(world.rounds),  # facts recorded, decided and noted
-        "headway_round_seconds_total": world.busy_s,
-        "headway_round_seconds_max": world.longest_s,
         "headway_journal_commits_total": float(journal.commits),
         "headway_journal_rows_total": float(world.last_seq),
         "headway_journal_writable": float(not world.trouble),
+        "headway_journal_behind_rows": float(world.unwritten),
+        "headway_errors_total": float(world.measures.errors),
     }
