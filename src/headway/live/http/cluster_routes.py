@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from headway.job_state import JobState
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
+from headway.live.http.liveness import Liveness
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.manager import Manager
 
@@ -26,18 +27,25 @@ class Nodes(BaseModel):
 
 
 class Health(BaseModel):
-    """The manager answers."""
+    """Whether the manager can do its work; if not, why."""
 
-    ok: bool = True
+    ok: bool
+    detail: str = ""
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """Health, nodes, status, metrics and workload."""
 
-    @api.get("/healthz", tags=["cluster"])
-    async def health() -> Health:
-        """Whether the manager answers; needs no token."""
-        return Health()
+    liveness = Liveness(manager)
+
+    failing: dict[int | str, dict[str, Any]] = {503: {"model": Health, "description": "The journal cannot be written."}}
+
+    @api.get("/healthz", tags=["cluster"], responses=failing, response_model_exclude_defaults=True)
+    async def health(response: Response) -> Health:
+        """Whether the manager works: it answers, and its journal can be written. Needs no token."""
+        trouble = await liveness.trouble()
+        response.status_code = 503 if trouble else 200
+        return Health(ok=not trouble, detail=trouble)
 
     @api.get("/v1/nodes", tags=["cluster"], responses=REFUSALS)
     def nodes(caller: Reader) -> Nodes:
