@@ -100,7 +100,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins: its headers must follow."""
         super().on_message_begin()
-        self.scope["extensions"] = {"headway.connection": self}  # type: ignore[typeddict-item]
+        self.scope["extensions"] = {"headway.connection": {"belongs_to": self.belongs_to}}
         self._expect_headers()
 
     def on_headers_complete(self) -> None:
@@ -147,7 +147,7 @@ class Server(uvicorn.Server):
         def connected() -> asyncio.Protocol:
             return Connection(self.book, config=config, server_state=self.server_state, app_state={}, _loop=loop)
 
-        limits = {"ssl_handshake_timeout": HEADERS_WITHIN_S} if config.ssl else {}
+        limits: Any = {"ssl_handshake_timeout": HEADERS_WITHIN_S} if config.ssl else {}
         self.servers = [
             await loop.create_server(connected, sock=each, ssl=config.ssl, backlog=config.backlog, **limits)
             for each in sockets

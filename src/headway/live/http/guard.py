@@ -120,7 +120,7 @@ class Guard:
             raise HTTPException(401, words)
         scope.setdefault("state", {})["caller"] = caller
         if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):
-            connection.belongs_to(caller.name)
+            connection["belongs_to"](caller.name)
         return who
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:

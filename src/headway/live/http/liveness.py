@@ -1,4 +1,4 @@
-"""Whether the manager can do its work: the journal takes writes. Asked by load balancers and watchdogs, so the answer is kept for a second."""
+"""Whether the manager can do its work: its journal takes writes. Watchdogs ask often, so the answer is kept for a second."""
 
 import asyncio
 import time
