@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
 NameArgument = Annotated[str, typer.Argument(help="A name for the token.")]
-# Streams (logs, events) are cut off when the manager has been stopping for this long.
-STOP_WITHIN_S = 2
-MOST_CONNECTIONS = 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -141,10 +138,9 @@ def _serve(
 ) -> None:
     import getpass
 
-    import uvicorn
-
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
+    from headway.live.http.connections import make_server
     from headway.live.http.guard import Guard
     from headway.live.http.tokens import Tokens
 
@@ -157,20 +153,10 @@ def _serve(
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
-    config = uvicorn.Config(
-        api,
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=STOP_WITHIN_S,
-        limit_concurrency=MOST_CONNECTIONS,
-    )
     # The server handles these and raises them again afterwards, when there is nothing left to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    server, failures = uvicorn.Server(config), list[str]()
+    server, failures = make_server(api), list[str]()
 
     def watch() -> None:
         failures.append(manager.wait_for_failure())

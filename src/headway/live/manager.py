@@ -133,6 +133,10 @@ class Manager:
         """Why nothing is being started, if so (the journal cannot be written); empty when all is well."""
         return self._world.trouble
 
+    def try_journal(self) -> None:
+        """Write something small to the journal; JournalFailed if it cannot be written."""
+        self._journal.remember("tried", str(self.clock()))
+
     def wait_for_failure(self) -> str:
         """Wait until the engine has stopped: why, or nothing if it was asked to."""
         self._world.engine_gone.wait()

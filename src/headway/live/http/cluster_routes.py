@@ -14,6 +14,7 @@ from headway.live.ask.health import ManagerHealth
 from headway.live.ask.replay import PastJob
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
+from headway.live.http.liveness import Liveness
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.manager import Manager
 
@@ -29,9 +30,10 @@ class Nodes(BaseModel):
 
 
 class Health(BaseModel):
-    """The manager answers."""
+    """Whether the manager can do its work; if not, why."""
 
-    ok: bool = True
+    ok: bool
+    detail: str = ""
 
 
 class Status(BaseModel):
@@ -54,10 +56,16 @@ class PastWork(Status):
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """Health, nodes, status, metrics and workload."""
 
-    @api.get("/healthz", tags=["cluster"])
-    async def health() -> Health:
-        """Whether the manager answers; needs no token."""
-        return Health()
+    liveness = Liveness(manager)
+
+    failing: dict[int | str, dict[str, Any]] = {503: {"model": Health, "description": "The journal cannot be written."}}
+
+    @api.get("/healthz", tags=["cluster"], responses=failing, response_model_exclude_defaults=True)
+    async def health(response: Response) -> Health:
+        """Whether the manager works: it answers, and its journal can be written. Needs no token."""
+        trouble = await liveness.trouble()
+        response.status_code = 503 if trouble else 200
+        return Health(ok=not trouble, detail=trouble)
 
     @api.get("/v1/nodes", tags=["cluster"], responses=REFUSALS)
     def nodes(caller: Reader) -> Nodes:

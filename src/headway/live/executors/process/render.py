@@ -1,18 +1,35 @@
-"""An attempt as text: the commands, environments and logs of its ranks. Pure, so that it can be tested and shown."""
+"""An attempt as text: the commands, environments and logs of its ranks. `render` is pure, so that it can be tested and shown."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from headway.live.executors import Launch
 
 # What a job inherits from the manager's environment; the rest may hold secrets of whoever runs the manager.
-INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME")
+OF_THE_MACHINE = ("LANG", "LC_ALL", "TZ", "CUDA_HOME")
+OF_THE_USER = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+# Where a login finds programs, if the machine does not say so itself (the default of shadow's login for users).
+LOGIN_DEFAULTS = "/etc/login.defs"
+USER_PATH = "/usr/local/bin:/usr/bin:/bin"
 MASTER_ADDRESS = "127.0.0.1"
 
 
-def inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of the manager's environment that jobs get."""
-    return {name: environment[name] for name in INHERITED if name in environment}
+def environment_of(other: object | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of the manager's environment that jobs get; a job of another user has that user's PATH, and nothing of the manager's own."""
+    names = OF_THE_MACHINE if other else OF_THE_MACHINE + OF_THE_USER
+    found = {name: environment[name] for name in names if name in environment}
+    return {**found, "PATH": user_path()} if other else found
+
+
+def user_path(defaults: str = LOGIN_DEFAULTS) -> str:
+    """What PATH is after a login, as the machine says (ENV_PATH)."""
+    with contextlib.suppress(OSError), open(defaults, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            words = line.split()
+            if len(words) == 2 and words[0] == "ENV_PATH":
+                return words[1].removeprefix("PATH=")
+    return USER_PATH
 
 
 def render(launch: Launch, folder: str, port: int, base: Mapping[str, str]) -> dict[str, Any]:

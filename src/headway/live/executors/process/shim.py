@@ -3,18 +3,26 @@
 One starter process (`python -I -S shim.py FIFO`) forks a shim for each attempt. The lock of the attempt passes to the shim with an open
 descriptor: as long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only. Its files:
 launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), exit.json (flushed to disk).
+Log files are written here too (log_files.py).
 """
 
 import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
+
+if __name__ == "__main__":  # run by its path, without a package around it
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from log_files import LOG_CAP_BYTES, LogFile, Pump  # type: ignore[import-not-found]
+else:
+    from headway.live.executors.process.log_files import LOG_CAP_BYTES, LogFile, Pump
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
 KILL_PAUSE_S = 0.01
@@ -57,10 +65,20 @@ def descendants(root: int) -> list[int]:
     return below[1:]
 
 
+def members(groups: Iterable[str]) -> set[int]:
+    """The processes of control groups, by their folders."""
+    found: set[int] = set()
+    for folder in groups:
+        with contextlib.suppress(OSError), open(os.path.join(folder, "cgroup.procs"), "rb") as file:
+            found.update(map(int, file.read().split()))
+    return found
+
+
 def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
-    """Write aside, then rename; `durable` also survives the loss of power."""
+    """Write aside, for nobody else to read, then rename; `durable` also survives the loss of power."""
     aside = os.path.join(folder, f".{name}")
-    with open(aside, "w", encoding="utf-8") as file:
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
         json.dump(content, file)
         if durable:
             file.flush()
@@ -92,6 +110,7 @@ class Shim:
         self.codes: dict[int, int] = {}  # rank -> exit code
         self.first_bad: int | None = None
         self.signalled = False
+        self.pump: Any = None
         self.message = ""
         self.deadline = float("inf")
 
@@ -106,6 +125,8 @@ class Shim:
             self.tell("started")
             self.watch()
         self.kill_all()
+        if self.pump is not None:
+            self.pump.finish()
         self.finish()
 
     def tell(self, what: str) -> None:
@@ -120,29 +141,48 @@ class Shim:
     def start(self) -> bool:
         """Fork every rank, then see whether all of them could execute their command."""
         hear, say = os.pipe()  # closed on exec: what is left to read is what went wrong
-        for number, rank in enumerate(self.launch["ranks"]):
-            pid = os.fork()
-            if pid == 0:
-                os.close(hear)
-                self.become(rank, say)
-            self.ranks[pid] = number
+        files = resource.getrlimit(
+            resource.RLIMIT_NOFILE
+        )  # two are needed for every rank here; ranks have the limit as it was
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files[1], files[1]))
+        pipes = []
+        try:
+            for number, rank in enumerate(self.launch["ranks"]):
+                log = LogFile(os.path.join(self.folder, rank["log"]), self.launch.get("log_cap_bytes", LOG_CAP_BYTES))
+                out, into = os.pipe()
+                pipes.append((out, log))
+                pid = os.fork()
+                if pid == 0:
+                    os.close(hear)
+                    resource.setrlimit(resource.RLIMIT_NOFILE, files)
+                    self.become(rank, into, say)
+                os.close(into)
+                self.ranks[pid] = number
+        except OSError as error:
+            self.message = f"cannot start all ranks: {error.strerror or error}"
         os.close(say)
+        self.pump = Pump(pipes)
+        self.pump.start()
         with open(hear, "rb") as file:
-            self.message = file.read(1000).decode(errors="replace").partition("\n")[0]
+            self.message = self.message or file.read(1000).decode(errors="replace").partition("\n")[0]
         return not self.message
 
-    def become(self, rank: dict[str, Any], say: int) -> NoReturn:
-        """In the child: its own session, user, folder, log and environment, then its command."""
+    def become(self, rank: dict[str, Any], log: int, say: int) -> NoReturn:
+        """In the child: its own session, group, user, folder, log and environment, then its command."""
         step = "start"
         try:
             os.setsid()
-            log = os.open(os.path.join(self.folder, rank["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             null = os.open("/dev/null", os.O_RDONLY)
             os.dup2(null, 0)
             os.dup2(log, 1)
             os.dup2(log, 2)
+            step = "enter its control group"
+            for folder in self.launch.get("cgroup", ()):
+                with open(os.path.join(folder, "cgroup.procs"), "w") as file:
+                    file.write("0")
             if self.launch.get("uid") is not None:
                 step = "become the submitting user"
+                os.fchown(log, self.launch["uid"], self.launch["gid"])  # so that the job can open /dev/stderr
                 os.setgroups(self.launch["groups"])
                 os.setgid(self.launch["gid"])
                 os.setuid(self.launch["uid"])
@@ -212,9 +252,10 @@ class Shim:
     # ---- ending
 
     def kill_all(self) -> None:
-        """Leave nothing behind: orphans come to us, so everything the ranks started is below us."""
-        while self.reap():
-            for pid in descendants(os.getpid()):
+        """Leave nothing behind: orphans come to us, so everything the ranks started is below us; a control group says it too."""
+        groups = self.launch.get("cgroup", ())
+        while self.reap() or members(groups):
+            for pid in {*descendants(os.getpid()), *members(groups)}:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             signal.sigtimedwait(MINE, KILL_PAUSE_S)
