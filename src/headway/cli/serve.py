@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
+from headway.cli.operate.site import site_of, start_webhook
 from headway.client.folder import TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
@@ -53,6 +54,27 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
     ] = None,
+    max_grace: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="The longest time that a job may take to stop; longer graces are cut to it."),
+    ] = "10m",
+    max_jobs_per_user: Annotated[
+        int | None, typer.Option(min=1, help="Jobs of one user that may run and wait; default: any number.")
+    ] = None,
+    gpu_type: Annotated[str, typer.Option(help="The type of all GPUs, such as a100, for jobs that ask for one.")] = "",
+    feature: Annotated[
+        list[str] | None, typer.Option(help="A feature of all nodes, for jobs with constraints; repeatable.")
+    ] = None,
+    prolog: Annotated[
+        Path | None, typer.Option(help="A program that runs before every attempt of a job; if it fails, the job waits.")
+    ] = None,
+    epilog: Annotated[Path | None, typer.Option(help="A program that runs after every attempt of a job.")] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where every change of a job's state is sent, as JSON.")
+    ] = None,
+    webhook_secret: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with the secret that what is sent is signed with.")
+    ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,15 +85,21 @@ def serve(
     from headway.sim.experiment import turns
 
     folder, min_runtimes = data_folder(data), turns(min_runtime, "--min-runtime")
+    site = site_of(max_grace, max_jobs_per_user, (gpu_type, feature or []), (prolog, epilog), executor)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     if not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: use a TLS proxy")
     url = f"http://{_reached_as(host)}:{port}"
-    manager = _manager(folder, cluster, executor, url, policy=policy, placement=placement, min_runtimes=min_runtimes)
+    given = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
+    manager = _manager(folder, cluster, executor, url, **given)
+    hook = None
     try:
+        hook = start_webhook(manager, webhook, webhook_secret) if webhook else None
         _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json)
     finally:
+        if hook:
+            hook.stop()
         manager.stop()
         listening.close()
 

@@ -89,6 +89,10 @@ def submit(
     constraint: Annotated[
         list[str] | None, typer.Option("--constraint", "-C", help="A feature that its nodes must have; repeatable.")
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A copy of its log; %j is the job's number, %a the index."),
+    ] = None,
     hold: Annotated[bool, typer.Option("--hold", "-H", help="Let it wait until it is released.")] = False,
     key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where and when it would start.")] = False,
@@ -105,7 +109,7 @@ def submit(
     spec = _spec(file, words)
     flat = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit, "after": after}
     flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks, "constraints": constraint}
-    flat |= {"hold": True if hold else None}
+    flat |= {"hold": True if hold else None, "output": output}
     spec |= {field: value for field, value in flat.items() if value is not None}
     for field, part, value in (
         ("resources", "accelerators", gpus),

@@ -89,6 +89,8 @@ class Lifecycle:
             self._note_progress(job, now)
         if report.lost or report.refused:
             self.measures.error(now, f"job {job.id}: {report.message}")
+        if report.trouble:
+            self.measures.error(now, f"job {job.id}: {report.trouble}")
         found = outcome(job, report, now, self.backoff)
         if found.state:
             yield from self.ended(job, found.state, found.data)

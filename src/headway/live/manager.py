@@ -290,6 +290,30 @@ class Manager:
         """Rows of the journal after number `after`, up to a bound."""
         return self._journal.rows(after, MOST_EVENTS)
 
+    @property
+    def last_event(self) -> int:
+        """The number of the journal's last row."""
+        return self._world.last_seq
+
+    def next_events(self, after: int, timeout_s: float) -> list[JournalRow]:
+        """The same, once there are any; none after a while."""
+        with self._world.committed:
+            new = self._world.committed.wait_for(lambda: self._world.last_seq > after, timeout_s)
+        return self.events(after) if new else []
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep something small in the journal for the next manager."""
+        self._journal.remember(name, value)
+
+    def recall(self, name: str) -> str | None:
+        """What was kept, if anything."""
+        return self._journal.meta(name)
+
+    def complain(self, words: str) -> None:
+        """Note something that went wrong, for `headway health`."""
+        with self._world.lock:
+            self._world.measures.error(self.clock(), words)
+
     # ---- doing
 
     def cancel(self, job_id: int, at_once: bool = False) -> None:

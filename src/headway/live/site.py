@@ -8,7 +8,6 @@ from headway.live.jobfile.spec import JobSpec
 
 # As long as a start is waited for (turns.py): enough to save tens of GB, and not enough to hold GPUs for a night.
 LONGEST_GRACE_S: Final = 600.0
-HOOK_TIMEOUT_S: Final = 60.0  # a prolog or an epilog that takes longer is killed, and counts as failed
 KILL: Final = "SIGKILL"
 
 

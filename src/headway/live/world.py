@@ -227,4 +227,5 @@ class LiveWorld(Lifecycle):
         nodes = tuple(names[node] for node, gpus in job.places for _ in range(gpus))
         attempt = self.state.attempt(job)
         task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
-        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment)
+        around = (self.state.site.prolog, self.state.site.epilog)
+        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around)

@@ -10,6 +10,7 @@ import pytest
 
 from headway.client.job import JobView
 from headway.cluster.named import cluster
+from headway.live.ask.explain import Explanation
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.live.outcome import Backoff
@@ -26,6 +27,15 @@ class Served:
     def submit(self, user: str = ME, **spec: Any) -> int:
         """Submit a job; its number, or that of its first task."""
         return self.manager.submit(job_spec({"run": "true", **spec}), user)[0]
+
+    def explained(self, job: int, reason: str) -> Explanation:
+        """What is said of a job's wait, once it waits for this reason."""
+        for _ in range(200):
+            found = self.manager.explain(job)
+            if found.reason == reason:
+                return found
+            time.sleep(0.01)
+        raise AssertionError(found)
 
     def until(self, job: int, *states: str) -> JobView:
         """Wait until the job is in one of the states, or has ended."""

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
 from fastapi.responses import PlainTextResponse, Response

@@ -224,6 +224,7 @@ FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "array": ("array", _text),
     "dependency": ("after", _after),
     "constraint": ("constraints", _features),
+    "output": ("output", _text),
     "hold": ("hold", lambda value, where: True),
     "cpus-per-gpu": ("cpus-per-gpu", _whole),
     "mem-per-cpu": ("mem-per-cpu", memory_gb),

@@ -30,7 +30,9 @@ WITHOUT_EFFECT: Final = {
     "segment": "the placement chooses nodes", "oversubscribe": "GPUs are never shared",
     "no-kill": "a job ends with any of its nodes", "requeue": "a job whose node failed is run again in any case",
     "kill-on-invalid-dep": "a job that can never start is cancelled in any case",
-    "open-mode": "logs are kept by attempt", "network": _ELSEWHERE, "delay-boot": _ELSEWHERE, "stepmgr": _ELSEWHERE,
+    "error": "errors go where the output goes",
+    "open-mode": "the first attempt empties the output file, later ones append",
+    "network": _ELSEWHERE, "delay-boot": _ELSEWHERE, "stepmgr": _ELSEWHERE,
     "wait-all-nodes": _ELSEWHERE, "propagate": "limits are those of the manager",
     "get-user-env": "jobs get PATH, a few others and envs", "wait": "write headway submit --wait",
 }  # fmt: skip

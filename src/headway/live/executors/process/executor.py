@@ -29,13 +29,13 @@ from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.gpus import limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
-from headway.live.executors.process.render import MASTER_ADDRESS, environment_of, render
+from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
 from headway.live.executors.process.shim import each_process, read, started_ticks, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
-HOW = ("exit_code", "signalled", "lost", "never_ran", "message")  # what a report says of the end
+HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
 OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
 LOST = "its supervising process was killed, or the machine went down"
 
@@ -205,6 +205,7 @@ class ProcessExecutor:
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
         content["cwd"] = launch.spec.workdir or home
         content["log_cap_bytes"] = self.log_cap_bytes
+        content["hooks"] = hooks_of(launch, str(folder), os.environ.get("PATH", USER_PATH))
         content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
         content["groups"] = os.getgrouplist(who.pw_name, who.pw_gid) if who else []
         return content
