@@ -162,8 +162,8 @@ def test_a_restart_uses_the_snapshot_or_says_why_not(tmp_path: Path, damage: str
         "version": ["of another version"],
         "policy": ["another policy (fifo)"],
     }[damage]
-    assert len(again.notes) == len(said)
-    assert all(part in note for part, note in zip(said, again.notes, strict=True))
+    assert len(again.warnings) == len(said)
+    assert all(part in note for part, note in zip(said, again.warnings, strict=True))
     assert again.counts()["COMPLETED"] == 61
     assert list(again._state.jobs.values()) == before
     assert again.submit(JobSpec(run="true"), ME, "key") == [held]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
+from headway.cli.operate.site import site_of, start_webhook
 from headway.client.folder import TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
 NameArgument = Annotated[str, typer.Argument(help="A name for the token.")]
-# Streams (logs, events) are cut off when the manager has been stopping for this long.
-STOP_WITHIN_S = 2
-MOST_CONNECTIONS = 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +54,27 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
     ] = None,
+    max_grace: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="The longest time that a job may take to stop; longer graces are cut to it."),
+    ] = "10m",
+    max_jobs_per_user: Annotated[
+        int | None, typer.Option(min=1, help="Jobs of one user that may run and wait; default: any number.")
+    ] = None,
+    gpu_type: Annotated[str, typer.Option(help="The type of all GPUs, such as a100, for jobs that ask for one.")] = "",
+    feature: Annotated[
+        list[str] | None, typer.Option(help="A feature of all nodes, for jobs with constraints; repeatable.")
+    ] = None,
+    prolog: Annotated[
+        Path | None, typer.Option(help="A program that runs before every attempt of a job; if it fails, the job waits.")
+    ] = None,
+    epilog: Annotated[Path | None, typer.Option(help="A program that runs after every attempt of a job.")] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where every change of a job's state is sent, as JSON.")
+    ] = None,
+    webhook_secret: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with the secret that what is sent is signed with.")
+    ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,15 +85,21 @@ def serve(
     from headway.sim.experiment import turns
 
     folder, min_runtimes = data_folder(data), turns(min_runtime, "--min-runtime")
+    site = site_of(max_grace, max_jobs_per_user, (gpu_type, feature or []), (prolog, epilog), executor)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     if not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: use a TLS proxy")
     url = f"http://{_reached_as(host)}:{port}"
-    manager = _manager(folder, cluster, executor, url, policy=policy, placement=placement, min_runtimes=min_runtimes)
+    given = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
+    manager = _manager(folder, cluster, executor, url, **given)
+    hook = None
     try:
+        hook = start_webhook(manager, webhook, webhook_secret) if webhook else None
         _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json)
     finally:
+        if hook:
+            hook.stop()
         manager.stop()
         listening.close()
 
@@ -141,10 +166,9 @@ def _serve(
 ) -> None:
     import getpass
 
-    import uvicorn
-
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
+    from headway.live.http.connections import make_server
     from headway.live.http.guard import Guard
     from headway.live.http.tokens import Tokens
 
@@ -157,20 +181,10 @@ def _serve(
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
-    config = uvicorn.Config(
-        api,
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=STOP_WITHIN_S,
-        limit_concurrency=MOST_CONNECTIONS,
-    )
     # The server handles these and raises them again afterwards, when there is nothing left to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    server, failures = uvicorn.Server(config), list[str]()
+    server, failures = make_server(api), list[str]()
 
     def watch() -> None:
         failures.append(manager.wait_for_failure())

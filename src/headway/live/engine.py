@@ -16,14 +16,13 @@ from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
+from headway.live.measures import QUICK, Histogram
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 
 
 class LiveEngine(Engine):
     """The engine, with room for jobs to come."""
-
-    decisions, decide_s, longest_decide_s = 0, 0.0, 0.0
 
     def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
         if policy.requested < np.inf:
@@ -42,6 +41,7 @@ class LiveEngine(Engine):
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
+        self.spent = Histogram(QUICK)  # seconds of each decision
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
@@ -55,9 +55,7 @@ class LiveEngine(Engine):
         began = perf_counter()
         with explained():
             made = super().decide(now)
-        spent = perf_counter() - began
-        self.decisions, self.decide_s = self.decisions + 1, self.decide_s + spent
-        self.longest_decide_s = max(self.longest_decide_s, spent)
+        self.spent.add(perf_counter() - began)
         return made
 
     def make_room(self, jobs: int) -> None:
@@ -83,6 +81,7 @@ class LiveEngine(Engine):
     def copy_for(self, jobs: int) -> "LiveEngine":
         """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
         other = copy(self)
+        other.spent = Histogram(QUICK)
         state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)
         past = copied(self.options.history)
         past = grow_history(past, int(past.counts["fitted"][0] + past.counts["new"][0]) + 2 * jobs + 1)

@@ -65,6 +65,7 @@ class Job:
     failures: int = 0
     preemptions: int = 0
     stop_reason: str = ""  # why it is being stopped
+    kill: bool = False  # it is being stopped without a grace
     first_started: float | None = None
     started: float | None = None
     ended: float | None = None
@@ -75,6 +76,7 @@ class Job:
     seats: tuple[int, ...] = ()  # GPUs, in the order of ranks
     progress: Progress = field(default_factory=Progress)
     noted: Progress = field(default_factory=Progress)  # the same as the journal has it
+    saved: float | None = None  # when it reported its last checkpoint of this attempt
     attempts: Attempts = field(default_factory=Attempts)
     ran_on: tuple[str, ...] = ()  # the nodes of its last attempt
     row: int = -1  # its row in the engine's tables, which moves up when jobs before it are retired

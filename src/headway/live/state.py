@@ -4,6 +4,7 @@ The live loop and the replay after a restart go through the same two calls for e
 after a restart equals the state that wrote the journal.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,9 +34,12 @@ from headway.core.receipts import why_waiting
 from headway.core.tables.state import State
 from headway.job_state import JobState
 from headway.live.engine import LiveEngine
+from headway.live.jobfile.after import NOTOK
+from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.past import Past
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
+from headway.live.site import KILL, PLAIN, Site
 from headway.live.store.archive import Archived, from_text
 from headway.live.store.journal import JournalRow
 from headway.live.turns import AUTO, Attempts, MinRuntimes, given_turn
@@ -66,8 +70,14 @@ class ClusterState:
     """Jobs, nodes and the engine with its tables."""
 
     def __init__(
-        self, cluster: Cluster, policy: Policy, placement: Placement, min_runtimes: MinRuntimes = AUTO
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        placement: Placement,
+        min_runtimes: MinRuntimes = AUTO,
+        site: Site = PLAIN,
     ) -> None:
+        self.site = site
         self.cluster, self.placement, self.policy = cluster, placement.name, policy.name
         self.min_runtimes, self.longest_s = min_runtimes, policy.limit
         self.engine = LiveEngine(cluster, policy, placement)
@@ -78,6 +88,7 @@ class ClusterState:
         self.arrays: dict[int, Array] = {}
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
+        self.active_of: Counter[str] = Counter()  # how many of them each user has
         self.drained: set[int] = set()  # nodes that a person has drained
 
     @property
@@ -92,7 +103,7 @@ class ClusterState:
         job.row = len(self.by_row)
         self.by_row.append(job)
         self.jobs[job.id] = job
-        self.active.add(job.id)
+        self._count(job, True)
         if job.array_id is not None:
             self._array(job).kept += 1
         self.engine.make_room(len(self.by_row))
@@ -108,13 +119,19 @@ class ClusterState:
         array.tasks = range(first, max(array.tasks.stop, job.id + 1))
         return array
 
+    def _count(self, job: Job, active: bool) -> None:
+        """Count a job among those that have not ended, or no more."""
+        if (job.id in self.active) != active:
+            (self.active.add if active else self.active.discard)(job.id)
+            self.active_of[job.user] += 1 if active else -1
+
     def known(self, spec: JobSpec) -> Known:
         """What a job file says of turns and limits, as columns of the engine's table. A job whose time is up has its grace to go."""
         given, limit_s = given_turn(spec, self.min_runtimes), self.limit_s(spec)
         return {
             "min_runtime": Attempts().min_runtime(spec, given),
             "turns": TURNS if given is None else 0.0,
-            "limit": np.inf if limit_s is None else limit_s + spec.preemption.grace,
+            "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
         }
 
     def limit_s(self, spec: JobSpec) -> float | None:
@@ -122,14 +139,42 @@ class ClusterState:
         limit_s = min(self.longest_s, np.inf if spec.time_limit is None else spec.time_limit)
         return limit_s if limit_s < np.inf else None
 
+    def notes(self, spec: JobSpec) -> tuple[str, ...]:
+        """What of a job is accepted but not carried out as asked, one sentence each."""
+        return (*notes_on(spec), *self.site.notes(spec))
+
+    def how_to_stop(self, job: Job) -> tuple[str, float]:
+        """The signal that a job gets, and the seconds until it is killed."""
+        return (KILL, 0.0) if job.kill else (job.spec.preemption.signal, self.site.grace_s(job.spec))
+
     def active_jobs(self) -> list[Job]:
         """The jobs that have not ended, by number."""
         return [self.jobs[job_id] for job_id in sorted(self.active)]
 
     def needs(self, job: Job) -> set[int]:
-        """The jobs that it waits for; an array's number stands for all its tasks."""
-        every = (task for named in job.spec.after for task in self.tasks_of(named))
-        return {task for task in every if self.knows(task) and self.final_of(task) != JobState.COMPLETED}
+        """The jobs that it waits for, which have not ended; an array's number stands for all its tasks."""
+        named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
+        found = {task for task in named if task in self.jobs and self.jobs[task].final is None}
+        if job.spec.singleton:
+            found |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
+        return found
+
+    def unmet(self, job: Job, ended: Job | None = None) -> str:
+        """Why what a job waits for can no longer come true, if so; `ended` is the job that has just ended, else all are looked at."""
+        after = job.spec.after  # a number stands for a job that must complete
+        if ended is not None:
+            follows = [ended.id] if ended.id in after or ended.array_id in after else []
+        else:
+            follows = [task for kept in after if isinstance(kept, int) for task in self.tasks_of(kept)]
+        for task in follows:
+            final = self.final_of(task)
+            if final not in (None, JobState.COMPLETED):
+                return f"job {task}, which it was to follow, ended as {final.name}"
+        for need in job.spec.needs if not job.waits_for else ():
+            ends = [self.final_of(task) for task in self.tasks_of(need.job) if self.knows(task)]
+            if need.kind == NOTOK and all(end == JobState.COMPLETED for end in ends):
+                return f"job {need.job} completed, and it was to run only if that did not"
+        return ""
 
     def tasks_of(self, job_id: int) -> Sequence[int]:
         """The jobs that a number stands for: all tasks of an array, or one job."""
@@ -207,7 +252,7 @@ class ClusterState:
         if kind == events.SUBMITTED:
             job.known, job.final, job.ended, job.exit_code = True, None, None, None
             job.stop_reason = job.message = ""
-            self.active.add(job.id)
+            self._count(job, True)
             self.finished.pop(job.id, None)
             job.waits_for = self.needs(job)
             for other in job.waits_for:
@@ -226,13 +271,16 @@ class ClusterState:
         elif kind in (events.STOP, events.RESIZE):
             job.stop_reason = data.get("why") or job.stop_reason or PREEMPT
             job.preemptions += job.stop_reason == PREEMPT
+            job.kill = bool(data.get("now"))
             set_displaced(self.tables, job.row, job.stop_reason == PREEMPT)
         elif row.kind == ASKED:
-            job.stop_reason = data["why"]
+            job.stop_reason, job.kill = data["why"], bool(data.get("now"))
             set_displaced(self.tables, job.row, False)
         elif kind in (events.STOPPED, events.ENDED):
             self._unseat(job, row, ended=kind == events.ENDED)
         elif row.kind == PROGRESSED:
+            if data.get("checkpointed") not in (None, job.noted.checkpointed):
+                job.saved = row.time
             job.progress = job.noted = Progress(**data)
 
     def _measure(self, job: Job, row: JournalRow, preempted: bool) -> None:
@@ -270,7 +318,7 @@ class ClusterState:
         job.places = tuple((node, len(held[node])) for node in dict.fromkeys(order))
         job.seats = tuple(gpu for node, _ in job.places for gpu in sorted(held[node]))
         job.progress = job.noted = Progress()
-        job.stop_reason, job.exit_code = "", None
+        job.stop_reason, job.kill, job.saved, job.exit_code = "", False, None, None
 
     def _unseat(self, job: Job, row: JournalRow, ended: bool) -> None:
         data = row.data
@@ -283,10 +331,10 @@ class ClusterState:
         job.final, job.ended = JobState[data["state"]], row.time
         self._block(job, NOTHING, row.time)
         set_outcome(self.tables, job.row, job.final)
-        self.active.discard(job.id)
+        self._count(job, False)
         self.finished[job.id] = None
         for other in map(self.jobs.get, self.dependants.get(job.id, ())):
-            if other and job.final == JobState.COMPLETED:
+            if other:
                 other.waits_for.discard(job.id)
 
     def _learn_nodes(self, row: JournalRow) -> None:
@@ -312,7 +360,7 @@ class ClusterState:
         self.past.recall(job)
         self.add(job)
         readmit(self.tables, job.row, found.row, found.receipt)
-        self.active.discard(job.id)
+        self._count(job, False)
         self.finished[job.id] = None
 
     def _retire(self, keep: int) -> None:
@@ -341,6 +389,11 @@ class ClusterState:
     def service_gpu_s(self, job: Job, now: float) -> float:
         """GPU-seconds attained in all attempts."""
         return service_gpu_s(self.tables.jobs[job.row], now)
+
+
+def same_line(a: Job, b: Job) -> bool:
+    """Whether two jobs have one user and one name, as Slurm's singletons understand it."""
+    return a.user == b.user and a.spec.name == b.spec.name
 
 
 def service_gpu_s(row: Any, now: float) -> float:

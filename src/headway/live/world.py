@@ -66,7 +66,6 @@ class LiveWorld(Lifecycle):
         self.engine_gone = threading.Event()
         self.arrivals: deque[int] = deque()
         self.requests: deque[Request] = deque()
-        self.rounds, self.busy_s, self.longest_s = 0, 0.0, 0.0
         self._began = perf_counter()
         self._wake = threading.Condition()
         self._woken = False
@@ -81,8 +80,7 @@ class LiveWorld(Lifecycle):
 
     def wait(self, until: float) -> float | None:
         """End the round: journal, perform, answer; then sleep until something happens."""
-        spent = perf_counter() - self._began
-        self.rounds, self.busy_s, self.longest_s = self.rounds + 1, self.busy_s + spent, max(self.longest_s, spent)
+        self.measures.rounds.add(perf_counter() - self._began)
         self._tidy()
         self.lock.release()
         try:
@@ -109,6 +107,8 @@ class LiveWorld(Lifecycle):
             try:
                 yield from request.act(now)
             except Exception as error:
+                if not isinstance(error, HeadwayError):
+                    self.measures.error(now, f"{type(error).__name__}: {error}")
                 request.done.set_exception(error)
             else:
                 self._answers.append(request.done)
@@ -139,6 +139,11 @@ class LiveWorld(Lifecycle):
         self.state.learn(row)
 
     # ---- from other threads
+
+    @property
+    def unwritten(self) -> int:
+        """Rows that are recorded, but not in the journal yet."""
+        return len(self._rows)
 
     def wake(self) -> None:
         """End the sleep."""
@@ -214,12 +219,15 @@ class LiveWorld(Lifecycle):
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
         while self._rows:
+            began = perf_counter()
             try:
                 self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)[-1]
                 self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
+                self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 self.trouble = str(error)
+                self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
                 if self._closing:
                     return False
@@ -264,4 +272,5 @@ class LiveWorld(Lifecycle):
         nodes = tuple(names[node] for node, gpus in job.places for _ in range(gpus))
         attempt = self.state.attempt(job)
         task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
-        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment)
+        around = (self.state.site.prolog, self.state.site.epilog)
+        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around)

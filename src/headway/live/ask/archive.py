@@ -2,7 +2,7 @@
 
 import heapq
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,6 +20,7 @@ from headway.live.state import ClusterState
 from headway.live.store.archive import Archived, page
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.history import finished as finished_rows
+from headway.live.store.journal import Journal
 
 
 def archived_view(state: ClusterState, found: Archived) -> JobView:
@@ -30,20 +31,37 @@ def archived_view(state: ClusterState, found: Archived) -> JobView:
 def with_retired(
     state: ClusterState, found: list[JobView], connection: sqlite3.Connection, wanted: JobFilter, kept: Collection[int]
 ) -> list[JobView]:
-    """Jobs found in memory, and the retired ones that pass the same filter, by ascending number; `kept` were in memory then."""
+    """Jobs found in memory, and the retired ones that pass the same filter, by number; `kept` were in memory then."""
     states = sorted(FINAL_STATES if wanted.states is None else wanted.states & FINAL_STATES)
     if not states or not state.past.counts.total():
         return found
-    parts = [f"finished.state IN ({', '.join('?' * len(states))})", "finished.job > ?"]
-    given: list[Any] = [*states, wanted.after_id]
-    for column, value in (("finished.user = ?", wanted.user), ("instr(finished.name, ?)", wanted.name)):
+    parts, given = [f"finished.state IN ({', '.join('?' * len(states))})"], list[Any](states)
+    beyond = None if wanted.newest and not wanted.after_id else wanted.after_id
+    for condition, value in (
+        ("finished.job < ?" if wanted.newest else "finished.job > ?", beyond),
+        ("finished.user = ?", wanted.user),
+        ("instr(finished.name, ?)", wanted.name),
+        ("finished.queue = ?", wanted.queue),
+        ("jobs.array_id = ?", wanted.array_id),
+        ("jobs.submitted >= ?", wanted.since),
+        ("jobs.submitted <= ?", wanted.until),
+    ):
         if value is not None:
-            parts.append(column)
+            parts.append(condition)
             given.append(value)
-    rows = page(connection, " AND ".join(parts), given, wanted.limit + len(kept))
+    rows = page(connection, " AND ".join(parts), given, wanted.limit + len(kept), wanted.newest)
     retired = (archived_view(state, row) for row in rows if row.job.id not in kept)
-    merged = heapq.merge(found, retired, key=lambda view: view.job_id)
+    merged = heapq.merge(found, retired, key=lambda view: view.job_id, reverse=wanted.newest)
     return list(islice(merged, wanted.limit))
+
+
+def users_of(journal: Journal, job_ids: Sequence[int]) -> dict[int, str]:
+    """Whose these retired jobs are."""
+    return (
+        dict(journal.query(f"SELECT id, user FROM jobs WHERE id IN ({', '.join('?' * len(job_ids))})", *job_ids))
+        if job_ids
+        else {}
+    )
 
 
 def archived_explanation(found: Archived) -> Explanation:

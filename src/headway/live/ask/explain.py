@@ -13,7 +13,20 @@ from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.ask.receipt import receipt, waiting_order
-from headway.live.ask.reserved import Holder, Reserved, Sees, bound, holding, joined, places, reserved, turns, within
+from headway.live.ask.reserved import (
+    Holder,
+    Reserved,
+    Sees,
+    bound,
+    holding,
+    joined,
+    named,
+    places,
+    reserved,
+    turns,
+    within,
+)
+from headway.live.jobfile.after import WORDS
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -164,7 +177,7 @@ def _kept_words(
 
 def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
     """What would let a job pass the reservation of another: being gone in time."""
-    change, grace_s = [], job.spec.preemption.grace
+    change, grace_s = [], state.site.grace_s(job.spec)
     if kept.in_s is not None and job.spec.time_limit is None and kept.in_s > 2 * grace_s:
         change.append(f"a time limit of at most {kept.in_s - grace_s:.0f} s, after which it would be gone in time")
     if state.engine.options.preempts and not job.spec.may_preempt:
@@ -172,13 +185,25 @@ def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
     return change
 
 
+def _dependency(job: Job) -> tuple[str, list[str]]:
+    """What a job follows: which jobs must complete, and which must end."""
+    numbers = sorted(job.waits_for)
+    shown = f"{named(numbers[:MOST_AHEAD])}" + (
+        f" and {len(numbers) - MOST_AHEAD} more" if numbers[MOST_AHEAD:] else ""
+    )
+    if job.spec.singleton:
+        return f"it is a singleton: {shown} of the same user and name must end first", ["they end"]
+    kinds = {need.kind for need in job.spec.needs}
+    word = WORDS[next(iter(kinds))] if len(kinds) == 1 else "must end as it asked for"
+    return f"it follows {shown}, which {word} first", [f"{shown} {'ends' if len(numbers) == 1 else 'end'}"]
+
+
 def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[str, list[str]]:
     """The same for a job that is not offered to the engine."""
     if reason == "held":
         return "a person holds it", [f"headway release {job.id}"]
     if reason == "dependency":
-        others = ", ".join(map(str, sorted(job.waits_for)[:MOST_AHEAD]))
-        return f"it follows {others}, which must complete first", [f"job {others} completes"]
+        return _dependency(job)
     if reason == "array_limit":
         limit = state.arrays[job.array_id or 0].limit
         change = ["a task of the array ends", "submit with a higher limit after %"]

@@ -19,7 +19,6 @@ from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.ask.guesses import Guesses
 from headway.live.engine import LiveEngine
-from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import CANCEL, HOLD, TIME_UP
 from headway.live.state import ClusterState
@@ -99,6 +98,7 @@ class Forecast:
 
     def __init__(self, state: ClusterState, spec: JobSpec, now: float) -> None:
         self.names, self.spec, self.now, self.known = state.cluster.nodes, spec, now, state.known(spec)
+        self.notes = state.notes(spec)
         self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
         self.numbers = list(state.jobs)  # by row
         self.leaving: list[int] = []  # rows of jobs that will not come back
@@ -162,4 +162,4 @@ class Forecast:
             why = "the queue is too long to guess" if self.guesses.possible else no_samples
             message = f"would wait behind {counted(ahead, 'job')}; {why}"
         tasks = len(array_tasks(self.spec.array)[0]) if self.spec.array else 1
-        return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, notes_on(self.spec))
+        return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, self.notes)

@@ -81,7 +81,7 @@ def _holder(state: ClusterState, found: Reservation, job: Job, now: float) -> Ho
 def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
     """How much longer than they did so far those who are stopped until then may take to save."""
     stopped = [state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP)]
-    return max((max(0.0, job.spec.preemption.grace - job.attempts.save.value) for job in stopped), default=0.0)
+    return max((max(0.0, state.site.grace_s(job.spec) - job.attempts.save.value) for job in stopped), default=0.0)
 
 
 def turns(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:

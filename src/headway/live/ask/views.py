@@ -13,7 +13,6 @@ from headway.core.receipts import MICROSECONDS
 from headway.job_state import FINAL_STATES, JobState
 from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
-from headway.live.jobfile.notes import notes_on
 from headway.live.records import BLOCKER_REASONS, Job
 from headway.live.state import ClusterState, service_gpu_s, shown
 from headway.live.store.journal import Journal
@@ -35,19 +34,31 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to list: by user, by the names of states, by a part of the name, numbered above `after_id`; at most `limit`."""
+    """Which jobs to list: by user, states, a part of the name, queue, array and time of submission; at most `limit`.
+
+    They come by number, beyond `after_id`: above it, or below it where the newest come first (0: from the end).
+    """
 
     user: str | None = None
     states: frozenset[str] | None = None
     name: str | None = None
     after_id: int = 0
     limit: int = 100
+    queue: str | None = None
+    array_id: int | None = None
+    since: float | None = None
+    until: float | None = None
+    newest: bool = False
 
     def passes(self, state: ClusterState, job: Job) -> bool:
         """Whether to list the job."""
         return (
             (self.user is None or job.user == self.user)
             and (self.name is None or self.name in job.spec.name)
+            and (self.queue is None or self.queue == job.spec.queue)
+            and (self.array_id is None or self.array_id == job.array_id)
+            and (self.since is None or job.submitted >= self.since)
+            and (self.until is None or job.submitted <= self.until)
             and (self.states is None or state.shown_state(job).name in self.states)
         )
 
@@ -87,8 +98,15 @@ def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Job
         array_index=job.array_index,
         message=job.message,
         first_started_at=job.first_started,
-        notes=notes_on(job.spec),
+        notes=state.notes(job.spec),
+        unsaved_s=_unsaved_s(job, now) if engine_state in (JobState.STARTING, JobState.RUNNING) else None,
     )
+
+
+def _unsaved_s(job: Job, now: float) -> float:
+    """Seconds of its present attempt that would be lost if it were stopped now and saved nothing."""
+    since = max(job.attempts.began, job.saved or 0.0)
+    return max(0.0, now - since)
 
 
 def _name(command: str) -> str:
@@ -97,9 +115,13 @@ def _name(command: str) -> str:
 
 
 def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:
-    """Jobs by ascending number that pass the filter."""
+    """Jobs by number that pass the filter."""
     only_active = wanted.states is not None and not wanted.states & FINAL_STATES
-    numbers = sorted(i for i in (state.active if only_active else state.jobs) if i > wanted.after_id)
+    first, every = wanted.after_id, iter(state.active if only_active else state.jobs)
+    if wanted.array_id is not None:
+        every = (task for task in state.tasks_of(wanted.array_id) if task in state.jobs)
+    beyond = (i for i in every if (i < first or not first if wanted.newest else i > first))
+    numbers = sorted(beyond, reverse=wanted.newest)
     passing = (number for number in numbers if wanted.passes(state, state.jobs[number]))
     return job_views(state, list(islice(passing, wanted.limit)), now)
 
@@ -158,19 +180,15 @@ def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[s
     """Numbers since the manager started, by the names that Prometheus gets."""
     nodes = state.tables.nodes
     return {
-        "headway_gpus_total": float(state.cluster.total),
+        "headway_gpus": float(state.cluster.total),
         "headway_gpus_free": float(nodes["free"].sum()),
         "headway_gpus_open": float(nodes["gpus"][nodes["closed"] == 0].sum()),
         "headway_preemptions_total": float(
             state.past.preemptions + sum(job.preemptions for job in state.jobs.values())
         ),
-        "headway_decisions_total": float(state.engine.decisions),
-        "headway_decision_seconds_total": state.engine.decide_s,
-        "headway_decision_seconds_max": state.engine.longest_decide_s,
-        "headway_rounds_total": float(world.rounds),  # facts recorded, decided and noted
-        "headway_round_seconds_total": world.busy_s,
-        "headway_round_seconds_max": world.longest_s,
         "headway_journal_commits_total": float(journal.commits),
         "headway_journal_rows_total": float(world.last_seq),
         "headway_journal_writable": float(not world.trouble),
+        "headway_journal_behind_rows": float(world.unwritten),
+        "headway_errors_total": float(world.measures.errors),
     }

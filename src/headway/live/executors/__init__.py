@@ -29,6 +29,8 @@ class Launch:
     array_id: int | None = None
     array_index: int | None = None
     environment: dict[str, str] = field(default_factory=dict)  # HEADWAY_API, HEADWAY_TOKEN and the like
+    prolog: str = ""  # programs of the operator's that run before and after it
+    epilog: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Report:
     refused: bool = False  # the machine could not start it: no memory, no disk
     message: str = ""
     progress: Progress | None = None
+    trouble: str = ""  # went wrong beside it: for the operator
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ A stream polls in a worker thread and sleeps on the event loop in between, so th
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from headway.live.store.journal import JournalRow
 
 POLL_S = 0.2
 PART_BYTES = 1 << 16
-# More than anybody watches; each is an open connection.
+# Streams of one token, more than anybody watches; each is an open connection. The others are not counted together.
 MOST_STREAMS = 64
 KEEP_ALIVE_S = 15.0
 WAITING = frozenset({JobState.PENDING.name, JobState.HELD.name})
@@ -141,21 +142,22 @@ def event_json(row: JournalRow) -> dict[str, Any]:
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """Logs and events."""
-    open_streams = 0
+    open_streams: Counter[str] = Counter()
 
-    async def counted(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        nonlocal open_streams
-        open_streams += 1
+    async def counted(who: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        open_streams[who] += 1
         try:
             async for part in parts:
                 yield part
         finally:
-            open_streams -= 1
+            open_streams[who] -= 1
+            if not open_streams[who]:
+                del open_streams[who]
 
-    def stream(parts: AsyncIterator[bytes], kind: str, headers: dict[str, str] | None = None) -> StreamingResponse:
-        if open_streams >= MOST_STREAMS:
-            raise HTTPException(429, f"{MOST_STREAMS} streams are open already: close one")
-        return StreamingResponse(counted(parts), media_type=kind, headers=headers)
+    def stream(caller: Caller, parts: AsyncIterator[bytes], kind: str, **headers: str) -> StreamingResponse:
+        if open_streams[caller.name] >= MOST_STREAMS:
+            raise HTTPException(429, f"this token has {MOST_STREAMS} streams open already: close one")
+        return StreamingResponse(counted(caller.name, parts), media_type=kind, headers=headers)
 
     @api.get("/v1/jobs/{job_id}/logs", tags=["jobs"], response_class=StreamingResponse, responses=ABOUT_A_JOB)
     async def logs(
@@ -167,7 +169,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     ) -> StreamingResponse:
         """What the job's ranks wrote. With several ranks, each line begins with its rank."""
         await run_in_threadpool(seen, manager, caller, job_id)
-        return stream(follow_logs(manager, job_id, rank, attempt, follow), "text/plain; charset=utf-8")
+        return stream(caller, follow_logs(manager, job_id, rank, attempt, follow), "text/plain; charset=utf-8")
 
     @api.get("/v1/events", tags=["cluster"], response_class=StreamingResponse, responses=REFUSALS)
     async def events(
@@ -178,5 +180,5 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """What happens, as it happens: server-sent events. A browser goes on where it was (Last-Event-ID)."""
         if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
             after = max(after, min(int(last_event_id[:16]), 2**53))
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return stream(server_sent(manager, caller, after), "text/event-stream", headers)
+        parts = server_sent(manager, caller, after)
+        return stream(caller, parts, "text/event-stream", **{"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

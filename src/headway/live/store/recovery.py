@@ -117,6 +117,5 @@ def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float)
         if state.job_state(job).has_processes:
             executor.adopt(job.id, state.attempt(job))
         if state.job_state(job) == JobState.STOPPING:
-            how = job.spec.preemption
-            executor.stop(job.id, state.attempt(job), how.signal, how.grace)
+            executor.stop(job.id, state.attempt(job), *state.how_to_stop(job))
         world.set_alarms(job, now)

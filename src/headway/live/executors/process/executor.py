@@ -24,15 +24,19 @@ from typing import Any
 from headway.errors import BadInput
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
 from headway.live.executors.process.account import account_of, own_account
-from headway.live.executors.process.gpus import this_machine
+from headway.live.executors.process.cgroups import DEVICES, Cgroups, NoCgroups
+from headway.live.executors.process.cgroups.find import find_cgroups
+from headway.live.executors.process.gpus import limits_of, renumber, this_machine
+from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
-from headway.live.executors.process.render import MASTER_ADDRESS, inherited, render
+from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
 from headway.live.executors.process.shim import each_process, read, started_ticks, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
-HOW = ("exit_code", "signalled", "lost", "never_ran", "message")  # what a report says of the end
+HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
+OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
 LOST = "its supervising process was killed, or the machine went down"
 
 
@@ -57,8 +61,15 @@ class ProcessExecutor:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._ports: dict[tuple[int, int], int] = {}
+        self.cgroups: Cgroups = NoCgroups("the manager has not started")
+        self.log_cap_bytes = LOG_CAP_BYTES
 
     # ---- the hooks
+
+    @property
+    def enforced(self) -> frozenset[str]:
+        """Which limits of a job file hold here."""
+        return self.cgroups.enforced
 
     def discover(self) -> Discovery:
         """This machine, as one node."""
@@ -74,6 +85,7 @@ class ProcessExecutor:
         if not self.fifo.exists():
             os.mkfifo(self.fifo, 0o600)
         self._wake = wake
+        self.cgroups = find_cgroups(self.runs.parent)
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._start_starter()
@@ -117,9 +129,9 @@ class ProcessExecutor:
         return [self._reports.popleft() for _ in range(len(self._reports))]
 
     def logs(self, job: int, attempt: int) -> list[Path]:
-        """Logs in the order of ranks; they appear as ranks start."""
-        found = self.folder(job, attempt).glob("rank-*.log")
-        return sorted(found, key=lambda path: int(path.stem.partition("-")[2]))
+        """The logs of all ranks, in order, also of those that have written nothing yet."""
+        folder = self.folder(job, attempt)
+        return [folder / rank["log"] for rank in (read(str(folder), "launch.json") or {}).get("ranks", ())]
 
     def close(self) -> None:
         """Stop listening; the shims go on."""
@@ -128,6 +140,7 @@ class ProcessExecutor:
             os.write(self._ear, b"\n")
             self._thread.join()
             os.close(self._ear)
+            self.cgroups.close()
         if self._starter:
             self._mouth.close()
             self._starter.wait()
@@ -145,6 +158,10 @@ class ProcessExecutor:
         own = folder / "own"
         own.mkdir(exist_ok=True, mode=0o700)
         content = self._content(launch, folder)
+        limits = limits_of(launch)
+        content["cgroup"] = self.cgroups.make(folder_name(launch.job, launch.attempt), limits)
+        if limits.denied and DEVICES in self.enforced:
+            renumber(content["ranks"], launch.gpus)
         if content["uid"] is not None:
             os.chown(own, content["uid"], content["gid"])
         aside = folder / ".launch.json"
@@ -184,9 +201,11 @@ class ProcessExecutor:
     def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
         who = account_of(launch.user)
         home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
-        base = inherited(os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+        base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
         content["cwd"] = launch.spec.workdir or home
+        content["log_cap_bytes"] = self.log_cap_bytes
+        content["hooks"] = hooks_of(launch, str(folder), os.environ.get("PATH", USER_PATH))
         content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
         content["groups"] = os.getgrouplist(who.pw_name, who.pw_gid) if who else []
         return content
@@ -259,8 +278,11 @@ class ProcessExecutor:
         del self._watched[key]
         self._ports.pop(key, None)
         if ended is None:
-            self._sweep(folder)
+            self._sweep(folder, folder_name(*key))
             ended = {"lost": True, "never_ran": not ran, "message": LOST}
+        elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(folder_name(*key)):
+            ended["message"] = OUT_OF_MEMORY
+        self.cgroups.remove(folder_name(*key))
         self._tell(Report(ENDED, *key, progress=progress, **{name: ended[name] for name in HOW if name in ended}))
 
     def _alive(self, watched: _Watched) -> bool:
@@ -281,14 +303,20 @@ class ProcessExecutor:
         self._reports.append(report)
         self._wake()
 
-    def _sweep(self, folder: str) -> None:
-        """Kill what a lost attempt left behind, and see it gone: every process that carries its mark in its environment."""
-        end = time.monotonic() + SWEEP_S
-        while (left := _marked(f"HEADWAY_RUN={folder}".encode())) and time.monotonic() < end:
+    def _sweep(self, folder: str, name: str) -> None:
+        """Kill what a lost attempt left behind, and see it gone: everybody in its control group, or with its mark in the environment."""
+        end, mark = time.monotonic() + SWEEP_S, f"HEADWAY_RUN={folder}".encode()
+        while (left := [*self.cgroups.processes(name), *_marked(mark)]) and time.monotonic() < end:
+            self.cgroups.kill(name)
             for pid in left:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
+
+
+def folder_name(job: int, attempt: int) -> str:
+    """The name of an attempt's control group."""
+    return f"{job}-{attempt}"
 
 
 def _marked(mark: bytes) -> list[int]:

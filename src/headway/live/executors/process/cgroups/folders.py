@@ -1,0 +1,57 @@
+"""Reading and writing the files of a control group."""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+# A process that was killed leaves its group within a few milliseconds.
+REMOVE_TRIES, REMOVE_PAUSE_S = 20, 0.005
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    """Write one value; the kernel takes or refuses it whole."""
+    handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
+def get(folder: Path, name: str) -> str:
+    """One value; empty if it is not there."""
+    try:
+        return (folder / name).read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+def count(folder: Path, name: str, key: str) -> int:
+    """The number after `key` in a file of lines such as `oom_kill 2`."""
+    words = [line.split() for line in get(folder, name).splitlines()]
+    return next((int(row[1]) for row in words if len(row) == 2 and row[0] == key), 0)
+
+
+def members(folder: Path) -> list[int]:
+    """The processes of a group."""
+    return [int(line) for line in get(folder, "cgroup.procs").split()]
+
+
+def kill_members(folder: Path) -> None:
+    """Send SIGKILL to all that are there now."""
+    for pid in members(folder):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove an empty group, with patience for processes that are about to be gone."""
+    for _ in range(REMOVE_TRIES):
+        try:
+            os.rmdir(folder)
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(REMOVE_PAUSE_S)
