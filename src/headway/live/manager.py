@@ -257,8 +257,9 @@ class Manager:
     def history(self, wanted: Wanted) -> list[HistoryRow]:
         """What became of jobs, newest first (see `headway.live.store.history`)."""
         with self._world.lock:
-            active = archive.active_rows(self._state, self.clock(), wanted)
-        return self._journal.read(lambda file: archive.with_finished(active, file, wanted))
+            rows = archive.active_rows(self._state, self.clock(), wanted, self._world.just_ended)
+            active = frozenset(self._state.active)
+        return self._journal.read(lambda file: archive.with_finished(rows, active, file, wanted))
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""

@@ -88,16 +88,20 @@ def _past_job(found: Archived) -> PastJob:
     )
 
 
-def active_rows(state: ClusterState, now: float, wanted: Wanted) -> list[HistoryRow]:
-    """The jobs that have not ended and are wanted, newest first."""
-    rows = (history_row(state, job, now) for job in reversed(state.active_jobs()))
-    return [row for row in rows if wanted.passes(row)]
+def active_rows(
+    state: ClusterState, now: float, wanted: Wanted, unwritten: Sequence[HistoryRow] = ()
+) -> list[HistoryRow]:
+    """The jobs that have not ended, or whose ends are about to be written, and are wanted: newest first."""
+    rows = [*(history_row(state, job, now) for job in state.active_jobs()), *unwritten]
+    return sorted((row for row in rows if wanted.passes(row)), key=lambda row: -row.job_id)
 
 
-def with_finished(active: list[HistoryRow], connection: sqlite3.Connection, wanted: Wanted) -> list[HistoryRow]:
-    """The same with those that have ended."""
-    ended = finished_rows(connection, wanted, {row.job_id for row in active})
-    return list(islice(heapq.merge(active, ended, key=lambda row: -row.job_id), wanted.limit))
+def with_finished(
+    rows: list[HistoryRow], active: frozenset[int], connection: sqlite3.Connection, wanted: Wanted
+) -> list[HistoryRow]:
+    """The same with those that have ended, but for earlier ends of jobs that were run again."""
+    ended = finished_rows(connection, wanted, active | {row.job_id for row in rows})
+    return list(islice(heapq.merge(rows, ended, key=lambda row: -row.job_id), wanted.limit))
 
 
 def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:
