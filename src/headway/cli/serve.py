@@ -146,6 +146,8 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, **given
 
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
         manager.start()
+        for line in manager.warnings:
+            note(f"headway: {line}")
     return manager
 
 

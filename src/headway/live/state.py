@@ -90,6 +90,7 @@ class ClusterState:
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
         self.active_of: Counter[str] = Counter()  # how many of them each user has
+        self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
 
     @property

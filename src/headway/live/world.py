@@ -22,7 +22,7 @@ from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
-from headway.live.records import Job
+from headway.live.records import Blocker, Job
 from headway.live.state import RECALLED, RETIRED, ClusterState
 from headway.live.store.archive import archived, finished_row
 from headway.live.store.history import HistoryRow
@@ -72,6 +72,8 @@ class LiveWorld(Lifecycle):
         self._closing = False
         self._gone = False
         self._answers: list[Future[None]] = []
+        self.identity = ""  # of the journal
+        self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
         self._snapshot: Snapshot | None = None
@@ -102,6 +104,8 @@ class LiveWorld(Lifecycle):
         yield from self.alarms_due(now)
         while self.arrivals:
             yield from self.submitted(self.state.jobs[self.arrivals.popleft()], now)
+        while self.state.strange:
+            yield from self.block(self.state.jobs[self.state.strange.pop()], Blocker.HELD)
         while self.requests:
             request = self.requests.popleft()
             try:
@@ -234,6 +238,7 @@ class LiveWorld(Lifecycle):
                 self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)[-1]
                 self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
+                self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 self.trouble = str(error)
@@ -283,4 +288,6 @@ class LiveWorld(Lifecycle):
         attempt = self.state.attempt(job)
         task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
         around = (self.state.site.prolog, self.state.site.epilog)
-        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around)
+        return Launch(
+            job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around, journal=self.identity
+        )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headway.live.errors import AlreadyServed, JournalFailed
+from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
 from headway.live.store import history, snapshot_table
 from headway.live.store.history import HistoryRow, insert_finished
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
@@ -62,6 +62,8 @@ class _Work:
 
 def failed(error: BaseException) -> JournalFailed:
     """Say what happened to the journal and what that means."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalDamaged(f"the journal is damaged ({error}): `headway journal check` says more")
     return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
 
 
