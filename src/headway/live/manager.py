@@ -34,7 +34,7 @@ from headway.live.measures import Histogram
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
 from headway.live.site import PLAIN, Site
-from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
+from headway.live.state import CLOSING, DRAINED, RESUMED, ClusterState
 from headway.live.store import recovery
 from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
@@ -74,7 +74,9 @@ class Manager:
     ) -> None:
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
-        past = recovery.open_journal(self.data, lambda: ClusterState(cluster, *rules, min_runtimes, site))
+        past = recovery.open_journal(
+            self.data, lambda before: ClusterState(before or cluster, *rules, min_runtimes, site)
+        )
         self._journal, self._state, self.warnings = past.journal, past.state, list(past.warnings)
         self._mark = Mark(self.data, past.identity.present)
         try:
@@ -100,11 +102,8 @@ class Manager:
         """Adopt what runs, then schedule until stopped."""
         self._journal.remember("clock", self.clock.saved())
         now = self._opened = self.clock()
-        opened = {"cluster": list(self.cluster.gpus), "nodes": list(self.cluster.nodes)}
-        row = JournalRow(now, OPENED, 0, 0, {**opened, "policy": self.policy, "placement": self.placement})
-        self._world.last_seq = self._journal.append([row])[-1]
-        self._mark.set(self._world.last_seq)
-        self._state.learn(row)
+        rules = {"policy": self.policy, "placement": self.placement}
+        self._world.open(self.cluster, rules, bool(getattr(self._executor, "numbers_gpus", False)))
         self._executor.open(self._world.wake)
         recovery.adopt(self._state, self._executor, self._world, now)
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)

@@ -7,14 +7,15 @@ requests answered. While the journal cannot be written nothing is performed: the
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from headway.cluster.nodes import Cluster
 from headway.core.engine import Action, Event, drive
-from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESIZE, START, STOP
+from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP
 from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
@@ -22,13 +23,14 @@ from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
-from headway.live.records import Blocker, Job
-from headway.live.state import RECALLED, RETIRED, ClusterState
+from headway.live.records import REQUEUE, Blocker, Job
+from headway.live.state import OPENED, RECALLED, RETIRED, ClusterState
 from headway.live.store.archive import archived, finished_row
 from headway.live.store.history import HistoryRow
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.snapshot import snapshot
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
+from headway.live.store.turnover import losers
 
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
 JOURNAL_RETRY_S = 0.5
@@ -211,6 +213,41 @@ class LiveWorld(Lifecycle):
             self.lock.release()
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
             self.engine_gone.set()
+
+    def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
+        """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
+        now = self._now = self.clock()
+        if (cluster.nodes, cluster.gpus) != (self.state.cluster.nodes, self.state.cluster.gpus):
+            self._record(self._make_way(cluster, numbered), now)
+        data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}
+        self._write(OPENED, NO_JOB, now, {**data, **rules})
+        fits = [
+            job
+            for job in self.state.active_jobs()
+            if job.blockers & Blocker.NODE_DOWN and job.spec.gpus <= cluster.total
+        ]
+        for job in fits:
+            self._record(self.unblock(job, Blocker.NODE_DOWN), now)
+        if not self._commit():
+            raise JournalFailed(self.trouble)
+
+    def _make_way(self, cluster: Cluster, numbered: bool) -> Iterator[Event]:
+        """Before the nodes change: stop whoever holds GPUs that go, withdraw promises, and hold jobs that have become too large."""
+        for job in losers(self.state, cluster, numbered):
+            if self.state.job_state(job) != JobState.STOPPING:
+                yield from self.stop(job, REQUEUE)
+        self._to_do.clear()  # whoever adopts them stops them
+        for job in self.state.active_jobs():
+            if self.state.tables.jobs["promise"][job.row] >= 0:
+                yield Event(RESERVE, job.row)
+            if job.spec.gpus > cluster.total and not job.blockers & Blocker.NODE_DOWN and job.known:
+                yield from self.block(job, Blocker.NODE_DOWN)
+
+    def _record(self, facts: Iterable[Event], now: float) -> None:
+        """Record facts outside of the loop."""
+        for event in facts:
+            self.state.engine.record(event, now)
+            self.note(event, now)
 
     def _tidy(self) -> None:
         """Write down who ended in this round; now and then let finished jobs leave the memory, and take a snapshot."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.live.errors import JournalDamaged
@@ -20,7 +21,8 @@ from headway.live.store.copies import set_aside
 from headway.live.store.history import insert_finished
 from headway.live.store.identity import Identity, settle
 from headway.live.store.journal import PAGE, Journal, failed
-from headway.live.store.snapshot import load, setting
+from headway.live.store.snapshot import cluster_of, load, setting
+from headway.live.store.turnover import cluster_in
 from headway.live.world import LiveWorld
 
 
@@ -35,7 +37,7 @@ class Recovered:
     warnings: tuple[str, ...]
 
 
-def open_journal(data: Path, fresh: Callable[[], ClusterState]) -> Recovered:
+def open_journal(data: Path, fresh: Callable[[Cluster | None], ClusterState]) -> Recovered:
     """Open the journal of a data folder and restore the state. A damaged journal is set aside, and a new one begun."""
     try:
         return _opened(data, fresh, ())
@@ -45,7 +47,7 @@ def open_journal(data: Path, fresh: Callable[[], ClusterState]) -> Recovered:
         return _opened(data, fresh, (lost,))
 
 
-def _opened(data: Path, fresh: Callable[[], ClusterState], warnings: tuple[str, ...]) -> Recovered:
+def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], warnings: tuple[str, ...]) -> Recovered:
     journal = Journal(data)
     try:
         identity = settle(journal)
@@ -59,11 +61,9 @@ def _opened(data: Path, fresh: Callable[[], ClusterState], warnings: tuple[str, 
     return Recovered(journal, state, seq, identity, (*warnings, *identity.warnings, *notes))
 
 
-def restore(fresh: Callable[[], ClusterState], journal: Journal) -> tuple[ClusterState, int, list[str]]:
+def restore(fresh: Callable[[Cluster | None], ClusterState], journal: Journal) -> tuple[ClusterState, int, list[str]]:
     """The state at the end of the journal, the row of the snapshot that it was read from (0: none), and what to tell the operator."""
     state, seq, last_job, notes = _from_snapshot(fresh, journal)
-    if not seq:
-        _same_cluster(state, journal)
     submissions = _Submissions(state, journal, last_job)
     state.replay(journal.each(seq), submissions.add_up_to)
     if not seq:
@@ -82,23 +82,25 @@ def _held(state: ClusterState, strange: dict[int, str]) -> list[str]:
     ]
 
 
-def _from_snapshot(fresh: Callable[[], ClusterState], journal: Journal) -> tuple[ClusterState, int, int, list[str]]:
+def _from_snapshot(
+    fresh: Callable[[Cluster | None], ClusterState], journal: Journal
+) -> tuple[ClusterState, int, int, list[str]]:
     """A state by the newest snapshot that can be used, or an empty one."""
-    notes, wanted = [], setting(fresh())
+    notes, wanted = [], setting(fresh(None))
     for seq, made in journal.read(snapshot_table.stored):
-        state = fresh()
         if made is not None and made.setting != wanted:
             notes.append(f"{_differs(made.setting, wanted)}: the snapshot is not used, and the whole journal is read")
             break
         try:
             if made is not None:
+                state = fresh(cluster_of(made))
                 return state, seq, load(state, made), notes
         except (ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
             pass
         notes.append(
             f"the snapshot at row {seq} of {journal.path.name} is damaged: more of the journal is read instead"
         )
-    return fresh(), 0, 0, notes
+    return fresh(_first_cluster(journal)), 0, 0, notes
 
 
 def _differs(made: str, wanted: str) -> str:
@@ -165,15 +167,10 @@ class _Submissions:
         return Job(job_id, user, spec, submitted, array_id, array_index)
 
 
-def _same_cluster(state: ClusterState, journal: Journal) -> None:
-    """Refuse another cluster: the journal names nodes by their numbers."""
+def _first_cluster(journal: Journal) -> Cluster | None:
+    """The cluster that the journal begins with; it says where that changes."""
     opened = journal.query("SELECT data FROM events WHERE kind = ? ORDER BY seq LIMIT 1", OPENED)
-    if not opened:
-        return
-    before = json.loads(opened[0][0])
-    if tuple(before["cluster"]) != state.cluster.gpus:
-        layout = "+".join(f"1x{gpus}" for gpus in before["cluster"])
-        raise BadInput(f"this folder belongs to a cluster of {layout} GPUs: give that cluster or another --data folder")
+    return cluster_in(json.loads(opened[0][0])) if opened else None
 
 
 def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:

@@ -54,6 +54,8 @@ class _Watched:
 class ProcessExecutor:
     """Fills the Executor protocol with processes of this machine."""
 
+    numbers_gpus = True  # jobs know GPUs by their numbers on this machine, whatever nodes it is cut into
+
     def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
         self.runs, self.fifo, self.poll_s = data.resolve() / "runs", data.resolve() / "notify", poll_s
         self._watched: dict[tuple[int, int], _Watched] = {}
