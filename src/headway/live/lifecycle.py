@@ -111,7 +111,7 @@ class Lifecycle:
         began = job.attempts.began
         if kind != STARTED and job.started is not None:
             began = max(began, job.started)
-        at = min(max(at, began), now)
+        at = max(at, began)
         self.state.charge(job, kind, at, now)
         return {"at": at}
 

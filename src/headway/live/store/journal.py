@@ -90,8 +90,15 @@ class Journal:
         self._reader, self._reading = self._open(), threading.Lock()
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self.commits = 0
+        self._begin()
+
+    def _begin(self) -> None:
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._thread.start()
+
+    def _end(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
 
     def _open(self) -> sqlite3.Connection:
         created = not self.path.exists()
@@ -231,8 +238,7 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits, then let the next manager in."""
-        self._queue.put(None)
-        self._thread.join()
+        self._end()
         self._connection.close()
         self._reader.close()
         os.close(self._lock_file)
