@@ -37,6 +37,12 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
         jobs[name][rows] = values
 
 
+def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
+    """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
+    state.jobs[j], state.receipts[j] = row, receipt
+    state.jobs["row"][j] = j
+
+
 def close_node(state: State, node: int, now: float) -> None:
     """Start nothing more on a node; what runs there goes on."""
     _set_closed(state, node, 1, now)

@@ -13,7 +13,7 @@ from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
 from headway.live.executors import Executor, Report
-from headway.live.measures import Measures
+from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
 from headway.live.state import ASKED, BLOCKED, PROGRESSED, ClusterState
@@ -48,15 +48,15 @@ class Lifecycle:
             data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}
         self._write(NAMES[event.kind], event.job, now, data)
         if event.kind == STARTED:
-            job = self.state.jobs[event.job + 1]
+            job = self.state.at(event.job)
             self.set_alarms(job, now)
             if self.state.attempt(job) == 1:
                 self.measures.waited(job.spec.queue, now - job.submitted)
 
     def _write(self, kind: str, job: int, now: float, data: dict[str, Any]) -> None:
         """Write a row of the journal, and learn from it. `job` is the engine's row, or -1 for a fact about no job."""
-        attempt = self.state.attempt(self.state.jobs[job + 1]) if job >= 0 else 0
-        row = JournalRow(now, kind, job + 1, attempt, data)
+        about = self.state.at(job) if job >= 0 else None
+        row = JournalRow(now, kind, *((about.id, self.state.attempt(about)) if about else (0, 0)), data)
         if not self._rows:
             self.measures.behind_since = now
         self._rows.append(row)
@@ -103,11 +103,12 @@ class Lifecycle:
     def ended(self, job: Job, state: JobState, data: dict[str, Any]) -> Iterator[Event]:
         """The job is over; others may have waited for that."""
         self._data = {**data, "state": state.name}
+        self._progress_at.pop(job.id, None)
         yield Event(ENDED, job.row)
         for other_id in sorted(self.state.dependants.pop(job.id, ())):
-            other = self.state.jobs[other_id]
-            if other.final:
-                continue
+            other = self.state.jobs.get(other_id)
+            if other is None or other.final:
+                continue  # it is over
             if why := self.state.unmet(other, job):
                 yield from self.ended(other, JobState.CANCELLED, {"message": why})
             elif not other.waits_for:
@@ -173,9 +174,10 @@ class Lifecycle:
         """Unblock as many tasks as the limit of their array allows, in order."""
         array = self.state.arrays[array_id]
         while array.limit is not None and array.active < array.limit and array.next < len(array.tasks):
-            task = self.state.jobs[array.tasks[array.next]]
+            task = self.state.jobs.get(array.tasks[array.next])
             array.next += 1
-            yield from self.unblock(task, Blocker.ARRAY_LIMIT)
+            if task:  # it may have been cancelled, and retired
+                yield from self.unblock(task, Blocker.ARRAY_LIMIT)
 
     def set_alarms(self, job: Job, now: float) -> None:
         """Remember what happens to a running (or backing off) job at a known time."""
@@ -190,7 +192,9 @@ class Lifecycle:
         """Back-offs that are over, and attempts whose time is up."""
         while self._alarms and self._alarms[0][0] <= now:
             _, what, job_id, attempt = heapq.heappop(self._alarms)
-            job = self.state.jobs[job_id]
+            job = self.state.jobs.get(job_id)
+            if job is None:
+                continue  # it is over, and retired
             if what == RETRY:
                 if job.not_before <= now:
                     yield from self.unblock(job, Blocker.RETRY_BACKOFF)

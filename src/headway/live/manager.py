@@ -17,7 +17,7 @@ from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
 from headway.errors import BadInput, HeadwayError
 from headway.io.units import counted
-from headway.live.ask import views
+from headway.live.ask import archive, views
 from headway.live.ask.explain import Explanation, explain, sees_all
 from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.ask.health import ManagerHealth, depth, health
@@ -30,12 +30,14 @@ from headway.live.executors import Executor
 from headway.live.executors.registry import DEFAULT, find_executor
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
-from headway.live.measures import Histogram
+from headway.live.operation.measures import Histogram
+from headway.live.operation.site import PLAIN, Site
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
-from headway.live.site import PLAIN, Site
 from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
 from headway.live.store import recovery
+from headway.live.store.archive import Archived, archived
+from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.submissions import insert
 from headway.live.turns import AUTO, MinRuntimes
@@ -72,12 +74,14 @@ class Manager:
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         self._journal = Journal(self.data)
         try:
-            last = self._journal.query("SELECT max(time) FROM events")[0][0] or 0.0
+            last_seq, last = self._journal.last
             self.clock = resume_clock(self._journal.meta("clock"), last)
-            self._state = ClusterState(cluster, find_policy(policy), find_placement(placement), min_runtimes, site)
+            rules = find_policy(policy), find_placement(placement)
+            fresh = lambda: ClusterState(cluster, *rules, min_runtimes, site)  # noqa: E731
+            self._state, snapshot_seq, self.notes = recovery.restore(fresh, self._journal)
             self._executor: Executor = executor or find_executor(DEFAULT, self.data)
             self._world = LiveWorld(self._state, self._journal, self._executor, self.clock, backoff, environment)
-            recovery.restore(self._state, self._journal, self._world)
+            self._world.last_seq, self._world.snapshot_seq = last_seq, snapshot_seq
         except BaseException:
             self._journal.close()
             raise
@@ -112,6 +116,7 @@ class Manager:
             self._world.close()
             self._thread.join()
             self._executor.close()
+            self._world.save()
         self._journal.close()
 
     def _stop_jobs(self) -> None:
@@ -190,7 +195,7 @@ class Manager:
             self._users.add(user)
         self._state.site.check(spec)
         for need in spec.needs:
-            if need.job not in self._state.jobs:
+            if not self._state.knows(need.job):
                 raise BadInput(f"after: there is no job {need.job}")
 
     def _take_turn(self, user: str, count: int) -> None:
@@ -209,14 +214,25 @@ class Manager:
     def job(self, job_id: int) -> JobView | None:
         """One job, or None."""
         with self._world.lock:
-            found = views.job_views(self._state, [job_id] if job_id in self._state.jobs else [], self.clock())
-        return found[0] if found else None
+            if job_id in self._state.jobs:
+                return views.job_views(self._state, [job_id], self.clock())[0]
+        found = self._archived(job_id)
+        return archive.archived_view(self._state, found) if found else None
+
+    def _archived(self, job_id: int) -> Archived | None:
+        """A job that has left the memory."""
+        if self._state.past.final_of(job_id) is None:
+            return None
+        return self._journal.read(lambda connection: archived(connection, job_id))
 
     def visible(self, job_ids: Sequence[int], sees: Sees) -> set[int]:
         """Those of these jobs that exist for whoever asks."""
         with self._world.lock:
-            jobs = self._state.jobs
-            return {job_id for job_id in job_ids if job_id in jobs and sees(job_id, jobs[job_id].user)}
+            owners = {job_id: self._state.jobs[job_id].user for job_id in job_ids if job_id in self._state.jobs}
+        for job_id in job_ids:
+            if job_id not in owners and (found := self._archived(job_id)):
+                owners[job_id] = found.job.user
+        return {job_id for job_id, user in owners.items() if sees(job_id, user)}
 
     def views(self, job_ids: Sequence[int]) -> list[JobView]:
         """These jobs, in this order."""
@@ -226,15 +242,26 @@ class Manager:
     def spec(self, job_id: int) -> JobSpec | None:
         """What the job's file says."""
         job = self._state.jobs.get(job_id)
-        return job.spec if job else None
+        found = None if job else self._archived(job_id)
+        return job.spec if job else found.job.spec if found else None
 
     def jobs(self, wanted: JobFilter = EVERY_JOB) -> list[JobView]:
         """Jobs by number, with filters; page with `after_id`."""
         with self._world.lock:
-            return views.find(self._state, self.clock(), wanted)
+            found, kept = views.find(self._state, self.clock(), wanted), frozenset(self._state.jobs)
+        return self._journal.read(lambda file: archive.with_retired(self._state, found, file, wanted, kept))
+
+    def history(self, wanted: Wanted) -> list[HistoryRow]:
+        """What became of jobs, newest first (see `headway.live.store.history`)."""
+        with self._world.lock:
+            active = archive.active_rows(self._state, self.clock(), wanted)
+        return self._journal.read(lambda file: archive.with_finished(active, file, wanted))
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""
+        found = self._archived(job_id)
+        if found:
+            return archive.archived_explanation(found)
         with self._world.lock:
             return explain(self._state, self._job(job_id), self.clock(), sees)
 
@@ -245,7 +272,7 @@ class Manager:
             forecast = Forecast(self._state, spec, self.clock())
         return forecast.run()
 
-    def notes(self, spec: JobSpec) -> tuple[str, ...]:
+    def notes_on(self, spec: JobSpec) -> tuple[str, ...]:
         """What of a job is accepted but not carried out as asked, one sentence each."""
         return self._state.notes(spec)
 
@@ -257,7 +284,8 @@ class Manager:
     def workload(self, since: float) -> list[PastJob]:
         """Jobs submitted since then that ran, for replay."""
         with self._world.lock:
-            return views.past_jobs(self._state, since, self.clock())
+            found, kept = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
+        return self._journal.read(lambda file: archive.retired_jobs(file, since, kept)) + found
 
     def log_files(self, job_id: int, attempt: int) -> list[Path]:
         """The logs of an attempt, in the order of ranks."""
@@ -349,6 +377,8 @@ class Manager:
     def _verb(self, verb: str, job_id: int, now: float, option: bool = False) -> Iterator[Event]:
         """The facts of a verb, in the engine's thread."""
         if verb == "requeue":
+            if self._state.past.final_of(job_id):
+                self._world.recall(job_id, now)
             return self._world.requeue(self._job(job_id), now, option)
         job = self._unfinished(job_id)
         return self._world.cancel(job, option) if verb == "cancel" else getattr(self._world, verb)(job)
@@ -371,13 +401,15 @@ class Manager:
         new: Any = {name: value for name, value in given.items() if value is not None}
 
         def act(now: float) -> Iterator[Event]:
-            job = self._job(job_id)
-            if attempt == self._state.attempt(job) and not job.final:
+            job = self._state.jobs.get(job_id)
+            if job and attempt == self._state.attempt(job) and not job.final:
                 yield from self._world.progressed(job, replace(job.progress, **new), now)
 
         self._world.ask(act)
 
     def _job(self, job_id: int) -> Job:
+        if final := self._state.past.final_of(job_id):
+            raise WrongState(f"job {job_id} has ended: it is {final.name}")
         if job_id not in self._state.jobs:
             raise NotFound(f"there is no job {job_id}")
         return self._state.jobs[job_id]

@@ -78,11 +78,8 @@ class Job:
     noted: Progress = field(default_factory=Progress)  # the same as the journal has it
     saved: float | None = None  # when it reported its last checkpoint of this attempt
     attempts: Attempts = field(default_factory=Attempts)
-
-    @property
-    def row(self) -> int:
-        """Its row in the engine's table."""
-        return self.id - 1
+    ran_on: tuple[str, ...] = ()  # the nodes of its last attempt
+    row: int = -1  # its row in the engine's tables, which moves up when jobs before it are retired
 
     @property
     def active_task(self) -> bool:

@@ -5,8 +5,8 @@ after a restart equals the state that wrote the journal.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster
 from headway.core import events
 from headway.core.engine import Action, Cause, Event
+from headway.core.events import NO_JOB
 from headway.core.keys import TURNS
 from headway.core.operations import (
     Known,
     admit,
     close_node,
     open_node,
+    readmit,
     set_costs,
     set_displaced,
     set_hold,
@@ -35,8 +37,10 @@ from headway.live.engine import LiveEngine
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.operation.site import KILL, PLAIN, Site
+from headway.live.past import Past
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
-from headway.live.site import KILL, PLAIN, Site
+from headway.live.store.archive import Archived, from_text
 from headway.live.store.journal import JournalRow
 from headway.live.turns import AUTO, Attempts, MinRuntimes, given_turn
 
@@ -45,6 +49,8 @@ KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
+# Retired: all but the last few jobs that are over leave the tables. Recalled: one of them comes back, to be run again.
+RETIRED, RECALLED = "Retired", "Recalled"
 # What journals of version 0.1 call a Blocked row and the blockers in it.
 OLD_BLOCKED, OLD_BLOCKERS = "Gated", "gates"
 
@@ -54,9 +60,10 @@ class Array:
     """The tasks of an array, how many may be active at once, and how many are."""
 
     limit: int | None
-    tasks: list[int] = field(default_factory=list)
+    tasks: range  # their numbers
     active: int = 0
     next: int = 0  # tasks before this one do not wait for the limit
+    kept: int = 0  # tasks that are not retired
 
 
 class ClusterState:
@@ -71,10 +78,13 @@ class ClusterState:
         site: Site = PLAIN,
     ) -> None:
         self.site = site
-        self.cluster, self.placement = cluster, placement.name
+        self.cluster, self.placement, self.policy = cluster, placement.name, policy.name
         self.min_runtimes, self.longest_s = min_runtimes, policy.limit
         self.engine = LiveEngine(cluster, policy, placement)
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
+        self.by_row: list[Job] = []
+        self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
+        self.past = Past()  # the retired ones
         self.arrays: dict[int, Array] = {}
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
@@ -90,13 +100,13 @@ class ClusterState:
 
     def add(self, job: Job) -> None:
         """Take in a job that was accepted; the engine does not know it yet."""
+        job.row = len(self.by_row)
+        self.by_row.append(job)
         self.jobs[job.id] = job
         self._count(job, True)
         if job.array_id is not None:
-            if job.array_id not in self.arrays:
-                self.arrays[job.array_id] = Array(array_tasks(job.spec.array or "0")[1])
-            self.arrays[job.array_id].tasks.append(job.id)
-        self.engine.make_room(job.id)
+            self._array(job).kept += 1
+        self.engine.make_room(len(self.by_row))
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **self.known(job.spec))
 
     def _count(self, job: Job, active: bool) -> None:
@@ -104,6 +114,16 @@ class ClusterState:
         if (job.id in self.active) != active:
             (self.active.add if active else self.active.discard)(job.id)
             self.active_of[job.user] += 1 if active else -1
+
+    def _array(self, job: Job) -> Array:
+        """The array of a task, which has at least the tasks up to this one."""
+        first = job.array_id or job.id
+        if first not in self.arrays:
+            tasks = range(first, first + self.past.arrays.pop(first, 0))
+            self.arrays[first] = Array(array_tasks(job.spec.array or "0")[1], tasks, next=len(tasks))
+        array = self.arrays[first]
+        array.tasks = range(first, max(array.tasks.stop, job.id + 1))
+        return array
 
     def known(self, spec: JobSpec) -> Known:
         """What a job file says of turns and limits, as columns of the engine's table. A job whose time is up has its grace to go."""
@@ -134,7 +154,7 @@ class ClusterState:
     def needs(self, job: Job) -> set[int]:
         """The jobs that it waits for, which have not ended; an array's number stands for all its tasks."""
         named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
-        found = {task for task in named if task in self.jobs and self.jobs[task].final is None}
+        found = {task for task in named if self.knows(task) and self.final_of(task) is None}
         if job.spec.singleton:
             found |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
         return found
@@ -147,18 +167,33 @@ class ClusterState:
         else:
             follows = [task for kept in after if isinstance(kept, int) for task in self.tasks_of(kept)]
         for task in follows:
-            final = self.jobs[task].final if task in self.jobs else None
+            final = self.final_of(task)
             if final not in (None, JobState.COMPLETED):
                 return f"job {task}, which it was to follow, ended as {final.name}"
         for need in job.spec.needs if not job.waits_for else ():
-            ends = [self.jobs[task].final for task in self.tasks_of(need.job) if task in self.jobs]
+            ends = (self.final_of(task) for task in self.tasks_of(need.job))
             if need.kind == NOTOK and all(end == JobState.COMPLETED for end in ends):
                 return f"job {need.job} completed, and it was to run only if that did not"
         return ""
 
-    def tasks_of(self, job_id: int) -> list[int]:
+    def tasks_of(self, job_id: int) -> Sequence[int]:
         """The jobs that a number stands for: all tasks of an array, or one job."""
-        return self.arrays[job_id].tasks if job_id in self.arrays else [job_id]
+        if job_id in self.arrays:
+            return self.arrays[job_id].tasks
+        return range(job_id, job_id + self.past.arrays.get(job_id, 1))
+
+    def at(self, row: int) -> Job:
+        """The job with this row in the engine's tables."""
+        return self.by_row[row]
+
+    def knows(self, job_id: int) -> bool:
+        """Whether there is or was such a job."""
+        return job_id in self.jobs or self.past.final_of(job_id) is not None
+
+    def final_of(self, job_id: int) -> JobState | None:
+        """How a job ended, be it retired or not; None: it has not."""
+        job = self.jobs.get(job_id)
+        return job.final if job else self.past.final_of(job_id)
 
     def job_state(self, job: Job) -> JobState:
         """Its state for the engine, which holds every blocked job."""
@@ -178,19 +213,18 @@ class ClusterState:
 
     # ---- rows of the journal
 
-    def replay(self, rows: Iterable[JournalRow]) -> int:
-        """Record and learn every row of the journal again; returns the number of the last."""
-        seq = 0
+    def replay(self, rows: Iterable[JournalRow], accept: Callable[[float], None] = lambda job_id: None) -> None:
+        """Record and learn every row of the journal again; `accept` adds the jobs up to a number that were accepted."""
         for row in rows:
+            accept(row.data.get("accepted", row.job))
             if row.kind in KINDS:
                 self.engine.record(self._fact(row), row.time)
             self.learn(row)
-            seq = row.seq
-        return seq
+        accept(np.inf)
 
     def _fact(self, row: JournalRow) -> Event | Action | Cause:
         """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine."""
-        kind, j = KINDS[row.kind], row.job - 1
+        kind, j = KINDS[row.kind], self.jobs[row.job].row if row.job else NO_JOB
         if kind == events.EXPLAINED:
             return Cause(int(row.data["class"]), events.REASONS.index(row.data["why"]))
         if "places" not in row.data:
@@ -219,6 +253,7 @@ class ClusterState:
             job.known, job.final, job.ended, job.exit_code = True, None, None, None
             job.stop_reason = job.message = ""
             self._count(job, True)
+            self.finished.pop(job.id, None)
             job.waits_for = self.needs(job)
             for other in job.waits_for:
                 self.dependants.setdefault(other, set()).add(job.id)
@@ -289,6 +324,7 @@ class ClusterState:
         data = row.data
         job.failures = int(data.get("failures", job.failures))
         job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
+        job.ran_on = tuple(self.cluster.nodes[node] for node, _ in job.places) or job.ran_on
         job.stop_reason, job.places, job.seats = "", (), ()
         if not ended:
             return
@@ -296,8 +332,10 @@ class ClusterState:
         self._block(job, NOTHING, row.time)
         set_outcome(self.tables, job.row, job.final)
         self._count(job, False)
-        for other in self.dependants.get(job.id, ()):
-            self.jobs[other].waits_for.discard(job.id)
+        self.finished[job.id] = None
+        for other in map(self.jobs.get, self.dependants.get(job.id, ())):
+            if other:
+                other.waits_for.discard(job.id)
 
     def _learn_nodes(self, row: JournalRow) -> None:
         """Which nodes take jobs: all but the drained ones, and none from Closing until the next manager has opened."""
@@ -311,6 +349,36 @@ class ClusterState:
                     close_node(self.tables, node, row.time)
                 elif node not in self.drained and self.tables.nodes["closed"][node]:
                     open_node(self.tables, node, row.time)
+        elif row.kind == RETIRED:
+            self._retire(int(row.data["keep"]))
+        elif row.kind == RECALLED:
+            self._recall(from_text(row.data["text"]))
+
+    def _recall(self, found: Archived) -> None:
+        """Take a retired job back into the tables, as it was when it ended."""
+        job = found.job
+        self.past.recall(job)
+        self.add(job)
+        readmit(self.tables, job.row, found.row, found.receipt)
+        self._count(job, False)
+        self.finished[job.id] = None
+
+    def _retire(self, keep: int) -> None:
+        """Drop all but the last few jobs that are over from the tables."""
+        for job_id in list(self.finished)[: max(0, len(self.finished) - keep)]:
+            del self.finished[job_id]
+            job = self.jobs.pop(job_id)
+            self.dependants.pop(job_id, None)
+            self.past.retire(job)
+            if job.array_id is not None:
+                array = self.arrays[job.array_id]
+                array.kept -= 1
+                if not array.kept:
+                    self.past.arrays[job.array_id] = len(self.arrays.pop(job.array_id).tasks)
+        self.by_row = list(self.jobs.values())
+        self.engine.retire(np.array([job.row for job in self.by_row], np.int64))
+        for row, job in enumerate(self.by_row):
+            job.row = row
 
     # ---- numbers
 

@@ -14,20 +14,27 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from headway.core.engine import Action, Event, drive
-from headway.core.events import CROSSED, PACK, RESIZE, START, STOP
+from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESIZE, START, STOP
 from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
-from headway.live.errors import JournalFailed
+from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import Job
-from headway.live.state import ClusterState
-from headway.live.store.journal import Journal
+from headway.live.state import RECALLED, RETIRED, ClusterState
+from headway.live.store.archive import archived, finished_row
+from headway.live.store.history import HistoryRow
+from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.snapshot import snapshot
+from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
 JOURNAL_RETRY_S = 0.5
+KEPT_FINISHED = 1000  # finished jobs in memory at least; when there are twice as many, the older ones are retired
+ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most so many rows
+ENDED_NAME = NAMES[ENDED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +72,16 @@ class LiveWorld(Lifecycle):
         self._closing = False
         self._gone = False
         self._answers: list[Future[None]] = []
+        self.snapshot_seq = 0  # the last row that a snapshot knows
+        self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
+        self._snapshot: Snapshot | None = None
 
     # ---- the four calls of the protocol
 
     def wait(self, until: float) -> float | None:
         """End the round: journal, perform, answer; then sleep until something happens."""
         self.measures.rounds.add(perf_counter() - self._began)
+        self._tidy()
         self.lock.release()
         try:
             if self._commit():
@@ -104,13 +115,28 @@ class LiveWorld(Lifecycle):
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Remember what to do once the journal has it; what comes of it is reported later."""
-        job = self.state.jobs[action.job + 1]
+        job = self.state.at(action.job)
         if action.kind in (START, PACK):
             launch = self._launch(job)
             self._to_do.append(lambda: self.executor.start(launch))
         elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)
         return iter(())
+
+    def recall(self, job_id: int, now: float) -> None:
+        """Take a retired job back into memory."""
+        found = self.journal.read(lambda connection: archived(connection, job_id))
+        if found is None:
+            raise WrongState(f"job {job_id} has ended, and the journal has not kept enough of it: submit it anew")
+        row = JournalRow(
+            now,
+            RECALLED,
+            job_id,
+            int(found.row["attempt"]),
+            {"text": found.text, "accepted": max(self.state.jobs, default=0)},
+        )
+        self._rows.append(row)
+        self.state.learn(row)
 
     # ---- from other threads
 
@@ -172,13 +198,32 @@ class LiveWorld(Lifecycle):
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
             self.engine_gone.set()
 
+    def _tidy(self) -> None:
+        """Write down who ended in this round; now and then let finished jobs leave the memory, and take a snapshot."""
+        ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME}
+        jobs = [job for job in map(self.state.jobs.get, ended) if job and job.final]
+        self._finished += [finished_row(self.state, job, self._now) for job in jobs]
+        if len(self.state.finished) >= 2 * KEPT_FINISHED:
+            self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
+        if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
+            self._snapshot = snapshot(self.state)
+
+    def save(self) -> None:
+        """Take a snapshot, so that the next manager starts quickly. To be called when the loop has ended."""
+        if self.failure or self._rows or self.last_seq == self.snapshot_seq:
+            return
+        with contextlib.suppress(JournalFailed):
+            made, seq = snapshot(self.state), self.last_seq
+            self.journal.commit(lambda connection: insert_snapshot(connection, seq, made))
+
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
         while self._rows:
             began = perf_counter()
             try:
-                self.last_seq = self.journal.append(self._rows)[-1]
-                self._rows = []
+                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)[-1]
+                self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
+                self._rows, self._finished, self._snapshot = [], [], None
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 self.trouble = str(error)

@@ -9,7 +9,7 @@ from tests.unit.operate.conftest import Served
 
 from headway.errors import BadInput
 from headway.live.jobfile.spec import array_tasks, job_spec
-from headway.live.site import Site
+from headway.live.operation.site import Site
 
 pytestmark = pytest.mark.xdist_group("live")
 

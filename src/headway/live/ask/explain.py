@@ -91,7 +91,7 @@ def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
     # One that was accepted this instant comes after all who wait, and after those that were accepted before it.
     accepted = np.nonzero(jobs["state"][: job.row] == JobState.FUTURE)[0]
     before = order[: int(here[0])] if len(here) else np.concatenate([order, accepted])
-    return [int(row) + 1 for row in before]
+    return [state.at(int(row)).id for row in before]
 
 
 def _numbers(state: ClusterState, job: Job, now: float, ahead: int) -> dict[str, float]:

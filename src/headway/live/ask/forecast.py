@@ -70,7 +70,7 @@ class Ahead(SimulatedWorld):
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Watch for the job's start."""
         if action.kind in (STOP, RESIZE) and self.round == 1:
-            self.stops.append(action.job + 1)
+            self.stops.append(action.job)
         if action.job == self.wanted:
             self.at_once = action if self.round == 1 else self.at_once
             self.starts_at = now if action.kind in (START, PACK) else self.starts_at
@@ -100,6 +100,7 @@ class Forecast:
         self.names, self.spec, self.now, self.known = state.cluster.nodes, spec, now, state.known(spec)
         self.notes = state.notes(spec)
         self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
+        self.numbers = list(state.jobs)  # by row
         self.leaving: list[int] = []  # rows of jobs that will not come back
         for job in state.active_jobs():
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
@@ -152,7 +153,7 @@ class Forecast:
         if starts_now:
             message = f"would start now on {', '.join(nodes)}"
         elif world.at_once:
-            stops = tuple(world.stops)
+            stops = tuple(self.numbers[row] for row in world.stops)
             message = f"would start on {', '.join(nodes)} after stopping {counted(len(stops), 'job')} to make room"
         elif left_s is not None:
             message = f"would start in roughly {left_s:.0f} s, behind {counted(ahead, 'job')}, if jobs take as long as those before them"

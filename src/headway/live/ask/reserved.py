@@ -49,7 +49,7 @@ def reserved(state: ClusterState, now: float, sees: Sees) -> tuple[int, Reserved
     nodes = {state.cluster.nodes[node]: gpus for node, gpus in found.places}
     holders = [_holder(state, found, job, now) for job in _on_nodes(state, dict(found.places))]
     seen = [holder for holder in holders if sees(holder.job_id, state.jobs[holder.job_id].user)]
-    job = state.jobs[found.job + 1]
+    job = state.at(found.job)
     by = found.bound + _grace_s(state, holders, found.bound) if found.bound < np.inf else None
     named = tuple(sorted(seen, key=lambda holder: (holder.until or np.inf, holder.job_id)))[:MOST_NAMED]
     shown = job.id if sees(job.id, job.user) else None

@@ -65,12 +65,13 @@ class JobFilter:
 
 def job_views(state: ClusterState, ids: Sequence[int], now: float) -> list[JobView]:
     """Views of these jobs."""
-    rows = np.array(ids, np.int64) - 1
+    rows = np.array([state.jobs[job_id].row for job_id in ids], np.int64)
     found = zip(ids, state.tables.jobs[rows], state.why(rows).tolist(), strict=True)
-    return [_view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
+    return [view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
 
 
-def _view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
+def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
+    """One job, by its record and its row of the engine's table."""
     engine_state = JobState(int(row["state"]))
     waits_again = not job.final and not engine_state.has_processes
     command = job.spec.run or " ".join(job.spec.command)
@@ -168,10 +169,11 @@ def counts(state: ClusterState) -> dict[str, int]:
     found = np.bincount(states, minlength=len(JobState)).tolist()
     # The engine holds whatever is blocked; people call only those HELD that a person holds.
     held = np.nonzero(states == JobState.HELD)[0]
-    not_by_people = sum(shown(JobState.HELD, state.jobs[int(row) + 1]) == JobState.PENDING for row in held)
+    not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held)
     found[JobState.PENDING] += found[JobState.FUTURE] + not_by_people
     found[JobState.HELD] -= not_by_people
-    return {each.name: found[each] for each in JobState if each != JobState.FUTURE}
+    past = state.past.counts
+    return {each.name: found[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
 
 
 def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[str, float]:
@@ -181,7 +183,9 @@ def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[s
         "headway_gpus": float(state.cluster.total),
         "headway_gpus_free": float(nodes["free"].sum()),
         "headway_gpus_open": float(nodes["gpus"][nodes["closed"] == 0].sum()),
-        "headway_preemptions_total": float(sum(job.preemptions for job in state.jobs.values())),
+        "headway_preemptions_total": float(
+            state.past.preemptions + sum(job.preemptions for job in state.jobs.values())
+        ),
         "headway_journal_commits_total": float(journal.commits),
         "headway_journal_rows_total": float(world.last_seq),
         "headway_journal_writable": float(not world.trouble),

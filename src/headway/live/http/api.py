@@ -158,7 +158,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             raise RequestValidationError(error.errors(include_input=False)) from None
         _check_after(manager, caller, spec)
         numbers = await run_in_threadpool(manager.submit, spec, caller.user, request.headers.get("idempotency-key"))
-        content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes(spec)}
+        content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes_on(spec)}
         return JSONResponse(content, 201, {"Location": f"/v1/jobs/{numbers[0]}"})
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)

@@ -1,0 +1,103 @@
+"""Questions about jobs that have left the memory, answered from the journal's table of finished jobs."""
+
+import heapq
+import sqlite3
+from collections.abc import Collection
+from itertools import islice
+from typing import Any
+
+from headway.client.job import JobView
+from headway.core.events import NOT_WAITING, REASONS
+from headway.core.receipts import MICROSECONDS
+from headway.job_state import FINAL_STATES, JobState
+from headway.live.ask import views
+from headway.live.ask.explain import Explanation
+from headway.live.ask.receipt import receipt
+from headway.live.ask.replay import PastJob
+from headway.live.ask.views import JobFilter
+from headway.live.records import BLOCKER_REASONS, Job
+from headway.live.state import ClusterState
+from headway.live.store.archive import Archived, page
+from headway.live.store.history import HistoryRow, Wanted
+from headway.live.store.history import finished as finished_rows
+
+LAST = 2**62  # above every number of a job
+
+
+def archived_view(state: ClusterState, found: Archived) -> JobView:
+    """A job as people see it."""
+    return views.view(state, found.job, found.job.ended or 0.0, NOT_WAITING, found.row)
+
+
+def with_retired(
+    state: ClusterState, found: list[JobView], connection: sqlite3.Connection, wanted: JobFilter, kept: Collection[int]
+) -> list[JobView]:
+    """Jobs found in memory, and the retired ones that pass the same filter, in the same order; `kept` were in memory then."""
+    states = sorted(FINAL_STATES if wanted.states is None else wanted.states & FINAL_STATES)
+    if not states or not state.past.counts.total():
+        return found
+    beyond = ("finished.job < ?", wanted.after_id or LAST) if wanted.newest else ("finished.job > ?", wanted.after_id)
+    parts = [f"finished.state IN ({', '.join('?' * len(states))})", beyond[0]]
+    given: list[Any] = [*states, beyond[1]]
+    for column, value in (
+        ("finished.user = ?", wanted.user),
+        ("instr(finished.name, ?)", wanted.name),
+        ("finished.queue = ?", wanted.queue),
+        ("jobs.array_id = ?", wanted.array_id),
+        ("jobs.submitted >= ?", wanted.since),
+        ("jobs.submitted <= ?", wanted.until),
+    ):
+        if value is not None:
+            parts.append(column)
+            given.append(value)
+    rows = page(connection, " AND ".join(parts), given, wanted.limit + len(kept), descending=wanted.newest)
+    retired = (archived_view(state, row) for row in rows if row.job.id not in kept)
+    merged = heapq.merge(found, retired, key=lambda view: view.job_id, reverse=wanted.newest)
+    return list(islice(merged, wanted.limit))
+
+
+def archived_explanation(found: Archived) -> Explanation:
+    """Where the wait of a job went that has left the memory."""
+    final = found.job.final or JobState.COMPLETED
+    parts = {REASONS[code]: int(us) for code, us in enumerate(found.receipt_us) if us and code != NOT_WAITING}
+    message = found.job.message or f"it has ended: {final.name}"
+    return Explanation(found.job.id, final.name, "", message, {}, (), (), sum(parts.values()), parts)
+
+
+def retired_jobs(connection: sqlite3.Connection, since: float, kept: Collection[int]) -> list[PastJob]:
+    """Jobs submitted since then that ran at all, but for those that are still in memory."""
+    rows = page(connection, "jobs.submitted >= ? AND finished.started IS NOT NULL", [since], -1)
+    return [_past_job(row) for row in rows if row.job.id not in kept]
+
+
+def _past_job(found: Archived) -> PastJob:
+    job, causes = found.job, set(BLOCKER_REASONS.values())
+    blocked_us = sum(int(us) for code, us in enumerate(found.receipt_us) if REASONS[code] in causes)
+    run_s = float(found.row["total"]) / job.spec.gpus
+    return PastJob(
+        *(job.id, job.user, job.spec.gpus, job.submitted, job.ended, run_s, job.final.name if job.final else ""),
+        *(job.spec.may_preempt, blocked_us / MICROSECONDS, job.spec.name, job.spec.queue),
+    )
+
+
+def active_rows(state: ClusterState, now: float, wanted: Wanted) -> list[HistoryRow]:
+    """The jobs that have not ended and are wanted, newest first."""
+    rows = (history_row(state, job, now) for job in reversed(state.active_jobs()))
+    return [row for row in rows if wanted.passes(row)]
+
+
+def with_finished(active: list[HistoryRow], connection: sqlite3.Connection, wanted: Wanted) -> list[HistoryRow]:
+    """The same with those that have ended."""
+    ended = finished_rows(connection, wanted, {row.job_id for row in active})
+    return list(islice(heapq.merge(active, ended, key=lambda row: -row.job_id), wanted.limit))
+
+
+def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:
+    """The row of a job that has not ended."""
+    waited_us = sum(receipt(state, job.row, now).values())
+    on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
+    return HistoryRow(
+        *(job.id, job.user, job.spec.queue, job.spec.name, state.shown_state(job).name, job.submitted),
+        *(job.first_started, None, on, job.spec.gpus, waited_us / MICROSECONDS),
+        *(state.service_gpu_s(job, now) / 3600.0, job.preemptions, job.exit_code),
+    )
