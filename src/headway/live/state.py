@@ -69,6 +69,7 @@ class ClusterState:
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
         self.drained: set[int] = set()  # nodes that a person has drained
+        self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property
     def tables(self) -> State:

@@ -100,6 +100,7 @@ class Forecast:
     def __init__(self, state: ClusterState, spec: JobSpec, now: float) -> None:
         self.names, self.spec, self.now, self.known = state.cluster.nodes, spec, now, state.known(spec)
         self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
+        self.enforced = state.enforced
         self.leaving: list[int] = []  # rows of jobs that will not come back
         for job in state.active_jobs():
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
@@ -161,4 +162,6 @@ class Forecast:
             why = "the queue is too long to guess" if self.guesses.possible else no_samples
             message = f"would wait behind {counted(ahead, 'job')}; {why}"
         tasks = len(array_tasks(self.spec.array)[0]) if self.spec.array else 1
-        return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, notes_on(self.spec))
+        return DryRun(
+            self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, notes_on(self.spec, self.enforced)
+        )

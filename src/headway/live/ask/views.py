@@ -86,7 +86,7 @@ def _view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Jo
         array_index=job.array_index,
         message=job.message,
         first_started_at=job.first_started,
-        notes=notes_on(job.spec),
+        notes=notes_on(job.spec, state.enforced),
     )
 
 

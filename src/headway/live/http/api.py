@@ -151,7 +151,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         if hidden is not None:
             raise BadInput(f"after: there is no job {hidden}")
         numbers = await run_in_threadpool(manager.submit, spec, caller.user, request.headers.get("idempotency-key"))
-        return JSONResponse({"job_id": numbers[0], "job_ids": numbers, "notes": notes_on(spec)}, 201)
+        return JSONResponse({"job_id": numbers[0], "job_ids": numbers, "notes": notes_on(spec, manager.enforced)}, 201)
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
     def dry_run(spec: JobSpec, caller: access.Submitter) -> dict[str, Any]:
