@@ -10,6 +10,7 @@ import typer
 from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, sweep, trace
 from headway.cli.collective import commands as collective
 from headway.cli.operate import health
+from headway.cli.tables.terminal import plain_lines
 from headway.core.compiler import notices
 from headway.errors import HeadwayError
 
@@ -37,7 +38,7 @@ def main() -> None:
             if sys.stdout is not None:  # closed by the caller
                 sys.stdout.flush()  # a full disk shows here, while an error can still be printed
     except HeadwayError as error:
-        print(f"headway: {error}", file=sys.stderr)
+        print(plain_lines(f"headway: {error}"), file=sys.stderr)
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

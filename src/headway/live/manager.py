@@ -101,6 +101,7 @@ class Manager:
         self._journal.append([row])
         self._state.learn(row)
         self._executor.open(self._world.wake)
+        self._state.enforced = getattr(self._executor, "enforced", frozenset())
         recovery.adopt(self._state, self._executor, self._world, now)
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
         self._thread.start()
@@ -137,6 +138,11 @@ class Manager:
     def trouble(self) -> str:
         """Why nothing is being started, if so (the journal cannot be written); empty when all is well."""
         return self._world.trouble
+
+    @property
+    def enforced(self) -> frozenset[str]:
+        """Bounds of a job file that jobs are held to here."""
+        return self._state.enforced
 
     def try_journal(self) -> None:
         """Write something small to the journal; JournalFailed if it cannot be written."""

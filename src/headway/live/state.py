@@ -90,6 +90,7 @@ class ClusterState:
         self.active: set[int] = set()  # jobs that have not ended
         self.active_of: Counter[str] = Counter()  # how many of them each user has
         self.drained: set[int] = set()  # nodes that a person has drained
+        self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property
     def tables(self) -> State:
@@ -141,7 +142,7 @@ class ClusterState:
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
         """What of a job is accepted but not carried out as asked, one sentence each."""
-        return (*notes_on(spec), *self.site.notes(spec))
+        return (*notes_on(spec, self.enforced), *self.site.notes(spec))
 
     def how_to_stop(self, job: Job) -> tuple[str, float]:
         """The signal that a job gets, and the seconds until it is killed."""

@@ -34,6 +34,7 @@ from headway.live.executors.process.shim import each_process, read, started_tick
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
+KNOWN_LOGS = 256  # attempts whose logs are known without looking
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
 HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
 OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
@@ -61,6 +62,7 @@ class ProcessExecutor:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._ports: dict[tuple[int, int], int] = {}
+        self._logs: dict[tuple[int, int], list[Path]] = {}  # of attempts that were asked for lately
         self.cgroups: Cgroups = NoCgroups("the manager has not started")
         self.log_cap_bytes = LOG_CAP_BYTES
 
@@ -131,7 +133,11 @@ class ProcessExecutor:
     def logs(self, job: int, attempt: int) -> list[Path]:
         """The logs of all ranks, in order, also of those that have written nothing yet."""
         folder = self.folder(job, attempt)
-        return [folder / rank["log"] for rank in (read(str(folder), "launch.json") or {}).get("ranks", ())]
+        if (job, attempt) not in self._logs and (content := read(str(folder), "launch.json")):
+            if len(self._logs) >= KNOWN_LOGS:
+                self._logs.pop(next(iter(self._logs)), None)
+            self._logs[(job, attempt)] = [folder / rank["log"] for rank in content["ranks"]]
+        return self._logs.get((job, attempt), [])
 
     def close(self) -> None:
         """Stop listening; the shims go on."""
