@@ -275,7 +275,7 @@ class Manager:
         """Where and roughly when it would start."""
         self._check(spec, user)
         with self._world.lock:
-            forecast = Forecast(self._state, spec, self.clock())
+            forecast = Forecast(self._state, spec, self.clock(), user)
         return forecast.run()
 
     def notes_on(self, spec: JobSpec) -> tuple[str, ...]:
