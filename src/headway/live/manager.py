@@ -291,7 +291,7 @@ class Manager:
         """Jobs submitted since then that ran, for replay."""
         with self._world.lock:
             found, kept = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
-        return self._journal.read(lambda file: archive.retired_jobs(file, since, kept)) + found
+        return self._journal.read(lambda file: archive.retired_jobs(self._state, file, since, kept)) + found
 
     def log_files(self, job_id: int, attempt: int) -> list[Path]:
         """The logs of an attempt, in the order of ranks."""

@@ -107,3 +107,16 @@ def test_a_user_may_have_so_many_jobs(serve: Callable[..., Served]) -> None:
     served.manager.cancel(first)
     served.until(first)
     served.submit()
+
+
+def test_explanations_count_in_plain_english(serve: Callable[..., Served]) -> None:
+    served = serve("1x2", "tiresias-l?threshold=1000")
+    served.until(served.submit(run="sleep 30", resources={"accelerators": 2}), "RUNNING")
+    first = served.submit()
+    behind = served.submit()
+    served.explained(behind, "gpus")
+    kept, other = served.manager.explain(first), served.manager.explain(behind)
+    assert "it needs 1 GPU and none is free; 0 jobs are ahead of it. 1 GPU on n000 is kept for it" in kept.message
+    # A GPU that becomes free goes to the job before it.
+    assert other.would_change == ("job 2, for which GPUs are kept, starts, and more GPUs become free",)
+    assert kept.would_change == ("a job with GPUs ends",)
