@@ -141,6 +141,20 @@ class Client:
             refused += [ApiError(int(each["status"]), each["detail"]) for each in answer["refused"]]
         return done, refused
 
+    def history(
+        self,
+        *,
+        user: str | None = None,
+        state: str | Iterable[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 100,
+    ) -> list[dict[str, Any]]:
+        """What became of jobs, the newest first, also of those that are long over; times are seconds since 1970."""
+        states = [state] if isinstance(state, str) else list(state or ())
+        query = {"user": user, "state": states or None, "since": since, "until": until, "limit": limit}
+        return list(self.transport.call("GET", "/v1/history", query=query)["jobs"])
+
     def health(self) -> dict[str, Any]:
         """How the manager is doing: times of decisions and commits, depth of the queue, lag of the journal, last errors."""
         return self.transport.call("GET", "/v1/health")
