@@ -62,6 +62,13 @@ def _set_closed(state: State, node: int, closed: int, now: float) -> None:
     state.fewest[: len(fewest)] = fewest
 
 
+def credit(state: State, j: int, seconds: float) -> None:
+    """Count seconds that the job ran beyond those between its facts (or, below zero, did not run): facts may be learnt late."""
+    job, gpu_s = state.jobs[j], seconds * float(state.jobs["gpus"][j])
+    job["service"], job["total"], job["ran"] = job["service"] + gpu_s, job["total"] + gpu_s, job["ran"] + seconds
+    job["done"], job["left"] = job["done"] + seconds * job["rate"], job["left"] - seconds * job["rate"]
+
+
 def set_costs(state: State, j: int, save: float, resume: float) -> None:
     """Set what stopping the job and starting it again takes, as measured: its turns follow from it."""
     state.jobs["save"][j], state.jobs["resume"][j] = save, resume

@@ -12,7 +12,7 @@ from headway.core.events import CROSSED, ENDED, HELD, NAMES, REASONS, RELEASED, 
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
-from headway.live.executors import Executor, Report
+from headway.live.executors import Executor, Report, Stamp
 from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
@@ -80,6 +80,7 @@ class Lifecycle:
         if report.progress is not None:
             yield from self.progressed(job, report.progress, now)
         if report.what == executors.STARTED and state == JobState.STARTING:
+            self._data = self._charged(job, STARTED, report, now)
             yield Event(STARTED, job.row)
         elif report.what == executors.ENDED:
             yield from self._attempt_over(job, report, now)
@@ -92,13 +93,30 @@ class Lifecycle:
         if report.trouble:
             self.measures.error(now, f"job {job.id}: {report.trouble}")
         found = outcome(job, report, now, self.backoff)
+        data = found.data | self._charged(job, ENDED if found.state else STOPPED, report, now)
         if found.state:
-            yield from self.ended(job, found.state, found.data)
+            yield from self.ended(job, found.state, data)
             return
-        self._data = found.data
+        self._data = data
         yield Event(STOPPED, job.row)
         if found.blockers:
             yield from self.block(job, found.blockers, found.not_before)
+
+    def _charged(self, job: Job, kind: int, report: Report, now: float) -> dict[str, float]:
+        """Charge the job for the time that it ran, where a report says when that began or ended; the part of the row about it."""
+        at = self.when(report.at) if report.at else None
+        if at is None:
+            return {}
+        began = job.attempts.began
+        if kind != STARTED and job.started is not None:
+            began = max(began, job.started)
+        at = min(max(at, began), now)
+        self.state.charge(job, kind, at, now)
+        return {"at": at}
+
+    def when(self, stamp: Stamp) -> float | None:
+        """When something was by the manager's clock; None: not known."""
+        return None
 
     def ended(self, job: Job, state: JobState, data: dict[str, Any]) -> Iterator[Event]:
         """The job is over; others may have waited for that."""

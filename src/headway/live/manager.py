@@ -78,7 +78,7 @@ class Manager:
             self.clock = resume_clock(self._journal.meta("clock"), last)
             rules = find_policy(policy), find_placement(placement)
             fresh = lambda: ClusterState(cluster, *rules, min_runtimes, site)  # noqa: E731
-            self._state, snapshot_seq, self.notes = recovery.restore(fresh, self._journal)
+            self._state, snapshot_seq, self.warnings = recovery.restore(fresh, self._journal)
             self._executor: Executor = executor or find_executor(DEFAULT, self.data)
             self._world = LiveWorld(self._state, self._journal, self._executor, self.clock, backoff, environment)
             self._world.last_seq, self._world.snapshot_seq = last_seq, snapshot_seq
@@ -234,16 +234,19 @@ class Manager:
     def visible(self, job_ids: Sequence[int], sees: Sees) -> set[int]:
         """Those of these jobs that exist for whoever asks."""
         with self._world.lock:
-            owners = {job_id: self._state.jobs[job_id].user for job_id in job_ids if job_id in self._state.jobs}
-        for job_id in job_ids:
-            if job_id not in owners and (found := self._archived(job_id)):
-                owners[job_id] = found.job.user
-        return {job_id for job_id, user in owners.items() if sees(job_id, user)}
+            users = {job_id: self._state.jobs[job_id].user for job_id in job_ids if job_id in self._state.jobs}
+        retired = [job_id for job_id in job_ids if job_id not in users and self._state.past.final_of(job_id)]
+        users |= archive.users_of(self._journal, retired)
+        return {job_id for job_id in job_ids if job_id in users and sees(job_id, users[job_id])}
 
     def views(self, job_ids: Sequence[int]) -> list[JobView]:
         """These jobs, in this order."""
         with self._world.lock:
-            return views.job_views(self._state, [i for i in job_ids if i in self._state.jobs], self.clock())
+            here = [job_id for job_id in job_ids if job_id in self._state.jobs]
+            found = dict(zip(here, views.job_views(self._state, here, self.clock()), strict=True))
+        missing = {job_id: self.job(job_id) for job_id in job_ids if job_id not in found}
+        found |= {job_id: view for job_id, view in missing.items() if view}
+        return [found[job_id] for job_id in job_ids if job_id in found]
 
     def spec(self, job_id: int) -> JobSpec | None:
         """What the job's file says."""
@@ -260,8 +263,9 @@ class Manager:
     def history(self, wanted: Wanted) -> list[HistoryRow]:
         """What became of jobs, newest first (see `headway.live.store.history`)."""
         with self._world.lock:
-            active = archive.active_rows(self._state, self.clock(), wanted)
-        return self._journal.read(lambda file: archive.with_finished(active, file, wanted))
+            rows = archive.active_rows(self._state, self.clock(), wanted, self._world.just_ended)
+            active = frozenset(self._state.active)
+        return self._journal.read(lambda file: archive.with_finished(rows, active, file, wanted))
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""

@@ -21,6 +21,7 @@ from headway.core.operations import (
     Known,
     admit,
     close_node,
+    credit,
     open_node,
     readmit,
     set_costs,
@@ -38,10 +39,10 @@ from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.operation.site import KILL, PLAIN, Site
-from headway.live.past import Past
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
 from headway.live.store.archive import Archived, from_text
 from headway.live.store.journal import JournalRow
+from headway.live.store.past import Past
 from headway.live.turns import AUTO, Attempts, MinRuntimes, given_turn
 
 KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
@@ -110,12 +111,6 @@ class ClusterState:
         self.engine.make_room(len(self.by_row))
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **self.known(job.spec))
 
-    def _count(self, job: Job, active: bool) -> None:
-        """Count a job among those that have not ended, or no more."""
-        if (job.id in self.active) != active:
-            (self.active.add if active else self.active.discard)(job.id)
-            self.active_of[job.user] += 1 if active else -1
-
     def _array(self, job: Job) -> Array:
         """The array of a task, which has at least the tasks up to this one."""
         first = job.array_id or job.id
@@ -125,6 +120,12 @@ class ClusterState:
         array = self.arrays[first]
         array.tasks = range(first, max(array.tasks.stop, job.id + 1))
         return array
+
+    def _count(self, job: Job, active: bool) -> None:
+        """Count a job among those that have not ended, or no more."""
+        if (job.id in self.active) != active:
+            (self.active.add if active else self.active.discard)(job.id)
+            self.active_of[job.user] += 1 if active else -1
 
     def known(self, spec: JobSpec) -> Known:
         """What a job file says of turns and limits, as columns of the engine's table. A job whose time is up has its grace to go."""
@@ -172,7 +173,7 @@ class ClusterState:
             if final not in (None, JobState.COMPLETED):
                 return f"job {task}, which it was to follow, ended as {final.name}"
         for need in job.spec.needs if not job.waits_for else ():
-            ends = (self.final_of(task) for task in self.tasks_of(need.job))
+            ends = [self.final_of(task) for task in self.tasks_of(need.job) if self.knows(task)]
             if need.kind == NOTOK and all(end == JobState.COMPLETED for end in ends):
                 return f"job {need.job} completed, and it was to run only if that did not"
         return ""
@@ -218,10 +219,22 @@ class ClusterState:
         """Record and learn every row of the journal again; `accept` adds the jobs up to a number that were accepted."""
         for row in rows:
             accept(row.data.get("accepted", row.job))
+            if "at" in row.data:
+                self.charge(self.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
             if row.kind in KINDS:
                 self.engine.record(self._fact(row), row.time)
             self.learn(row)
         accept(np.inf)
+
+    def charge(self, job: Job, kind: int, at: float, now: float) -> None:
+        """A start or an end that is recorded now was at another time: to be called before, so that the job is charged for what it ran."""
+        late_s, state = now - at, self.job_state(job)
+        if kind == events.STARTED:
+            credit(self.tables, job.row, late_s)
+        elif state == JobState.RUNNING:
+            credit(self.tables, job.row, -late_s)
+        elif state == JobState.STOPPING and job.attempts.stop_asked is not None:  # charged until it was asked to stop
+            credit(self.tables, job.row, -max(0.0, job.attempts.stop_asked - at))
 
     def _fact(self, row: JournalRow) -> Event | Action | Cause:
         """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine."""
@@ -250,6 +263,7 @@ class ClusterState:
 
     def _learn_job(self, job: Job, row: JournalRow) -> None:
         kind, data = KINDS.get(row.kind, -1), row.data
+        at = float(data.get("at", row.time))
         if kind == events.SUBMITTED:
             job.known, job.final, job.ended, job.exit_code = True, None, None, None
             job.stop_reason = job.message = ""
@@ -266,9 +280,9 @@ class ClusterState:
         elif kind in (events.START, events.PACK):
             self._seat(job, row)
         elif kind == events.STARTED:
-            job.started = row.time
+            job.started = at
             if job.first_started is None:
-                job.first_started = row.time
+                job.first_started = at
         elif kind in (events.STOP, events.RESIZE):
             job.stop_reason = data.get("why") or job.stop_reason or PREEMPT
             job.preemptions += job.stop_reason == PREEMPT
@@ -286,17 +300,17 @@ class ClusterState:
 
     def _measure(self, job: Job, row: JournalRow, preempted: bool) -> None:
         """Take in what a row says about the costs and the turns of the job."""
-        kind, attempts = KINDS.get(row.kind, -1), job.attempts
+        kind, attempts, at = KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
         if kind in (events.START, events.PACK):
             attempts.start(row.time)
         elif kind == events.STARTED:
-            attempts.started(row.time)
+            attempts.started(at)
         elif row.kind == PROGRESSED:
             attempts.progressed(job.noted.step, job.noted.total, row.time)
         elif kind in (events.STOP, events.RESIZE):
             attempts.stop(row.time)
         elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
-            attempts.over(row.time, preempted)
+            attempts.over(at, preempted)
         else:
             return
         set_costs(self.tables, job.row, attempts.save.value, attempts.resume.value)
@@ -329,7 +343,7 @@ class ClusterState:
         job.stop_reason, job.places, job.seats = "", (), ()
         if not ended:
             return
-        job.final, job.ended = JobState[data["state"]], row.time
+        job.final, job.ended = JobState[data["state"]], float(data.get("at", row.time))
         self._block(job, NOTHING, row.time)
         set_outcome(self.tables, job.row, job.final)
         self._count(job, False)

@@ -19,7 +19,7 @@ from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
-from headway.live.executors import Executor, Launch
+from headway.live.executors import Executor, Launch, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import Job
@@ -123,6 +123,11 @@ class LiveWorld(Lifecycle):
             self.stop_processes(job)
         return iter(())
 
+    def when(self, stamp: Stamp) -> float | None:
+        """When something was by the manager's clock; clocks of tests need not know."""
+        read = getattr(self.clock, "when", None)
+        return None if read is None else float(read(stamp))
+
     def recall(self, job_id: int, now: float) -> None:
         """Take a retired job back into memory."""
         found = self.journal.read(lambda connection: archived(connection, job_id))
@@ -139,6 +144,11 @@ class LiveWorld(Lifecycle):
         self.state.learn(row)
 
     # ---- from other threads
+
+    @property
+    def just_ended(self) -> list[HistoryRow]:
+        """Jobs that have ended, but not in the journal yet."""
+        return [row for row, _ in self._finished]
 
     @property
     def unwritten(self) -> int:

@@ -2,7 +2,7 @@
 
 import heapq
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,8 +20,7 @@ from headway.live.state import ClusterState
 from headway.live.store.archive import Archived, page
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.history import finished as finished_rows
-
-LAST = 2**62  # above every number of a job
+from headway.live.store.journal import Journal
 
 
 def archived_view(state: ClusterState, found: Archived) -> JobView:
@@ -32,14 +31,14 @@ def archived_view(state: ClusterState, found: Archived) -> JobView:
 def with_retired(
     state: ClusterState, found: list[JobView], connection: sqlite3.Connection, wanted: JobFilter, kept: Collection[int]
 ) -> list[JobView]:
-    """Jobs found in memory, and the retired ones that pass the same filter, in the same order; `kept` were in memory then."""
+    """Jobs found in memory, and the retired ones that pass the same filter, by number; `kept` were in memory then."""
     states = sorted(FINAL_STATES if wanted.states is None else wanted.states & FINAL_STATES)
     if not states or not state.past.counts.total():
         return found
-    beyond = ("finished.job < ?", wanted.after_id or LAST) if wanted.newest else ("finished.job > ?", wanted.after_id)
-    parts = [f"finished.state IN ({', '.join('?' * len(states))})", beyond[0]]
-    given: list[Any] = [*states, beyond[1]]
-    for column, value in (
+    parts, given = [f"finished.state IN ({', '.join('?' * len(states))})"], list[Any](states)
+    beyond = None if wanted.newest and not wanted.after_id else wanted.after_id
+    for condition, value in (
+        ("finished.job < ?" if wanted.newest else "finished.job > ?", beyond),
         ("finished.user = ?", wanted.user),
         ("instr(finished.name, ?)", wanted.name),
         ("finished.queue = ?", wanted.queue),
@@ -48,12 +47,21 @@ def with_retired(
         ("jobs.submitted <= ?", wanted.until),
     ):
         if value is not None:
-            parts.append(column)
+            parts.append(condition)
             given.append(value)
-    rows = page(connection, " AND ".join(parts), given, wanted.limit + len(kept), descending=wanted.newest)
+    rows = page(connection, " AND ".join(parts), given, wanted.limit + len(kept), wanted.newest)
     retired = (archived_view(state, row) for row in rows if row.job.id not in kept)
     merged = heapq.merge(found, retired, key=lambda view: view.job_id, reverse=wanted.newest)
     return list(islice(merged, wanted.limit))
+
+
+def users_of(journal: Journal, job_ids: Sequence[int]) -> dict[int, str]:
+    """Whose these retired jobs are."""
+    return (
+        dict(journal.query(f"SELECT id, user FROM jobs WHERE id IN ({', '.join('?' * len(job_ids))})", *job_ids))
+        if job_ids
+        else {}
+    )
 
 
 def archived_explanation(found: Archived) -> Explanation:
@@ -78,16 +86,20 @@ def _past_job(state: ClusterState, found: Archived) -> PastJob:
     return views.past_job(state, found.job, run_s, receipt_us, int(found.row["attempt"]))
 
 
-def active_rows(state: ClusterState, now: float, wanted: Wanted) -> list[HistoryRow]:
-    """The jobs that have not ended and are wanted, newest first."""
-    rows = (history_row(state, job, now) for job in reversed(state.active_jobs()))
-    return [row for row in rows if wanted.passes(row)]
+def active_rows(
+    state: ClusterState, now: float, wanted: Wanted, unwritten: Sequence[HistoryRow] = ()
+) -> list[HistoryRow]:
+    """The jobs that have not ended, or whose ends are about to be written, and are wanted: newest first."""
+    rows = [*(history_row(state, job, now) for job in state.active_jobs()), *unwritten]
+    return sorted((row for row in rows if wanted.passes(row)), key=lambda row: -row.job_id)
 
 
-def with_finished(active: list[HistoryRow], connection: sqlite3.Connection, wanted: Wanted) -> list[HistoryRow]:
-    """The same with those that have ended."""
-    ended = finished_rows(connection, wanted, {row.job_id for row in active})
-    return list(islice(heapq.merge(active, ended, key=lambda row: -row.job_id), wanted.limit))
+def with_finished(
+    rows: list[HistoryRow], active: frozenset[int], connection: sqlite3.Connection, wanted: Wanted
+) -> list[HistoryRow]:
+    """The same with those that have ended, but for earlier ends of jobs that were run again."""
+    ended = finished_rows(connection, wanted, active | {row.job_id for row in rows})
+    return list(islice(heapq.merge(rows, ended, key=lambda row: -row.job_id), wanted.limit))
 
 
 def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:

@@ -34,6 +34,15 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Stamp:
+    """When something happened on a machine: its monotonic clock during a boot, and its wall clock, which people may set."""
+
+    boot: str
+    monotonic: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Something that happened to an attempt."""
 
@@ -47,6 +56,7 @@ class Report:
     refused: bool = False  # the machine could not start it: no memory, no disk
     message: str = ""
     progress: Progress | None = None
+    at: Stamp | None = None  # when, if that is known better than by when it is reported
     trouble: str = ""  # went wrong beside it: for the operator
 
 

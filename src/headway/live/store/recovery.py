@@ -12,6 +12,8 @@ from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Job
 from headway.live.state import OPENED, ClusterState
 from headway.live.store import snapshot_table
+from headway.live.store.archive import finished_row
+from headway.live.store.history import insert_finished
 from headway.live.store.journal import PAGE, Journal
 from headway.live.store.snapshot import load, setting
 from headway.live.world import LiveWorld
@@ -23,6 +25,8 @@ def restore(fresh: Callable[[], ClusterState], journal: Journal) -> tuple[Cluste
     if not seq:
         _same_cluster(state, journal)
     state.replay(journal.each(seq), _Submissions(state, journal, last_job).add_up_to)
+    if not seq:
+        write_finished(state, journal)
     return state, seq, notes
 
 
@@ -56,6 +60,15 @@ def _differs(made: str, wanted: str) -> str:
         if before.get(name) != now[name]:
             return f"the last manager ran with {words} ({before.get(name)})"
     return "the last manager was of another version"
+
+
+def write_finished(state: ClusterState, journal: Journal) -> None:
+    """Write the rows of finished jobs that an earlier version did not write, before they leave the memory."""
+    written = {number for (number,) in journal.query("SELECT job FROM finished")}
+    missing = [state.jobs[number] for number in state.finished if number not in written]
+    for begin in range(0, len(missing), PAGE):
+        rows = [finished_row(state, job, job.ended or 0.0) for job in missing[begin : begin + PAGE]]
+        journal.commit(functools.partial(insert_finished, rows=rows))
 
 
 class _Submissions:

@@ -93,7 +93,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.jobs.update((job.id, job) for job in state.by_row)
     state.finished = dict.fromkeys(content["finished"])
     state.active, state.drained = set(content["active"]), set(content["drained"])
-    state.active_of = Counter(state.jobs[job_id].user for job_id in state.active)
+    state.active_of.update(state.jobs[job].user for job in state.active)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
     for first, (limit, tasks, active, following, kept) in content["arrays"].items():
         state.arrays[int(first)] = Array(limit, range(int(first), int(first) + tasks), active, following, kept)

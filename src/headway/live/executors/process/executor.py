@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput
-from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
+from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report, Stamp
 from headway.live.executors.process.account import account_of, own_account
 from headway.live.executors.process.cgroups import DEVICES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
@@ -30,7 +30,7 @@ from headway.live.executors.process.gpus import limits_of, renumber, this_machin
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
-from headway.live.executors.process.shim import each_process, read, started_ticks, write
+from headway.live.executors.process.shim import each_process, read, stamp, started_ticks, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
@@ -47,6 +47,7 @@ class _Watched:
     started: bool = False
     stop: tuple[str, float] | None = None  # asked for, but not delivered yet
     reported: int = 0  # when the job's own report changed last
+    adopted: bool = False  # nobody has looked at it since an earlier manager did
 
 
 class ProcessExecutor:
@@ -123,8 +124,9 @@ class ProcessExecutor:
     def adopt(self, job: int, attempt: int) -> None:
         """Watch it from now on; its files say how it is."""
         with self._lock:
-            self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt)))
+            watched = self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt), adopted=True))
             self._look((job, attempt))
+            watched.adopted = False
 
     def reports(self) -> list[Report]:
         """Everything heard since the last call."""
@@ -247,8 +249,10 @@ class ProcessExecutor:
     # ---- watching
 
     def _listen(self) -> None:
+        """Look at attempts whose shims call, and at all of them every so often, however many call meanwhile."""
+        look_at = time.monotonic() + self.poll_s
         while not self._closing:
-            ready, _, _ = select.select([self._ear], [], [], self.poll_s)
+            ready, _, _ = select.select([self._ear], [], [], max(0.0, look_at - time.monotonic()))
             called: set[tuple[int, int]] = set()
             if ready:
                 with contextlib.suppress(OSError):
@@ -256,10 +260,12 @@ class ProcessExecutor:
                         words = line.split()
                         if len(words) == 3 and words[0].isdigit() and words[1].isdigit():
                             called.add((int(words[0]), int(words[1])))
-            with self._lock:
-                for key in called or list(self._watched):
-                    with contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
-                        self._look(key)
+            if time.monotonic() >= look_at:
+                called |= set(self._watched)
+                look_at = time.monotonic() + self.poll_s
+            for key in called:
+                with self._lock, contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
+                    self._look(key)
 
     def _look(self, key: tuple[int, int]) -> None:
         """Look at the files of an attempt, and report what is new."""
@@ -272,10 +278,10 @@ class ProcessExecutor:
         alive = ended is None and self._alive(watched)
         if not alive and ended is None:
             ended = read(folder, "exit.json")  # it may have ended between the two looks
-        ran = read(folder, "ranks.json") is not None
-        if ran and not watched.started:
+        ranks = read(folder, "ranks.json")
+        if ranks and not watched.started:
             watched.started = True
-            self._tell(Report(STARTED, *key))
+            self._tell(Report(STARTED, *key, at=_stamp(ranks)))
         progress, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
         if alive:
             if progress:
@@ -285,11 +291,12 @@ class ProcessExecutor:
         self._ports.pop(key, None)
         if ended is None:
             self._sweep(folder, folder_name(*key))
-            ended = {"lost": True, "never_ran": not ran, "message": LOST}
+            ended = {"lost": True, "never_ran": not ranks, "message": LOST, "at": _last_sign(watched)}
         elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(folder_name(*key)):
             ended["message"] = OUT_OF_MEMORY
         self.cgroups.remove(folder_name(*key))
-        self._tell(Report(ENDED, *key, progress=progress, **{name: ended[name] for name in HOW if name in ended}))
+        how = {name: ended[name] for name in HOW if name in ended}
+        self._tell(Report(ENDED, *key, progress=progress, at=_stamp(ended), **how))
 
     def _alive(self, watched: _Watched) -> bool:
         """Whether the shim (or the manager, about to start it) holds the attempt's lock."""
@@ -318,6 +325,24 @@ class ProcessExecutor:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
+
+
+def _stamp(content: dict[str, Any]) -> Stamp | None:
+    """When it happened, by what the shim wrote; shims of earlier versions did not."""
+    at = content.get("at")
+    return Stamp(str(at["boot"]), float(at["monotonic"]), float(at["wall"])) if isinstance(at, dict) else None
+
+
+def _last_sign(watched: _Watched) -> dict[str, Any] | None:
+    """When an attempt that was lost while nobody watched last wrote anything; None if it was watched: then it is now."""
+    if not watched.adopted or not watched.folder.is_dir():
+        return None
+    now, last = stamp(), 0.0
+    for path in (watched.folder, *watched.folder.iterdir(), watched.folder / "own" / "report.json"):
+        with contextlib.suppress(OSError):
+            last = max(last, path.stat().st_mtime)
+    ago_s = max(0.0, now["wall"] - last)
+    return {"boot": now["boot"], "monotonic": now["monotonic"] - ago_s, "wall": last}
 
 
 def folder_name(job: int, attempt: int) -> str:

@@ -74,6 +74,14 @@ def members(groups: Iterable[str]) -> set[int]:
     return found
 
 
+def stamp() -> dict[str, Any]:
+    """When it is now: by the monotonic clock of this boot, which the manager's clock follows, and by the wall clock."""
+    boot = ""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    return {"boot": boot, "monotonic": time.monotonic(), "wall": time.time()}
+
+
 def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
     """Write aside, for nobody else to read, then rename; `durable` also survives the loss of power."""
     aside = os.path.join(folder, f".{name}")
@@ -114,6 +122,7 @@ class Shim:
         self.opened: set[str] = set()  # output files
         self.message = self.trouble = ""
         self.deadline = float("inf")
+        self.over: dict[str, Any] | None = None  # when the last process had ended
 
     def run(self) -> None:
         write(self.folder, "shim.json", {"pid": os.getpid(), "start": started_ticks(os.getpid())})
@@ -128,10 +137,12 @@ class Shim:
             self.finish(never_ran=True, refused=bool(why))
             return
         if self.start():
-            write(self.folder, "ranks.json", {"pids": [[pid, started_ticks(pid)] for pid in self.ranks]})
+            pids = [[pid, started_ticks(pid)] for pid in self.ranks]
+            write(self.folder, "ranks.json", {"pids": pids, "at": stamp()})
             self.tell("started")
             self.watch()
         self.kill_all()
+        self.over = stamp()
         if self.pump is not None:
             self.pump.finish()
         self.trouble = self.hook("epilog")
@@ -334,6 +345,7 @@ class Shim:
             "codes": codes,
             "signalled": self.signalled,
             "never_ran": never_ran,
+            "at": self.over or stamp(),
             "refused": refused,
             "message": self.message,
             "trouble": self.trouble,
