@@ -9,6 +9,7 @@ import typer
 
 from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, sweep, trace
 from headway.cli.collective import commands as collective
+from headway.cli.machine import doctor
 from headway.cli.tables.terminal import plain_lines
 from headway.core.compiler import notices
 from headway.errors import HeadwayError
@@ -20,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="When, where and how distributed training jobs run on a shared GPU cluster.",
 )
-for group in (simulate, sweep, trace, collective, fabric, serve, submit, cluster, control, replay, demo):
+for group in (simulate, sweep, trace, collective, fabric, serve, submit, cluster, control, doctor, replay, demo):
     group.register(app)
 
 

@@ -22,9 +22,9 @@ from headway.live.executors.process import log_files
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.log_files import LogFile, Pump
 from headway.live.http.api import make_api
-from headway.live.http.connections import make_server
 from headway.live.http.guard import Guard
 from headway.live.http.logs import GONE, RankLog, parse_resume
+from headway.live.http.server.connections import make_server
 from headway.live.http.tokens import Tokens
 from headway.live.manager import Manager
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from headway.job_state import JobState
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
-from headway.live.http.liveness import Liveness
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
+from headway.live.http.server.liveness import Liveness
 from headway.live.manager import Manager
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]

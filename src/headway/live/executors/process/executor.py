@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput
+from headway.io.accounts import own_account
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
-from headway.live.executors.process.account import account_of, own_account
-from headway.live.executors.process.cgroups import DEVICES, Cgroups, NoCgroups
+from headway.live.executors.process.account import account_of
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.gpus import limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
@@ -72,6 +73,12 @@ class ProcessExecutor:
     def enforced(self) -> frozenset[str]:
         """Which limits of a job file hold here."""
         return self.cgroups.enforced
+
+    @property
+    def not_enforced(self) -> str:
+        """What a person should know at the start about limits that do not hold; empty where all do."""
+        lost = [name for name in (MEMORY, CPUS) if name not in self.enforced]
+        return f"{' and '.join(lost)} of jobs are not enforced: {self.cgroups.about}" if lost else ""
 
     def discover(self) -> Discovery:
         """This machine, as one node."""

@@ -30,7 +30,7 @@ class CgroupsV1:
         """One folder in every tree."""
         folders = {controller: base / name for controller, base in self.bases.items()}
         for controller, folder in folders.items():
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             self._limit(controller, folder, limits)
         return [str(folder) for folder in folders.values()]
 
