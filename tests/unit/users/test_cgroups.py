@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,8 +32,18 @@ def real(tmp_path: Path) -> Iterator[Cgroups]:
     yield found
     for name in ("7-1", "8-1"):
         found.kill(name)
-        found.remove(name)
+        until(lambda name=name: found.remove(name))  # type: ignore[misc]
     found.close()
+
+
+def until(true: Callable[[], bool]) -> bool:
+    """Wait for something to become true; whether it did."""
+    end = time.monotonic() + 10
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def enter(folders: list[str], command: str) -> subprocess.Popen[bytes]:
@@ -54,7 +64,7 @@ def test_a_process_is_found_and_killed_whatever_it_does(real: Cgroups, tmp_path:
         while real.processes("7-1") and time.monotonic() < end:
             time.sleep(0.01)
         assert real.processes("7-1") == []
-    real.remove("7-1")
+    assert until(lambda: real.remove("7-1"))
     assert not any(Path(folder).exists() for folder in folders)
     assert real.processes("7-1") == []
 
@@ -147,7 +157,7 @@ def test_version_2_kills_for_real(tmp_path: Path) -> None:
                 time.sleep(0.01)
             groups.kill("1-1")
             assert leader.wait(10) == -signal.SIGKILL
-        groups.remove("1-1")
+        assert until(lambda: groups.remove("1-1"))
         assert not (groups.base / "1-1").exists()
     finally:
         groups.close()

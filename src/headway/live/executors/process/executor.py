@@ -63,6 +63,7 @@ class ProcessExecutor:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._ports: dict[tuple[int, int], int] = {}
+        self._emptied: set[str] = set()  # control groups to remove
         self._logs: dict[tuple[int, int], list[Path]] = {}  # of attempts that were asked for lately
         self.cgroups: Cgroups = NoCgroups("the manager has not started")
         self.log_cap_bytes = LOG_CAP_BYTES
@@ -95,6 +96,7 @@ class ProcessExecutor:
             os.mkfifo(self.fifo, 0o600)
         self._wake = wake
         self.cgroups = find_cgroups(self.runs.parent)
+        self.cgroups.tidy()
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._start_starter()
@@ -266,6 +268,7 @@ class ProcessExecutor:
                 for key in called or list(self._watched):
                     with contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
                         self._look(key)
+                self._emptied = {name for name in self._emptied if not self.cgroups.remove(name)}
 
     def _look(self, key: tuple[int, int]) -> None:
         """Look at the files of an attempt, and report what is new."""
@@ -294,7 +297,7 @@ class ProcessExecutor:
             ended = {"lost": True, "never_ran": not ran, "message": LOST}
         elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(folder_name(*key)):
             ended["message"] = OUT_OF_MEMORY
-        self.cgroups.remove(folder_name(*key))
+        self._emptied.add(folder_name(*key))
         self._tell(Report(ENDED, *key, progress=progress, **{name: ended[name] for name in HOW if name in ended}))
 
     def _alive(self, watched: _Watched) -> bool:

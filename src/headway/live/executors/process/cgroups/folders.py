@@ -3,11 +3,7 @@
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
-
-# A process that was killed leaves its group within a few milliseconds.
-REMOVE_TRIES, REMOVE_PAUSE_S = 20, 0.005
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -45,13 +41,20 @@ def kill_members(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove an empty group, with patience for processes that are about to be gone."""
-    for _ in range(REMOVE_TRIES):
-        try:
-            os.rmdir(folder)
-            return
-        except FileNotFoundError:
-            return
-        except OSError:
-            time.sleep(REMOVE_PAUSE_S)
+def tidy_folder(base: Path) -> None:
+    """Remove the empty groups below a folder; the kernel refuses the others."""
+    with contextlib.suppress(OSError):
+        for each in base.iterdir():
+            if each.is_dir():
+                remove_folder(each)
+
+
+def remove_folder(folder: Path) -> bool:
+    """Remove an empty group; whether it is gone."""
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

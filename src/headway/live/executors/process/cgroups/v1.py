@@ -7,7 +7,15 @@ import contextlib
 from pathlib import Path
 
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
-from headway.live.executors.process.cgroups.folders import count, get, kill_members, members, put, remove_folder
+from headway.live.executors.process.cgroups.folders import (
+    count,
+    get,
+    kill_members,
+    members,
+    put,
+    remove_folder,
+    tidy_folder,
+)
 
 PERIOD_US = 100_000  # the kernel's default period of a CPU quota
 LEAST_QUOTA_US = 1000  # the kernel refuses less
@@ -71,13 +79,18 @@ class CgroupsV1:
             return count(folder, "memory.oom_control", "oom_kill") > 0
         return int(get(folder, "memory.failcnt") or 0) > 0
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> bool:
         """From every tree."""
+        gone = [remove_folder(base / name) for base in self.bases.values()]
+        return all(gone)
+
+    def tidy(self) -> None:
+        """In every tree."""
         for base in self.bases.values():
-            remove_folder(base / name)
+            tidy_folder(base)
 
     def close(self) -> None:
         """In every tree."""
+        self.tidy()
         for base in self.bases.values():
-            with contextlib.suppress(OSError):
-                base.rmdir()
+            remove_folder(base)

@@ -8,7 +8,15 @@ import contextlib
 from pathlib import Path
 
 from headway.live.executors.process.cgroups import CPUS, MEMORY, PROCESSES, Limits
-from headway.live.executors.process.cgroups.folders import count, get, kill_members, members, put, remove_folder
+from headway.live.executors.process.cgroups.folders import (
+    count,
+    get,
+    kill_members,
+    members,
+    put,
+    remove_folder,
+    tidy_folder,
+)
 from headway.live.executors.process.cgroups.v1 import LEAST_QUOTA_US, PERIOD_US
 
 CONTROLLERS = {"memory": MEMORY, "cpu": CPUS}
@@ -73,11 +81,15 @@ class CgroupsV2:
         """From the group's own count."""
         return count(self.base / name, "memory.events", "oom_kill") > 0
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> bool:
         """The one folder."""
-        remove_folder(self.base / name)
+        return remove_folder(self.base / name)
+
+    def tidy(self) -> None:
+        """Those of this manager."""
+        tidy_folder(self.base)
 
     def close(self) -> None:
         """The folder of this manager."""
-        with contextlib.suppress(OSError):
-            self.base.rmdir()
+        self.tidy()
+        remove_folder(self.base)
