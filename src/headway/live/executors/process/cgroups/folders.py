@@ -3,7 +3,11 @@
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
+
+# An empty group of this age is nobody's: a job enters its own within milliseconds.
+LEFT_AFTER_S = 3600.0
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -42,11 +46,26 @@ def kill_members(folder: Path) -> None:
 
 
 def tidy_folder(base: Path) -> None:
-    """Remove the empty groups below a folder; the kernel refuses the others."""
+    """Remove the empty groups below a folder; the kernel refuses the others. Also what managers of other data folders left long ago."""
+    groups = _below(base)
+    for each in _below(base.parent):
+        if each != base:
+            groups += [group for group in _below(each) if _age_s(group) > LEFT_AFTER_S]
+    for group in groups:
+        remove_folder(group)
+
+
+def _below(folder: Path) -> list[Path]:
     with contextlib.suppress(OSError):
-        for each in base.iterdir():
-            if each.is_dir():
-                remove_folder(each)
+        return [each for each in folder.iterdir() if each.is_dir()]
+    return []
+
+
+def _age_s(folder: Path) -> float:
+    try:
+        return time.time() - folder.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def remove_folder(folder: Path) -> bool:
