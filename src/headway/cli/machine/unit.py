@@ -49,6 +49,8 @@ ROOT = """
 # What root needs to run jobs as their users, to find and to end them.
 CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL
 CapabilityBoundingSet=CAP_SETGID CAP_SETUID CAP_SYS_PTRACE CAP_SYS_RESOURCE
+# What hides the GPUs of others on cgroups v2.
+CapabilityBoundingSet=CAP_BPF CAP_NET_ADMIN
 StateDirectory=headway
 StateDirectoryMode=0711
 """

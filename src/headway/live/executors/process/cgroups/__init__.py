@@ -1,4 +1,4 @@
-"""Limits per job, and finding its processes, by the kernel's control groups: version 1 and 2 behind one interface. Standard library only.
+"""Limits per job, and finding its processes, by the kernel's control groups: version 1 and 2 behind one interface. Imports nothing else.
 
 An attempt has a group of its own, named by job and attempt, below one folder per manager. Its ranks enter the group before they become
 their user, so that everything they start is in it, whatever it does to its parents, sessions or environment.
