@@ -27,7 +27,7 @@ from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch
 from headway.live.executors.process.account import account_of
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
-from headway.live.executors.process.gpus import limits_of, renumber, this_machine
+from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, environment_of, render
@@ -78,8 +78,10 @@ class ProcessExecutor:
     @property
     def not_enforced(self) -> str:
         """What a person should know at the start about limits that do not hold; empty where all do."""
-        lost = [name for name in (MEMORY, CPUS) if name not in self.enforced]
-        return f"{' and '.join(lost)} of jobs are not enforced: {self.cgroups.about}" if lost else ""
+        lost = [f"{name} of jobs" for name in (MEMORY, CPUS) if name not in self.enforced]
+        if DEVICES not in self.enforced and gpu_count():
+            lost.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
+        return f"not enforced: {', '.join(lost)}; {self.cgroups.about}" if lost else ""
 
     def discover(self) -> Discovery:
         """This machine, as one node."""

@@ -4,6 +4,7 @@ Documented in the kernel's Documentation/admin-guide/cgroup-v1.
 """
 
 import contextlib
+import os
 from pathlib import Path
 
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
@@ -27,12 +28,12 @@ class CgroupsV1:
     """Groups below `bases`: a folder of ours in the tree of every controller that is there."""
 
     def __init__(self, bases: dict[str, Path]) -> None:
-        self.bases = bases
-        # Any tree finds processes; freezer only keeps them from forking meanwhile.
-        self.enforced = frozenset({CONTROLLERS[name] for name in bases} | {PROCESSES})
-        self.about = f"cgroups v1 with {', '.join(sorted(bases))}"
         for base in bases.values():
             base.mkdir(parents=True, exist_ok=True)
+        self.bases = {name: base for name, base in bases.items() if name != "devices" or _may_deny(base)}
+        # Any tree finds processes; freezer only keeps them from forking meanwhile.
+        self.enforced = frozenset({CONTROLLERS[name] for name in self.bases} | {PROCESSES})
+        self.about = f"cgroups v1 with {', '.join(sorted(self.bases))}"
 
     def make(self, name: str, limits: Limits) -> list[str]:
         """One folder in every tree."""
@@ -94,3 +95,16 @@ class CgroupsV1:
         self.tidy()
         for base in self.bases.values():
             remove_folder(base)
+
+
+def _may_deny(base: Path) -> bool:
+    """Whether we may take devices from a group: with its file alone it is not done, it takes CAP_SYS_ADMIN."""
+    trial = base / f"trial-{os.getpid()}"
+    try:
+        trial.mkdir(exist_ok=True)
+        put(trial, "devices.deny", "c 1:1 m")
+    except OSError:
+        return False
+    finally:
+        remove_folder(trial)
+    return True
