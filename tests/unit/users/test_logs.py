@@ -22,9 +22,9 @@ from headway.live.executors.process import log_files
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.log_files import LogFile, Pump
 from headway.live.http.api import make_api
-from headway.live.http.connections import make_server
 from headway.live.http.guard import Guard
-from headway.live.http.logs import GONE, RankLog, parse_resume
+from headway.live.http.logs import GONE, RankLog, Reader, Wanted, parse_resume
+from headway.live.http.server.connections import make_server
 from headway.live.http.tokens import Tokens
 from headway.live.manager import Manager
 
@@ -303,3 +303,32 @@ def test_logs_and_waiting_are_harmless_on_a_terminal(make: Callable[..., Restart
     waited = on_a_terminal(["submit", "--wait", *data, "--workdir", "/no\x1b]0;owned\x07where", "--", "true"])
     assert b"\x1b]0;" not in waited
     assert b"owned" in waited
+
+
+class Slowly:
+    """A manager whose job's second rank comes late, and then ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.asked = folder, 0
+        (folder / "rank-0.log").write_text("zero\n")
+
+    def job(self, number: int) -> Any:
+        from types import SimpleNamespace
+
+        self.asked += 1
+        if self.asked == 3:
+            (self.folder / "rank-1.log").write_text("one\n")
+        return SimpleNamespace(attempt=1, state="COMPLETED" if self.asked > 4 else "RUNNING")
+
+    def log_files(self, number: int, attempt: int) -> list[Path]:
+        return [path for path in (self.folder / "rank-0.log", self.folder / "rank-1.log") if path.exists()]
+
+
+def test_a_rank_whose_file_comes_later_is_shown(tmp_path: Path) -> None:
+    import asyncio
+
+    async def read() -> list[tuple[int, bytes]]:
+        reader = Reader(Slowly(tmp_path), 1, Wanted(follow=True))  # type: ignore[arg-type]
+        return [(part.rank, part.text) async for part in reader.parts()]
+
+    assert asyncio.run(read()) == [(0, b"zero\n"), (1, b"one\n")]

@@ -42,9 +42,7 @@ def history(
     by: Annotated[str | None, typer.Option(metavar="user|queue|state", help="Sums instead of jobs.")] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
-            "--limit", "-n", min=1, max=MOST, help="The most jobs; default: 50, or all with --csv, --json and --by."
-        ),
+        typer.Option("--limit", "-n", min=1, max=MOST, help="The most jobs; default: 50 in a table, else all."),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
@@ -153,16 +151,21 @@ def history_table(rows: Sequence[dict[str, Any]]) -> "Table":
             span(row["wait_s"]),
             span(ran_s),
             str(row["gpus"]),
-            f"{row['gpu_hours']:.2f}",
+            _hours(row["gpu_hours"]),
             str(row["preemptions"] or ""),
             "" if row["exit_code"] is None else str(row["exit_code"]),
             Text(folded(row["nodes"], 20)),
         )
     hours, waits = sum(row["gpu_hours"] for row in rows), [row["wait_s"] for row in rows]
     mean = f", mean wait {span(sum(waits) / len(waits))}" if waits else ""
-    table.caption = f"{counted(len(rows), 'job')}, {hours:,.2f} GPU-hours{mean}"
+    table.caption = f"{counted(len(rows), 'job')}, {_hours(hours)} GPU-hours{mean}"
     table.caption_justify = "left"
     return table
+
+
+def _hours(value: float) -> str:
+    """GPU-hours, with more places where there are few."""
+    return f"{value:,.2f}" if value >= 0.1 or not value else f"{value:.4f}"
 
 
 def sums_table(groups: Sequence[dict[str, Any]], by: str) -> "Table":
@@ -177,8 +180,6 @@ def sums_table(groups: Sequence[dict[str, Any]], by: str) -> "Table":
         table.add_column(name, justify="left" if name == by.upper() else "right", no_wrap=True)
     for each in groups:
         counts = (f"{each[name]:,}" for name in ("jobs", "completed", "failed"))
-        table.add_row(
-            *(Text(short(each[by], 30)), *counts, f"{each['gpu_hours']:,.2f}"),
-            *(span(each["mean_wait_s"]), f"{each['preemptions']:,}"),
-        )
+        ends = (_hours(each["gpu_hours"]), span(each["mean_wait_s"]), f"{each['preemptions']:,}")
+        table.add_row(Text(short(each[by], 30)), *counts, *ends)
     return table

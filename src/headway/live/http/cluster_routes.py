@@ -14,8 +14,8 @@ from headway.live.ask.health import ManagerHealth
 from headway.live.ask.replay import PastJob
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
-from headway.live.http.liveness import Liveness
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
+from headway.live.http.server.liveness import Liveness
 from headway.live.manager import Manager
 from headway.live.store.history import HistoryRow, Wanted
 
