@@ -124,8 +124,9 @@ def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
     manager = opened(data)
     job = manager.submit(JobSpec(run="true", array="0-1%1"), ME)[1]
     manager.submit(JobSpec(run="true", after=(job,)), ME)
-    held = manager.submit(JobSpec(run="true"), ME)[0]
-    manager.hold(held)
+    held = manager.submit(JobSpec(run="true", resources={"accelerators": 4}, hold=True), ME)[0]  # type: ignore[arg-type]
+    while manager.counts()["HELD"] < 1:
+        time.sleep(0.02)
     manager.stop()
     with sqlite3.connect(data / "journal.db") as connection:
         connection.execute("""UPDATE events SET kind = 'Gated' WHERE kind = 'Blocked'""")

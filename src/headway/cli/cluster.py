@@ -14,6 +14,7 @@ from headway.cli.manager_options import (
     print_notes,
     print_view,
 )
+from headway.cli.tables.terminal import plain
 from headway.errors import BadInput, unknown
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
@@ -107,17 +108,22 @@ def logs(
     ] = False,
     rank: Annotated[int | None, typer.Option(min=0, help="Only this rank; default: all, each line labelled.")] = None,
     attempt: Annotated[int | None, typer.Option(min=0, help="Only this attempt; default: the latest.")] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines (of every rank).")
+    ] = None,
 ) -> None:
-    """What a job printed. With --follow it continues until the job ends, through preemptions; the exit code is then 0, 100 or 103.
+    """What a job printed. With --follow it continues until the job ends, through preemptions and restarts of the manager; the exit
+    code is then 0, 100 or 103. On a terminal, control characters are shown, not obeyed.
 
-    Example: headway logs 12 --follow
+    Example: headway logs 12 --follow --tail 20
     """
-    lines = session.client.logs(job, follow=follow, rank=rank, attempt=attempt)
+    lines = session.client.logs(job, follow=follow, rank=rank, attempt=attempt, tail=tail)
     if session.as_json:
         print_json({"job_id": job, "lines": list(lines)})
     else:
+        shown = plain if sys.stdout.isatty() else str
         for line in lines:
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(shown(line) + "\n")
             if follow:
                 sys.stdout.flush()
     if follow:

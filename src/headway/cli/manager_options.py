@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.tables.terminal import plain_lines
 from headway.job_state import JobState
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def exit_code(job: "JobView") -> int:
 
 def note(text: str) -> None:
     """Print a line on stderr, for people."""
-    typer.echo(text, err=True)
+    typer.echo(plain_lines(text), err=True)
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from headway.cli.manager_options import (
     note,
     print_notes,
 )
+from headway.cli.tables.terminal import plain
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
@@ -206,6 +207,6 @@ def _wait(session: Session, numbers: list[int], timeout: str | None) -> int:
     if not session.printed_as_json({**first, "jobs": ended}):
         for job in ended:
             code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
-            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
+            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + plain(job.message) if job.message else ''}")
     codes = [exit_code(job) for job in ended]
     return next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headway.client.folder import find_manager
+from headway.client.folder import find_certificate, find_manager
 from headway.client.job import JobView, job_view
+from headway.client.received import Received
 from headway.client.transport import ApiError, Transport, Unreachable
 from headway.errors import BadInput
 from headway.job_state import FINAL_STATES
@@ -30,7 +31,7 @@ class Client:
 
     def __init__(self, url: str | None = None, token: str | None = None, *, data: Path | None = None) -> None:
         self.url, found = find_manager(url, token, data)
-        self.transport = Transport(self.url, found)
+        self.transport = Transport(self.url, found, find_certificate(self.url, data))
 
     def __enter__(self) -> "Client":
         return self
@@ -140,6 +141,20 @@ class Client:
             refused += [ApiError(int(each["status"]), each["detail"]) for each in answer["refused"]]
         return done, refused
 
+    def history(
+        self,
+        *,
+        user: str | None = None,
+        state: str | Iterable[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 100,
+    ) -> list[dict[str, Any]]:
+        """What became of jobs, the newest first, also of those that are long over; times are seconds since 1970."""
+        states = [state] if isinstance(state, str) else list(state or ())
+        query = {"user": user, "state": states or None, "since": since, "until": until, "limit": limit}
+        return list(self.transport.call("GET", "/v1/history", query=query)["jobs"])
+
     def health(self) -> dict[str, Any]:
         """How the manager is doing: times of decisions and commits, depth of the queue, lag of the journal, last errors."""
         return self.transport.call("GET", "/v1/health")
@@ -149,12 +164,31 @@ class Client:
         return self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
 
     def logs(
-        self, job_id: int, *, follow: bool = False, rank: int | None = None, attempt: int | None = None
+        self,
+        job_id: int,
+        *,
+        follow: bool = False,
+        rank: int | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
     ) -> Iterator[str]:
-        """The lines that the job wrote; with `follow` as they come, until the job ends."""
-        query = {"follow": str(follow).lower(), "rank": rank, "attempt": attempt}
-        for line in self.transport.lines(f"/v1/jobs/{int(job_id)}/logs", query):
-            yield line.decode("utf-8", "replace")
+        """The lines that the job wrote; with `follow` as they come, until the job ends. A restart of the manager is waited out.
+
+        With several ranks each line begins with its rank, such as `[0] `; `tail` gives only the last lines of every rank.
+        """
+        query = {"follow": str(follow).lower(), "rank": rank, "attempt": attempt, "tail": tail, "format": "json"}
+        received, heard = Received(labelled=rank is None), time.monotonic()
+        while not received.done:
+            try:
+                path = f"/v1/jobs/{int(job_id)}/logs"
+                for line in self.transport.lines(path, {**query, "resume": received.resume}):
+                    yield from received.lines(line)
+                    heard = time.monotonic()
+            except Unreachable:
+                if not follow or time.monotonic() - heard > RESTART_S:
+                    raise
+            if not received.done:
+                time.sleep(POLL_S)
 
     def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """What happens to your jobs, as it happens, from the event after number `after`; it does not end by itself."""

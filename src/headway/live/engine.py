@@ -16,7 +16,7 @@ from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
-from headway.live.measures import QUICK, Histogram
+from headway.live.operation.measures import QUICK, Histogram
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 

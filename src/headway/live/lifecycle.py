@@ -13,7 +13,7 @@ from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
 from headway.live.executors import Executor, Report, Stamp
-from headway.live.measures import Measures
+from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
 from headway.live.state import ASKED, BLOCKED, PROGRESSED, ClusterState
@@ -127,7 +127,7 @@ class Lifecycle:
         for other_id in sorted(self.state.dependants.pop(job.id, ())):
             other = self.state.jobs.get(other_id)
             if other is None or other.final:
-                continue
+                continue  # it is over
             if why := self.state.unmet(other, job):
                 yield from self.ended(other, JobState.CANCELLED, {"message": why})
             elif not other.waits_for:

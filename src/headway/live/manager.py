@@ -30,10 +30,10 @@ from headway.live.executors import Executor
 from headway.live.executors.registry import DEFAULT, find_executor
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
-from headway.live.measures import Histogram
+from headway.live.operation.measures import Histogram
+from headway.live.operation.site import PLAIN, Site
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
-from headway.live.site import PLAIN, Site
 from headway.live.state import CLOSING, DRAINED, RESUMED, ClusterState
 from headway.live.store import recovery
 from headway.live.store.archive import Archived, archived
@@ -105,6 +105,7 @@ class Manager:
         rules = {"policy": self.policy, "placement": self.placement}
         self._world.open(self.cluster, rules, bool(getattr(self._executor, "numbers_gpus", False)))
         self._executor.open(self._world.wake)
+        self._state.enforced = getattr(self._executor, "enforced", frozenset())
         recovery.adopt(self._state, self._executor, self._world, now)
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
         self._thread.start()
@@ -145,6 +146,11 @@ class Manager:
     def trouble(self) -> str:
         """Why nothing is being started, if so (the journal cannot be written); empty when all is well."""
         return self._world.trouble
+
+    @property
+    def enforced(self) -> frozenset[str]:
+        """Bounds of a job file that jobs are held to here."""
+        return self._state.enforced
 
     def try_journal(self) -> None:
         """Write something small to the journal; JournalFailed if it cannot be written."""
@@ -281,10 +287,10 @@ class Manager:
         """Where and roughly when it would start."""
         self._check(spec, user)
         with self._world.lock:
-            forecast = Forecast(self._state, spec, self.clock())
+            forecast = Forecast(self._state, spec, self.clock(), user)
         return forecast.run()
 
-    def notes(self, spec: JobSpec) -> tuple[str, ...]:
+    def notes_on(self, spec: JobSpec) -> tuple[str, ...]:
         """What of a job is accepted but not carried out as asked, one sentence each."""
         return self._state.notes(spec)
 
@@ -297,7 +303,7 @@ class Manager:
         """Jobs submitted since then that ran, for replay."""
         with self._world.lock:
             found, kept = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
-        return self._journal.read(lambda file: archive.retired_jobs(file, since, kept)) + found
+        return self._journal.read(lambda file: archive.retired_jobs(self._state, file, since, kept)) + found
 
     def log_files(self, job_id: int, attempt: int) -> list[Path]:
         """The logs of an attempt, in the order of ranks."""

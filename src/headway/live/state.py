@@ -37,8 +37,8 @@ from headway.live.engine import LiveEngine
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.operation.site import KILL, PLAIN, Site
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
-from headway.live.site import KILL, PLAIN, Site
 from headway.live.store import turnover
 from headway.live.store.archive import from_text
 from headway.live.store.journal import JournalRow
@@ -92,6 +92,7 @@ class ClusterState:
         self.active_of: Counter[str] = Counter()  # how many of them each user has
         self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
+        self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property
     def tables(self) -> State:
@@ -143,7 +144,7 @@ class ClusterState:
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
         """What of a job is accepted but not carried out as asked, one sentence each."""
-        return (*notes_on(spec), *self.site.notes(spec))
+        return (*notes_on(spec, self.enforced), *self.site.notes(spec))
 
     def how_to_stop(self, job: Job) -> tuple[str, float]:
         """The signal that a job gets, and the seconds until it is killed."""
@@ -156,7 +157,7 @@ class ClusterState:
     def needs(self, job: Job) -> set[int]:
         """The jobs that it waits for, which have not ended; an array's number stands for all its tasks."""
         named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
-        found = {task for task in named if task in self.jobs and self.jobs[task].final is None}
+        found = {task for task in named if self.knows(task) and self.final_of(task) is None}
         if job.spec.singleton:
             found |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
         return found

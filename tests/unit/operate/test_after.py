@@ -9,7 +9,7 @@ from tests.unit.operate.conftest import Served
 
 from headway.errors import BadInput
 from headway.live.jobfile.spec import array_tasks, job_spec
-from headway.live.site import Site
+from headway.live.operation.site import Site
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -26,12 +26,13 @@ pytestmark = pytest.mark.xdist_group("live")
     ],
 )
 def test_a_job_follows_another_as_it_asked(
-    serve: Callable[..., Served], kind: str, first: str, state: str, words: str
+    serve: Callable[..., Served], tmp_path: Path, kind: str, first: str, state: str, words: str
 ) -> None:
     served = serve()
-    before = served.submit(run=f"sleep 0.4; {first}")
+    before = served.submit(run=f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; {first}")
     early = served.submit(after=[f"{kind}:{before}"])
     assert "job 1" in served.explained(early, "dependency").message
+    (tmp_path / "go").touch()
     assert (served.until(early).state, served.until(early).message) == (state, words)
     assert served.until(early).started_at is None or served.until(early).started_at >= served.until(before).ended_at  # type: ignore[operator]
     late = served.submit(after=[f"{kind}:{before}"])  # when it has ended already
@@ -55,11 +56,14 @@ def test_all_needs_must_come_true(serve: Callable[..., Served]) -> None:
     assert "job 1 completed" in served.until(job).message
 
 
-def test_singletons_of_one_name_run_one_after_another(serve: Callable[..., Served]) -> None:
+def test_singletons_of_one_name_run_one_after_another(serve: Callable[..., Served], tmp_path: Path) -> None:
     served = serve("1x4")
-    jobs = [served.submit(name="one", run="sleep 0.15", after=["singleton"]) for _ in range(3)]
+    run = f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"
+    jobs = [served.submit(name="one", run=run, after=["singleton"]) for _ in range(3)]
     other = served.submit(name="two", after=["singleton"])
     assert "singleton" in served.explained(jobs[2], "dependency").message
+    served.until(other)
+    (tmp_path / "go").touch()
     views = [served.until(job) for job in jobs]
     assert {view.state for view in views} == {"COMPLETED"}
     for before, after in pairwise(views):
@@ -69,7 +73,7 @@ def test_singletons_of_one_name_run_one_after_another(serve: Callable[..., Serve
 
 def test_dependencies_survive_a_restart(serve: Callable[..., Served]) -> None:
     served = serve()
-    first = served.submit(run="sleep 0.5; false")
+    first = served.submit(run="sleep 1; false")
     jobs = [served.submit(after=[f"{kind}:{first}"]) for kind in ("ok", "any", "notok")]
     served.until(first, "RUNNING")
     served.manager.stop()

@@ -9,7 +9,7 @@ from tests.unit.operate.conftest import ME, Served
 
 from headway.live.errors import WrongState
 from headway.live.jobfile.spec import job_spec
-from headway.live.site import Site
+from headway.live.operation.site import Site
 
 pytestmark = pytest.mark.xdist_group("live")
 STUBBORN = "trap '' TERM; while true; do sleep 0.05; done"
@@ -50,7 +50,7 @@ def test_a_held_submission_waits_for_its_release(serve: Callable[..., Served]) -
 def test_a_long_grace_is_cut_to_what_the_operator_allows(serve: Callable[..., Served]) -> None:
     served = serve(site=Site(longest_grace_s=0.3))
     spec = job_spec({"run": STUBBORN, "preemption": {"grace": "24h"}})
-    assert any("preemption.grace: 86400 s is more" in line for line in served.manager.notes(spec))
+    assert any("preemption.grace: 86400 s is more" in line for line in served.manager.notes_on(spec))
     job = served.manager.submit(spec, ME)[0]
     served.until(job, "RUNNING")
     served.manager.cancel(job)
@@ -107,3 +107,16 @@ def test_a_user_may_have_so_many_jobs(serve: Callable[..., Served]) -> None:
     served.manager.cancel(first)
     served.until(first)
     served.submit()
+
+
+def test_explanations_count_in_plain_english(serve: Callable[..., Served]) -> None:
+    served = serve("1x2", "tiresias-l?threshold=1000")
+    served.until(served.submit(run="sleep 30", resources={"accelerators": 2}), "RUNNING")
+    first = served.submit()
+    behind = served.submit()
+    served.explained(behind, "gpus")
+    kept, other = served.manager.explain(first), served.manager.explain(behind)
+    assert "it needs 1 GPU and none is free; 0 jobs are ahead of it. 1 GPU on n000 is kept for it" in kept.message
+    # A GPU that becomes free goes to the job before it.
+    assert other.would_change == ("job 2, for which GPUs are kept, starts, and more GPUs become free",)
+    assert kept.would_change == ("a job with GPUs ends",)

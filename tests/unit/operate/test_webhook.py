@@ -13,8 +13,8 @@ import pytest
 from tests.unit.operate.conftest import Served
 
 from headway.errors import BadInput
-from headway.live import webhook
-from headway.live.webhook import Webhook
+from headway.live.operation import webhook
+from headway.live.operation.webhook import Webhook
 
 pytestmark = pytest.mark.xdist_group("live")
 

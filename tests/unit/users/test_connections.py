@@ -17,11 +17,11 @@ from headway.client.client import Client
 from headway.client.transport import ApiError
 from headway.cluster.named import cluster
 from headway.live.errors import JournalFailed
-from headway.live.http import connections, limits
 from headway.live.http.api import make_api
-from headway.live.http.connections import MOST_STRANGERS, Connections, Server, make_server
 from headway.live.http.guard import Guard
-from headway.live.http.limits import MOST_AT_ONCE
+from headway.live.http.server import connections, limits
+from headway.live.http.server.connections import MOST_STRANGERS, Connections, Server, make_server
+from headway.live.http.server.limits import MOST_AT_ONCE
 from headway.live.http.streams import MOST_STREAMS
 from headway.live.http.tokens import Scope, Tokens, make_token
 from headway.live.manager import Manager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headway.errors import BadInput, unknown
-from headway.io.units import counted
+from headway.io.units import counted, ranges
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
 if TYPE_CHECKING:
@@ -106,18 +106,6 @@ def ask(question: str, without: str) -> None:
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise BadInput("nothing was changed")
-
-
-def ranges(numbers: Sequence[int], most: int = 6) -> str:
-    """`3, 5-9, 12`: as few words as possible, and no more than `most` of them."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
 def first_of_array(jobs: Sequence["JobView"]) -> "JobView | None":

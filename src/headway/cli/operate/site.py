@@ -9,8 +9,8 @@ from headway.io.units import seconds
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
-    from headway.live.site import Site
-    from headway.live.webhook import Webhook
+    from headway.live.operation.site import Site
+    from headway.live.operation.webhook import Webhook
 
 
 def site_of(
@@ -21,7 +21,7 @@ def site_of(
     executor: str,
 ) -> "Site":
     """The house rules; `nodes` is the type of the GPUs and the features, `hooks` the prolog and the epilog."""
-    from headway.live.site import Site
+    from headway.live.operation.site import Site
 
     if any(hooks) and executor != "process":
         raise BadInput(f"--prolog and --epilog: the executor {executor} does not run them: configure them there")
@@ -47,7 +47,7 @@ def _program(path: Path | None, option: str) -> str:
 
 def start_webhook(manager: "Manager", url: str, secret_file: Path | None) -> "Webhook":
     """Send changes of state from now on."""
-    from headway.live.webhook import Webhook
+    from headway.live.operation.webhook import Webhook
 
     secret = ""
     if secret_file is not None:

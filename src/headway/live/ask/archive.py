@@ -15,7 +15,7 @@ from headway.live.ask.explain import Explanation
 from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
 from headway.live.ask.views import JobFilter
-from headway.live.records import BLOCKER_REASONS, Job
+from headway.live.records import Job
 from headway.live.state import ClusterState
 from headway.live.store.archive import Archived, page
 from headway.live.store.history import HistoryRow, Wanted
@@ -72,20 +72,18 @@ def archived_explanation(found: Archived) -> Explanation:
     return Explanation(found.job.id, final.name, "", message, {}, (), (), sum(parts.values()), parts)
 
 
-def retired_jobs(connection: sqlite3.Connection, since: float, kept: Collection[int]) -> list[PastJob]:
+def retired_jobs(
+    state: ClusterState, connection: sqlite3.Connection, since: float, kept: Collection[int]
+) -> list[PastJob]:
     """Jobs submitted since then that ran at all, but for those that are still in memory."""
     rows = page(connection, "jobs.submitted >= ? AND finished.started IS NOT NULL", [since], -1)
-    return [_past_job(row) for row in rows if row.job.id not in kept]
+    return [_past_job(state, row) for row in rows if row.job.id not in kept]
 
 
-def _past_job(found: Archived) -> PastJob:
-    job, causes = found.job, set(BLOCKER_REASONS.values())
-    blocked_us = sum(int(us) for code, us in enumerate(found.receipt_us) if REASONS[code] in causes)
-    run_s = float(found.row["total"]) / job.spec.gpus
-    return PastJob(
-        *(job.id, job.user, job.spec.gpus, job.submitted, job.ended, run_s, job.final.name if job.final else ""),
-        *(job.spec.may_preempt, blocked_us / MICROSECONDS, job.spec.name, job.spec.queue),
-    )
+def _past_job(state: ClusterState, found: Archived) -> PastJob:
+    receipt_us = {REASONS[code]: int(us) for code, us in enumerate(found.receipt_us)}
+    run_s = float(found.row["total"]) / found.job.spec.gpus
+    return views.past_job(state, found.job, run_s, receipt_us, int(found.row["attempt"]))
 
 
 def active_rows(

@@ -61,9 +61,14 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     waits = state.job_state(job) in (JobState.FUTURE, JobState.PENDING)
     ahead = jobs_ahead(state, job) if waits else []
     numbers = _numbers(state, job, now, len(ahead))
-    kept = _kept(state, job, reason, now, sees) if waits else None
+    first = reserved(state, now, sees) if waits else None
+    kept = first[1] if first and (first[0] == job.id or reason == "reservation") else None
     in_turn = turns(state, job, now, sees) if reason == "turn" else ()
     message, change = _words(state, job, reason, numbers, now)
+    if first and first[0] != job.id and reason in ("gpus", "preempted", "fragmentation") and not job.blockers:
+        # What becomes free goes to the job that GPUs are kept for, before anybody else.
+        other = "another job" if first[1].job_id is None else f"job {first[1].job_id}"
+        change = [f"{other}, for which GPUs are kept, starts, and more GPUs become free"]
     if kept or in_turn:
         message, change = _kept_words(state, job, kept, in_turn, message, change, now)
     seen = tuple(_seen(state, ahead, sees))
@@ -75,12 +80,6 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
 def _seen(state: ClusterState, numbers: Iterable[int], sees: Sees) -> Iterable[int]:
     """Those of the first few that may be named."""
     return (number for number in list(numbers)[:MOST_AHEAD] if sees(number, state.jobs[number].user))
-
-
-def _kept(state: ClusterState, job: Job, reason: str, now: float, sees: Sees) -> Reserved | None:
-    """The reservation that the job has, or waits for."""
-    found = reserved(state, now, sees)
-    return found[1] if found and (found[0] == job.id or reason == "reservation") else None
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
@@ -125,7 +124,8 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
     if reason == "node_down":
         closed = [name for name, shut in zip(state.cluster.nodes, state.tables.nodes["closed"], strict=True) if shut]
         have, names = int(numbers["gpus_open"]), ", ".join(closed[:8])
-        line = f"it asks for {asked} GPUs and the nodes that take jobs have {have}: {names} are drained"
+        drained = f"{names} {'is' if len(closed) == 1 else 'are'} drained"
+        line = f"it asks for {counted(asked, 'GPU')} and the nodes that take jobs have {have}: {drained}"
         return line, [f"headway nodes resume {name}" for name in closed[:1]]
     if reason == "stopping":
         if state.job_state(job) == JobState.STOPPING:
@@ -136,16 +136,21 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         change = ["a job on a partly used node ends"]
         if state.placement == "consolidated":
             change.append("placement consolidated?strict=no takes more nodes")
-        return f"{free} GPUs are free, but not {asked} on {need}: at most {most} on one", change
+        return f"{_are(free, 'GPU')} free, but not {asked} on {need}: at most {most} on one", change
     if state.engine.options.blocks and ahead:
-        line = f"nobody overtakes under this policy, and {counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
+        line = f"nobody overtakes under this policy, and {_are(ahead, 'job')} ahead of it"
         passes = ["a policy that lets jobs pass, such as best-effort or tiresias-l"] if asked <= free else []
         return line, ["the jobs ahead start", *passes]
     again = "it was preempted and " if reason == "preempted" else "it "
-    are = "is" if ahead == 1 else "are"
-    return f"{again}needs {asked} GPUs and {free} are free; {counted(ahead, 'job')} {are} ahead of it", [
+    left = "none is" if not free else f"{free} {'is' if free == 1 else 'are'}"
+    return f"{again}needs {counted(asked, 'GPU')} and {left} free; {_are(ahead, 'job')} ahead of it", [
         "a job with GPUs ends"
     ]
+
+
+def _are(count: int, what: str) -> str:
+    """`1 job is`, `2 jobs are`."""
+    return f"{counted(count, what)} {'is' if count == 1 else 'are'}"
 
 
 def _kept_words(
@@ -165,7 +170,9 @@ def _kept_words(
     if kept is None:
         return message, change
     if kept.job_id == job.id:
-        parts = [f"{places(kept)} are kept for it, {bound(kept, now)}", holding(kept, now) if kept.by else ""]
+        one = sum(kept.nodes.values()) == 1
+        parts = [f"{places(kept)} {'is' if one else 'are'} kept for it, {bound(kept, now)}"]
+        parts.append(holding(kept, now) if kept.by else "")
         first = "Jobs that come before it in the order may still go first"
         return ". ".join([message, *(part for part in parts if part), first]), change
     other = "another job" if kept.job_id is None else f"job {kept.job_id}"
@@ -212,4 +219,9 @@ def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[st
         change = ["a task of the array ends", "submit with a higher limit after %"]
         return f"its array runs at most {limit} tasks at once", change
     left_s = max(0.0, job.not_before - now)
-    return f"it failed {job.failures} times and is tried again in {left_s:.1f} s", ["the back-off ends"]
+    if not job.failures:
+        return f"it could not be started ({job.message or 'no reason given'}) and is tried again in {left_s:.1f} s", [
+            "the back-off ends"
+        ]
+    times = "once" if job.failures == 1 else f"{job.failures} times"
+    return f"it failed {times} and is tried again in {left_s:.1f} s", ["the back-off ends"]

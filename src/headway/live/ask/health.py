@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headway import __version__
 from headway.job_state import JobState
 from headway.live.ask.views import counts
-from headway.live.measures import MOST_QUEUES, NO_QUEUE, OTHER_QUEUES, Mishap, Timing, timing
+from headway.live.operation.measures import MOST_QUEUES, NO_QUEUE, OTHER_QUEUES, Mishap, Timing, timing
 from headway.live.state import ClusterState
 
 if TYPE_CHECKING:

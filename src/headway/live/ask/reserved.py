@@ -121,7 +121,8 @@ def places(kept: Reserved) -> str:
 def bound(kept: Reserved, now: float) -> str:
     """By when, and why then; or why nobody can say."""
     if kept.by is None:
-        return f"as they become free; no bound can be given, because {_why_unknown(kept)}"
+        free = "when it becomes free" if sum(kept.nodes.values()) == 1 else "as they become free"
+        return f"{free}; no bound can be given, because {_why_unknown(kept)}"
     last = max((h for h in kept.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
     if last is None:
         return f"free {within(kept.by - now)} at the latest"

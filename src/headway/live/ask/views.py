@@ -1,6 +1,6 @@
 """What people see: jobs, nodes, numbers. Rows are copied in one go, so that ten thousand jobs are quick."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from headway.live.ask.replay import PastJob
 from headway.live.records import BLOCKER_REASONS, Job
 from headway.live.state import ClusterState, service_gpu_s, shown
 from headway.live.store.journal import Journal
+from headway.live.turns import given_turn
 
 if TYPE_CHECKING:
     from headway.live.world import LiveWorld
@@ -143,24 +144,38 @@ def node_views(state: ClusterState) -> list[NodeView]:
 
 def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
     """Jobs submitted since then that ran at all."""
-    causes = set(BLOCKER_REASONS.values())
     return [
-        PastJob(
-            job.id,
-            job.user,
-            job.spec.gpus,
-            job.submitted,
-            job.ended,
-            state.run_s(job, now),
-            state.shown_state(job).name,
-            job.spec.may_preempt,
-            sum(us for cause, us in receipt(state, job.row, now).items() if cause in causes) / MICROSECONDS,
-            job.spec.name,
-            job.spec.queue,
-        )
+        past_job(state, job, state.run_s(job, now), receipt(state, job.row, now), state.attempt(job))
         for job in state.jobs.values()
         if job.submitted >= since and job.first_started is not None
     ]
+
+
+def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[str, int], attempt: int) -> PastJob:
+    """What a job did, so that it can be put through the simulator: its work without its starts, and what those and its stops took."""
+    took, limit_s = job.attempts, state.limit_s(job.spec)
+    final = job.final.name if job.final else state.shown_state(job).name
+    reports = took.furthest >= 0  # then its run time holds what it took until the first step of each attempt
+    work_s = run_s - attempt * took.resume.value if reports else run_s
+    causes = set(BLOCKER_REASONS.values())
+    return PastJob(
+        job.id,
+        job.user,
+        job.spec.gpus,
+        job.submitted,
+        job.ended,
+        max(0.0, work_s) if run_s > 0 else 0.0,
+        final,
+        job.spec.may_preempt,
+        sum(us for cause, us in receipt_us.items() if cause in causes) / MICROSECONDS,
+        job.spec.name,
+        job.spec.queue,
+        took.save.value if took.save.count else None,
+        took.resume.value,
+        reports,
+        given_turn(job.spec, state.min_runtimes),
+        None if limit_s is None else limit_s + state.site.grace_s(job.spec),
+    )
 
 
 def counts(state: ClusterState) -> dict[str, int]:

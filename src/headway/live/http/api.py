@@ -17,13 +17,13 @@ from starlette.exceptions import HTTPException
 from headway import __version__
 from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
-from headway.job_state import SHOWN_STATES
 from headway.live.ask.explain import Explanation
 from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
 from headway.live.errors import JournalFailed, NotFound, WrongState
 from headway.live.http import access, cluster_routes, streams, verbs
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
+from headway.live.http.cluster_routes import STATE, Moment
 from headway.live.http.problems import MEDIA_TYPE, Problem, problem
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
@@ -31,11 +31,7 @@ from headway.live.manager import MOST_KEY, Manager
 
 PAGE = 100
 LARGEST_PAGE = 1000
-STATE = "|".join(SHOWN_STATES)
 HIDDEN = "***"  # instead of a value that is not the caller's to see
-Moment = Annotated[
-    float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="Seconds since 1970, by submission.")
-]
 
 
 class Submitted(BaseModel):
@@ -158,7 +154,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             raise RequestValidationError(error.errors(include_input=False)) from None
         _check_after(manager, caller, spec)
         numbers = await run_in_threadpool(manager.submit, spec, caller.user, request.headers.get("idempotency-key"))
-        content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes(spec)}
+        content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes_on(spec)}
         return JSONResponse(content, 201, {"Location": f"/v1/jobs/{numbers[0]}"})
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)

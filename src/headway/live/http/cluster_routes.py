@@ -6,21 +6,25 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
 from fastapi.responses import PlainTextResponse, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from headway.cluster.nodes import Cluster
-from headway.job_state import JobState
+from headway.job_state import SHOWN_STATES, JobState
 from headway.live.ask.health import ManagerHealth
 from headway.live.ask.replay import PastJob
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
-from headway.live.http.liveness import Liveness
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
+from headway.live.http.server.liveness import Liveness
 from headway.live.manager import Manager
+from headway.live.store.history import HistoryRow, Wanted
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]
 # More than any machine runs at once.
 MOST_RUNNING = 100_000
+MOST_HISTORY = 100_000  # rows of one answer
+STATE = "|".join(SHOWN_STATES)
+Moment = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="Seconds since 1970.")]
 
 
 class Nodes(BaseModel):
@@ -51,6 +55,12 @@ class PastWork(Status):
 
     now: float
     jobs: list[PastJob]
+
+
+class History(BaseModel):
+    """Jobs with their times, nodes, waits and GPU-hours, the newest first."""
+
+    jobs: list[HistoryRow]
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
@@ -97,6 +107,23 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """How long the manager takes to decide and to write, how deep the queue is, and (for those who operate) the last errors."""
         found = manager.health()
         return found if caller.operates else replace(found, last_errors=())
+
+    @api.get("/v1/history", tags=["cluster"], responses=REFUSALS)
+    def history(
+        caller: Reader,
+        user: Annotated[str | None, Query(max_length=64)] = None,
+        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
+        since: Moment = None,
+        until: Moment = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_HISTORY)] = 100,
+    ) -> History:
+        """What became of jobs, the newest first: those that were there at some time between `since` and `until`."""
+        if not caller.operates:
+            if user not in {None, caller.user}:
+                return History(jobs=[])
+            user = caller.user
+        states = frozenset(state) if state else None
+        return History(jobs=manager.history(Wanted(user, states, since, until, limit)))
 
     @api.get("/metrics", tags=["cluster"], response_class=PlainTextResponse, responses=REFUSALS)
     def metrics(caller: Reader) -> Response:

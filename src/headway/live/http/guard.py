@@ -13,8 +13,8 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.datastructures import Headers
 
-from headway.live.http.limits import Rates, Shares
 from headway.live.http.problems import problem
+from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
 
 Message = MutableMapping[str, Any]
@@ -115,8 +115,8 @@ class Guard:
         if scope["path"] != HEALTH:
             self._rates.take(who, self.rate_per_s if caller else self.strangers_per_s, self.clock())
         if caller is None and scope["path"] not in OPEN_PATHS:
-            given = "the token is not known here" if headers.get("authorization") else "a token is needed"
-            words = f"{given}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
+            why = self.tokens.why_not(token.strip())
+            words = f"{why}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
             raise HTTPException(401, words)
         scope.setdefault("state", {})["caller"] = caller
         if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):

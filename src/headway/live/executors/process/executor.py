@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput
+from headway.io.accounts import own_account
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report, Stamp
-from headway.live.executors.process.account import account_of, own_account
-from headway.live.executors.process.cgroups import DEVICES, Cgroups, NoCgroups
+from headway.live.executors.process.account import account_of
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
-from headway.live.executors.process.gpus import limits_of, renumber, this_machine
+from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
@@ -35,6 +36,7 @@ from headway.live.executors.process.shim import each_process, read, stamp, start
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
+KNOWN_LOGS = 256  # attempts whose logs are known without looking
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
 HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
 OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
@@ -66,6 +68,8 @@ class ProcessExecutor:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._ports: dict[tuple[int, int], int] = {}
+        self._emptied: set[str] = set()  # control groups to remove
+        self._logs: dict[tuple[int, int], list[Path]] = {}  # of attempts that were asked for lately
         self.cgroups: Cgroups = NoCgroups("the manager has not started")
         self.log_cap_bytes = LOG_CAP_BYTES
         self.journals: tuple[str, ...] | None = None  # whose attempts may be adopted; None: anybody's
@@ -76,6 +80,14 @@ class ProcessExecutor:
     def enforced(self) -> frozenset[str]:
         """Which limits of a job file hold here."""
         return self.cgroups.enforced
+
+    @property
+    def not_enforced(self) -> str:
+        """What a person should know at the start about limits that do not hold; empty where all do."""
+        lost = [f"{name} of jobs" for name in (MEMORY, CPUS) if name not in self.enforced]
+        if DEVICES not in self.enforced and gpu_count():
+            lost.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
+        return f"not enforced: {', '.join(lost)}; {self.cgroups.about}" if lost else ""
 
     def discover(self) -> Discovery:
         """This machine, as one node."""
@@ -92,6 +104,7 @@ class ProcessExecutor:
             os.mkfifo(self.fifo, 0o600)
         self._wake = wake
         self.cgroups = find_cgroups(self.runs.parent)
+        self.cgroups.tidy()
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._start_starter()
@@ -143,7 +156,11 @@ class ProcessExecutor:
     def logs(self, job: int, attempt: int) -> list[Path]:
         """The logs of all ranks, in order, also of those that have written nothing yet."""
         folder = self.folder(job, attempt)
-        return [folder / rank["log"] for rank in (read(str(folder), "launch.json") or {}).get("ranks", ())]
+        if (job, attempt) not in self._logs and (content := read(str(folder), "launch.json")):
+            if len(self._logs) >= KNOWN_LOGS:
+                self._logs.pop(next(iter(self._logs)), None)
+            self._logs[(job, attempt)] = [folder / rank["log"] for rank in content["ranks"]]
+        return self._logs.get((job, attempt), [])
 
     def close(self) -> None:
         """Stop listening; the shims go on."""
@@ -290,6 +307,8 @@ class ProcessExecutor:
             for key in called:
                 with self._lock, contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
                     self._look(key)
+            with self._lock:
+                self._emptied = {name for name in self._emptied if not self.cgroups.remove(name)}
 
     def _look(self, key: tuple[int, int]) -> None:
         """Look at the files of an attempt, and report what is new."""
@@ -318,7 +337,7 @@ class ProcessExecutor:
             ended = {"lost": True, "never_ran": not ranks, "message": LOST, "at": _last_sign(watched)}
         elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(folder_name(*key)):
             ended["message"] = OUT_OF_MEMORY
-        self.cgroups.remove(folder_name(*key))
+        self._emptied.add(folder_name(*key))
         how = {name: ended[name] for name in HOW if name in ended}
         self._tell(Report(ENDED, *key, progress=progress, at=_stamp(ended), **how))
 

@@ -1,7 +1,8 @@
 """The logs of an attempt: what its ranks write goes through pipes into files that have a cap and rotate. Used by the shim.
 
-A file that has half of the cap becomes `NAME.1` (the one before it is gone), so the newest part is always there. While the disk is nearly
-full nothing is written: a job that prints too much loses its words, not the journal its room. Standard library only.
+A file that has half of the cap becomes `NAME.1` (the one before it is gone), so the newest part is always there; `NAME.at` says then how
+many bytes went before the current file. While the disk is nearly full nothing is written: a job that prints too much loses its words, not
+the journal its room. Standard library only.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ class LogFile:
     def __init__(self, path: str, cap_bytes: int, also: int | None = None) -> None:
         self.also = also
         self.path, self.half = path, max(1, cap_bytes // 2)
-        self.handle, self.size = -1, 0
+        self.handle, self.size, self.before = -1, 0, 0
         self.left_out = 0
         self._unchecked, self._looked_at = LOOK_BYTES, 0.0
         self._room = True
@@ -66,7 +67,13 @@ class LogFile:
                     data = data[os.write(self.also, data) :]
 
     def _rotate(self) -> None:
+        """While there is no current file, readers wait: they never see one with the count of another."""
         os.rename(self.path, f"{self.path}.1")
+        self.before += self.size
+        self.size = 0
+        count = os.open(f"{self.path}.at", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.write(count, b"%20d" % self.before)
+        os.close(count)
         os.close(self.handle)
         self._open()
 

@@ -1,4 +1,4 @@
-"""Limits per job, and finding its processes, by the kernel's control groups: version 1 and 2 behind one interface. Standard library only.
+"""Limits per job, and finding its processes, by the kernel's control groups: version 1 and 2 behind one interface. Imports nothing else.
 
 An attempt has a group of its own, named by job and attempt, below one folder per manager. Its ranks enter the group before they become
 their user, so that everything they start is in it, whatever it does to its parents, sessions or environment.
@@ -37,11 +37,14 @@ class Cgroups(Protocol):
     def out_of_memory(self, name: str) -> bool:
         """Whether somebody in it was killed because the group reached its memory limit."""
 
-    def remove(self, name: str) -> None:
-        """Remove a group; one that is not empty stays."""
+    def remove(self, name: str) -> bool:
+        """Remove a group; False if it is not empty yet: a process that was killed takes a moment to leave."""
+
+    def tidy(self) -> None:
+        """Remove all groups that are empty, such as those of attempts that ended while no manager ran."""
 
     def close(self) -> None:
-        """Remove the folder of this manager, unless there are groups left in it."""
+        """Also remove the folder of this manager, unless there are groups left in it."""
 
 
 class NoCgroups:
@@ -67,7 +70,11 @@ class NoCgroups:
         """Not known."""
         return False
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> bool:
+        """Nothing to do."""
+        return True
+
+    def tidy(self) -> None:
         """Nothing to do."""
 
     def close(self) -> None:

@@ -6,8 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-# A process that was killed leaves its group within a few milliseconds.
-REMOVE_TRIES, REMOVE_PAUSE_S = 20, 0.005
+# An empty group of this age is nobody's: a job enters its own within milliseconds.
+LEFT_AFTER_S = 3600.0
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -45,13 +45,35 @@ def kill_members(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove an empty group, with patience for processes that are about to be gone."""
-    for _ in range(REMOVE_TRIES):
-        try:
-            os.rmdir(folder)
-            return
-        except FileNotFoundError:
-            return
-        except OSError:
-            time.sleep(REMOVE_PAUSE_S)
+def tidy_folder(base: Path) -> None:
+    """Remove the empty groups below a folder; the kernel refuses the others. Also what managers of other data folders left long ago."""
+    groups = _below(base)
+    for each in _below(base.parent):
+        if each != base:
+            groups += [group for group in _below(each) if _age_s(group) > LEFT_AFTER_S]
+    for group in groups:
+        remove_folder(group)
+
+
+def _below(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [each for each in folder.iterdir() if each.is_dir()]
+    return []
+
+
+def _age_s(folder: Path) -> float:
+    try:
+        return time.time() - folder.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def remove_folder(folder: Path) -> bool:
+    """Remove an empty group; whether it is gone."""
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -4,10 +4,19 @@ Documented in the kernel's Documentation/admin-guide/cgroup-v1.
 """
 
 import contextlib
+import os
 from pathlib import Path
 
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
-from headway.live.executors.process.cgroups.folders import count, get, kill_members, members, put, remove_folder
+from headway.live.executors.process.cgroups.folders import (
+    count,
+    get,
+    kill_members,
+    members,
+    put,
+    remove_folder,
+    tidy_folder,
+)
 
 PERIOD_US = 100_000  # the kernel's default period of a CPU quota
 LEAST_QUOTA_US = 1000  # the kernel refuses less
@@ -19,18 +28,18 @@ class CgroupsV1:
     """Groups below `bases`: a folder of ours in the tree of every controller that is there."""
 
     def __init__(self, bases: dict[str, Path]) -> None:
-        self.bases = bases
-        # Any tree finds processes; freezer only keeps them from forking meanwhile.
-        self.enforced = frozenset({CONTROLLERS[name] for name in bases} | {PROCESSES})
-        self.about = f"cgroups v1 with {', '.join(sorted(bases))}"
         for base in bases.values():
             base.mkdir(parents=True, exist_ok=True)
+        self.bases = {name: base for name, base in bases.items() if name != "devices" or _may_deny(base)}
+        # Any tree finds processes; freezer only keeps them from forking meanwhile.
+        self.enforced = frozenset({CONTROLLERS[name] for name in self.bases} | {PROCESSES})
+        self.about = f"cgroups v1 with {', '.join(sorted(self.bases))}"
 
     def make(self, name: str, limits: Limits) -> list[str]:
         """One folder in every tree."""
         folders = {controller: base / name for controller, base in self.bases.items()}
         for controller, folder in folders.items():
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             self._limit(controller, folder, limits)
         return [str(folder) for folder in folders.values()]
 
@@ -71,13 +80,31 @@ class CgroupsV1:
             return count(folder, "memory.oom_control", "oom_kill") > 0
         return int(get(folder, "memory.failcnt") or 0) > 0
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> bool:
         """From every tree."""
+        gone = [remove_folder(base / name) for base in self.bases.values()]
+        return all(gone)
+
+    def tidy(self) -> None:
+        """In every tree."""
         for base in self.bases.values():
-            remove_folder(base / name)
+            tidy_folder(base)
 
     def close(self) -> None:
         """In every tree."""
+        self.tidy()
         for base in self.bases.values():
-            with contextlib.suppress(OSError):
-                base.rmdir()
+            remove_folder(base)
+
+
+def _may_deny(base: Path) -> bool:
+    """Whether we may take devices from a group: with its file alone it is not done, it takes CAP_SYS_ADMIN."""
+    trial = base / f"trial-{os.getpid()}"
+    try:
+        trial.mkdir(exist_ok=True)
+        put(trial, "devices.deny", "c 1:1 m")
+    except OSError:
+        return False
+    finally:
+        remove_folder(trial)
+    return True

@@ -1,14 +1,22 @@
 """Control groups, version 2: one tree for all controllers, and one file that kills everybody.
 
-Documented in the kernel's Documentation/admin-guide/cgroup-v2.rst. Devices are limited there by programs for the kernel (BPF), which
-Headway does not load: they are named as not enforced.
+Documented in the kernel's Documentation/admin-guide/cgroup-v2.rst.
 """
 
 import contextlib
 from pathlib import Path
 
-from headway.live.executors.process.cgroups import CPUS, MEMORY, PROCESSES, Limits
-from headway.live.executors.process.cgroups.folders import count, get, kill_members, members, put, remove_folder
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
+from headway.live.executors.process.cgroups.devices import can_deny, deny
+from headway.live.executors.process.cgroups.folders import (
+    count,
+    get,
+    kill_members,
+    members,
+    put,
+    remove_folder,
+    tidy_folder,
+)
 from headway.live.executors.process.cgroups.v1 import LEAST_QUOTA_US, PERIOD_US
 
 CONTROLLERS = {"memory": MEMORY, "cpu": CPUS}
@@ -30,8 +38,9 @@ class CgroupsV2:
                         put(above, "cgroup.subtree_control", f"+{controller}")
         on = get(base, "cgroup.subtree_control").replace("+", "").split()
         self.controllers = [controller for controller in CONTROLLERS if controller in on]
-        self.enforced = frozenset({CONTROLLERS[name] for name in self.controllers} | {PROCESSES})
-        self.about = f"cgroups v2 with {', '.join([*self.controllers, 'cgroup.kill'])}"
+        devices = {DEVICES} if can_deny() else set()
+        self.enforced = frozenset({CONTROLLERS[name] for name in self.controllers} | {PROCESSES} | devices)
+        self.about = f"cgroups v2 with {', '.join([*self.controllers, *devices, 'cgroup.kill'])}"
 
     def _make_way(self, top: Path) -> None:
         """Move processes of `top` into a group of their own; the root of the tree may keep its processes."""
@@ -55,6 +64,8 @@ class CgroupsV2:
                 put(folder, "memory.oom.group", "1")  # a gang without one of its processes cannot go on
         if limits.cpus is not None and "cpu" in self.controllers:
             put(folder, "cpu.max", f"{max(LEAST_QUOTA_US, round(limits.cpus * PERIOD_US))} {PERIOD_US}")
+        if limits.denied and DEVICES in self.enforced:
+            deny(folder, limits.denied)
         return [str(folder)]
 
     def processes(self, name: str) -> list[int]:
@@ -73,11 +84,15 @@ class CgroupsV2:
         """From the group's own count."""
         return count(self.base / name, "memory.events", "oom_kill") > 0
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> bool:
         """The one folder."""
-        remove_folder(self.base / name)
+        return remove_folder(self.base / name)
+
+    def tidy(self) -> None:
+        """Those of this manager."""
+        tidy_folder(self.base)
 
     def close(self) -> None:
         """The folder of this manager."""
-        with contextlib.suppress(OSError):
-            self.base.rmdir()
+        self.tidy()
+        remove_folder(self.base)

@@ -139,7 +139,7 @@ class Server(uvicorn.Server):
         """Listen on sockets that are bound already."""
         import anyio.to_thread
 
-        from headway.live.http.limits import THREADS
+        from headway.live.http.server.limits import THREADS
 
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         config, loop = self.config, asyncio.get_running_loop()
