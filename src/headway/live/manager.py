@@ -4,9 +4,11 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -95,6 +97,7 @@ class Manager:
         self._stopped, self._opened = False, self.clock()
         self._users: set[str] = set()
         self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
+        self._turns = threading.Lock()  # held while that is counted
 
     # ---- life
 
@@ -165,6 +168,10 @@ class Manager:
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:
         """Accept a job (or the tasks of an array); on disk before this returns. The same user and key again give the same jobs."""
+        return self.submission(spec, user, key).result()
+
+    def submission(self, spec: JobSpec, user: str, key: str | None = None) -> Future[list[int]]:
+        """The same without waiting: the numbers of the jobs come when they are on disk."""
         self._check(spec, user)
         if key is not None and not 0 < len(key) <= MOST_KEY:
             raise BadInput(f"Idempotency-Key: 1 to {MOST_KEY} characters")
@@ -183,14 +190,22 @@ class Manager:
             self._world.wake()
 
         self._take_turn(user, len(tasks))
-        try:
-            ids, _ = self._journal.commit(
-                lambda connection: insert(connection, user, key, text, submitted, tasks), arrived
-            )
-        finally:
-            with self._world.lock:
+        answer: Future[list[int]] = Future()
+        answer.set_running_or_notify_cancel()  # whoever goes away does not take the job back
+
+        def told(done: Future[tuple[list[int], bool]]) -> None:
+            """It is on disk, or refused."""
+            with self._turns:
                 self._accepting[user] -= len(tasks)
-        return list(ids)
+            error = done.exception()
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(done.result()[0])
+
+        write = functools.partial(insert, user=user, key=key, text=text, submitted=submitted, tasks=tasks)
+        self._journal.commit_later(write, arrived).add_done_callback(told)
+        return answer
 
     def _check(self, spec: JobSpec, user: str) -> None:
         """Refuse at once what can never run, and what would not be run as asked."""
@@ -215,7 +230,7 @@ class Manager:
     def _take_turn(self, user: str, count: int) -> None:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
         most = self._state.site.jobs_per_user
-        with self._world.lock:
+        with self._turns:
             have = self._state.active_of[user] + self._accepting[user]
             if most is not None and have + count > most:
                 what = f"{count} more" if count > 1 else "another"
