@@ -14,7 +14,9 @@ from typing import Any
 
 from bench.bar_chart import bar_chart
 from bench.exact import accuracy, accuracy_table, convergence, convergence_table
-from bench.vclos_table import METHODS, SATURATED, heading, markdown, mean, measure, rows, trace_of
+from bench.vclos_table import METHODS, heading, markdown, mean, measure, rows, trace_of
+
+from headway.sim.results.stretch import SATURATED
 
 Data = dict[str, Any]
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from headway.io.units import counted
+
 if TYPE_CHECKING:
     from headway.collectives.advice import Advice
     from headway.collectives.schedulers import Outcome
@@ -54,7 +56,7 @@ def show_outcome(outcome: "Outcome") -> None:
     made = f"best: {outcome.maker}, {outcome.intra}" if own else f"{outcome.scheduler} ({outcome.intra})"
     console.print(
         f"[bold]{outcome.collective}[/] of {size_text(outcome.size_bytes)} on {outcome.topology.name} "
-        f"({outcome.topology.npus} NPUs), {len(outcome.plan.chunks)} chunks, {made}"
+        f"({outcome.topology.npus} NPUs), {counted(len(outcome.plan.chunks), 'chunk')}, {made}"
     )
     console.print(
         f"time {time_text(outcome.time_s)}   limit {time_text(outcome.limit.limit_s)} "
@@ -162,7 +164,7 @@ def show_links(told: dict[str, Any]) -> None:
     console = Console()
     console.print(
         f"[bold]{told['collective']}[/] of {size_text(told['size_bytes'])} on {told['network']} ({told['ranks']} ranks, "
-        f"{told['links']} links), {told['chunks']} chunks"
+        f"{told['links']} links), {counted(told['chunks'], 'chunk')}"
     )
     bound = f"bound {time_text(told['bound_s'])} ({told['of_bound']:.1%} of it reached)"
     console.print(f"time {time_text(told['time_s'])}   {bound}")

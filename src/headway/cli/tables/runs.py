@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from headway.io.units import counted
@@ -45,7 +46,7 @@ def show_comparison(results: "Comparison") -> None:
         table.add_row(_name(result.summary), _within(jct["mean"]), *ratios)
     table.caption = "± is the 95 % confidence interval over seeds, ratios taken seed by seed"
     table.caption_justify = "left"
-    _print(table, results)
+    _print(table, results, first="first seed: ")
 
 
 def _within(found: dict[str, float]) -> str:
@@ -80,7 +81,7 @@ def _against(first: dict[str, Any]) -> str:
 
 def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0), **policy: Any) -> Table:
     """An empty table with a row per policy; `policy` says how their names are shown."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=padding, title=title)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=padding, title=escape(title))
     table.title_justify, table.title_style = "left", "bold"
     table.add_column("policy", **policy)
     for name in headings:
@@ -88,8 +89,10 @@ def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0
     return table
 
 
-def _print(table: Table, results: "Sequence[Result]") -> None:
+def _print(table: Table, results: "Sequence[Result]", first: str = "") -> None:
     Console().print(table)
+    for result in results:
+        _print_stretch(result.summary, first + (f"{result.summary['policy']}: " if len(results) > 1 else ""))
     if any(result.summary["elastic"] for result in results):
         print("* changes the sizes of jobs, so its work is not that of jobs that run as asked")
     if results[0].skipped:
@@ -98,6 +101,20 @@ def _print(table: Table, results: "Sequence[Result]") -> None:
     if results[0].left_out:
         jobs = counted(results[0].left_out, "job")
         print(f"left out: {jobs} that can never run here (too large, or no slice of their size)")
+
+
+def _print_stretch(summary: dict[str, Any], who: str) -> None:
+    """What the network did to run times, and whether it carries the load; nothing on the ideal network."""
+    if "run_stretch" not in summary:
+        return
+    from headway.sim.results.stretch import SATURATED
+
+    found, load = summary["run_stretch"], summary["effective_load"]
+    longer = f"{100 * (found['mean'] - 1):+.1f} % on average, {100 * (found['gpu_weighted'] - 1):+.1f} % by GPU time"
+    made = f"; effective load {load:.2f}" if load is not None else ""
+    print(f"{who}run times on {summary['network']}: {longer}{made}")
+    if load is not None and load >= SATURATED:
+        print(f"{who}{summary['network']} does not carry this load: waiting and JCT grow with the length of the run")
 
 
 def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:

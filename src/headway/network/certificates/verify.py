@@ -81,6 +81,7 @@ class Verdict:
 
     where: str
     anchored: bool = False  # the fabric was given, and is the one that the certificate describes
+    own_claim: bool = True  # no fabric was given to check against
     ranks: int = 0
     fabric: str = ""
     signature: str = "none"  # or wrong, or valid, or unchecked (right, but nobody said whose it should be)
@@ -98,7 +99,7 @@ class Verdict:
     @property
     def notes(self) -> list[str]:
         """What the verdict rests on and was not checked."""
-        notes = [] if self.anchored or not self.fabric else [OWN_CLAIM]
+        notes = [OWN_CLAIM] if self.own_claim and self.fabric else []
         if self.signature == "unchecked":
             notes.append(f"signed by {self.signed_by}, which nobody vouched for: give --key to say whose it must be")
         return notes
@@ -131,7 +132,7 @@ def verify(
     known = complete_fabric(fabric) if fabric else None
     first = "the one given" if fabric else ""
     for where, content in certificates:
-        verdict = Verdict(where)
+        verdict = Verdict(where, own_claim=fabric is None)
         verdicts.append(verdict)
         if reason := malformed(content):
             verdict.reasons.append(reason)
