@@ -9,6 +9,7 @@ A certificate describes its fabric itself. Whether that is the fabric that stand
 gives it (the anchored check); without it a verdict says that the fabric is the certificate's own claim.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,14 +122,18 @@ class Verdict:
 
 
 def verify(
-    certificates: list[tuple[str, Any]], fabric: dict[str, Any] | None = None, key: bytes | None = None
+    certificates: list[tuple[str, Any]],
+    fabric: dict[str, Any] | None = None,
+    key: bytes | None = None,
+    in_force: Iterable[tuple[str, Any]] = (),
 ) -> list[Verdict]:
     """Check certificates, each given as (name, plain data), alone and against one another.
 
-    `fabric` is the real fabric as certificates describe it, `key` the public key that must have signed them all.
+    `fabric` is the real fabric as certificates describe it, `key` the public key that must have signed them all. Those `in_force` were
+    accepted before on the same fabric: they are not checked again, and nothing that they hold may be held by another.
     """
     verdicts = []
-    held: dict[tuple[Any, ...], str] = {}
+    held = {thing: where for where, content in in_force for thing in _holdings(content)}
     known = complete_fabric(fabric) if fabric else None
     first = "the one given" if fabric else ""
     for where, content in certificates:
