@@ -91,7 +91,7 @@ def test_circuits_in_force_are_held_too():
     second = allocate(occupied_by(hall, [first]), 80, "ocs-vclos").certificate
     assert admitted([("b", plain(second))], hall, in_force={"a": first}) == [second]
     moved = replace(first, rank_order=(511,), links=(), circuits=second.circuits)
-    with pytest.raises(BadInput, match="b: rejected: holds port ocs[0-9]+-spine[0-9]+.[0-9]+, which a holds"):
+    with pytest.raises(BadInput, match=r"b: rejected: holds port ocs[0-9]+-spine[0-9]+\.[0-9]+, which a holds"):
         admitted([("b", plain(second))], hall, in_force={"a": moved})
 
 
