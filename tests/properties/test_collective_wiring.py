@@ -252,6 +252,7 @@ def test_a_file_of_links_is_read(tmp_path):
         ("from: s, to: c", "from: b, to: a", "there twice"),
         ("both: true", "bath: true", "bath"),
         ("  - {from: c, to: a, bandwidth: 50Gbps}", "", "nothing leads from"),
+        (FILE[FILE.index("links:") :], "links: []", "nothing leads from"),
     ],
 )
 def test_damaged_files_of_links_are_refused_by_name(old, new, said, tmp_path):

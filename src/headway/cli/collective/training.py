@@ -104,6 +104,8 @@ def together(
 ) -> None:
     """When each of several collectives ends that share a network; a higher priority goes first.
 
+    Each method takes the number of chunks with which all of them end soonest; with few large chunks an urgent one may wait longer.
+
     Example: headway collective together all-reduce:1GB all-to-all:10MB:2ms:5 --topology 2D-SW_SW
     """
     from headway.cli.tables.collectives import show_together

@@ -52,7 +52,7 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
     if chunks is not None and not 1 <= chunks <= min(size_bytes // ranks, MOST_SENDS * 4 // ranks**2):
         most = min(size_bytes // ranks, MOST_SENDS * 4 // ranks**2)
         raise BadInput(f"{chunks} chunks per rank: give at least 1 and here at most {most}")
-    slowest = min(link.link_gbps for link in wiring.links)
+    slowest = min((link.link_gbps for link in wiring.links), default=1.0)
     if 2.0 * size_bytes * ranks * PS_PER_BYTE_AT_1_GBPS / slowest > LONGEST_PS:
         raise BadInput(f"this {collective} on {wiring.name!r} could take months: check its size and the slowest link")
     usual = [
