@@ -83,6 +83,17 @@ def test_tables_are_for_people():
     assert quickest["baseline"] / quickest["best"] < 1.2 < quickest["baseline@64"] / quickest["baseline"]
 
 
+def test_a_long_name_leaves_the_numbers_their_room():
+    """On 80 columns a network in shorthand once left no room for a single number."""
+    three = "switch:16:1200Gbps:700ns,switch:8:800Gbps:1700ns,switch:8:800Gbps:1700ns"
+    told = run("collective", "iteration", "dlrm", "--topology", three, "--chunks", "4")
+    assert "1.00x" in told
+    assert "baseline@4" in told
+    assert "themis-scf@4" in told
+    compared = run("collective", "compare", "--topology", three, "--schedulers", "baseline,best", "--size", "10MB")
+    assert compared.count("%") >= 4
+
+
 def test_a_fixed_number_of_chunks_is_named_in_the_method():
     line = (
         "collective",

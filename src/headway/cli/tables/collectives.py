@@ -25,6 +25,10 @@ MEANS = (
 )
 
 
+# Wide enough for the names of the presets and of dimensions.
+LONGEST_NAME = 22
+
+
 def time_text(seconds: float) -> str:
     """`12.50 ms`, `830.1 us`: four figures in the unit that fits."""
     if seconds >= 1:
@@ -41,9 +45,9 @@ def size_text(size_bytes: int) -> str:
 
 
 def _table(first: str, *others: str) -> Table:
-    """A table of numbers, with names in its first column."""
+    """A table of numbers, with names in its first column; a long name goes on in the next line and leaves the numbers their room."""
     table = Table(box=None, pad_edge=False)
-    table.add_column(first, no_wrap=True)
+    table.add_column(first, overflow="fold", max_width=LONGEST_NAME)
     for name in others:
         table.add_column(name, justify="right")
     return table
