@@ -47,6 +47,14 @@ def test_a_network_that_cannot_carry_the_load_is_named():
     assert "ecmp does not carry this load: waiting and JCT grow with the length of the run" in text
 
 
+def test_the_report_of_a_comparison_says_so_too(tmp_path):
+    page = tmp_path / "page.html"
+    words = ["compare", HEAVY, "--cluster", "vclos-8192", "--policies", "fifo,tiresias-l", "--network", "ecmp"]
+    words += ["--placement", "consolidated?strict=no", "--report", str(page)]
+    CliRunner().invoke(app, words, catch_exceptions=False)
+    assert "fifo: ecmp does not carry this load" in page.read_text()
+
+
 def test_stretch_is_one_without_contention():
     result = simulate(LARGE, "vclos-2048", "fifo", placement="ocs-vclos", network="isolated")
     assert result.summary["run_stretch"] == pytest.approx({"mean": 1.0, "gpu_weighted": 1.0, "p95": 1.0})

@@ -12,6 +12,7 @@ from rich.table import Table
 from headway.io.units import counted
 from headway.report.times import UNITS, duration
 from headway.sim.experiment import options
+from headway.sim.results.stretch import stretch_told
 
 if TYPE_CHECKING:
     from headway.sim.results.result import Comparison, Result
@@ -92,7 +93,9 @@ def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0
 def _print(table: Table, results: "Sequence[Result]", first: str = "") -> None:
     Console().print(table)
     for result in results:
-        _print_stretch(result.summary, first + (f"{result.summary['policy']}: " if len(results) > 1 else ""))
+        who = first + (f"{result.summary['policy']}: " if len(results) > 1 else "")
+        for line in stretch_told(result.summary):
+            print(f"{who}{line}")
     if any(result.summary["elastic"] for result in results):
         print("* changes the sizes of jobs, so its work is not that of jobs that run as asked")
     if results[0].skipped:
@@ -101,20 +104,6 @@ def _print(table: Table, results: "Sequence[Result]", first: str = "") -> None:
     if results[0].left_out:
         jobs = counted(results[0].left_out, "job")
         print(f"left out: {jobs} that can never run here (too large, or no slice of their size)")
-
-
-def _print_stretch(summary: dict[str, Any], who: str) -> None:
-    """What the network did to run times, and whether it carries the load; nothing on the ideal network."""
-    if "run_stretch" not in summary:
-        return
-    from headway.sim.results.stretch import SATURATED
-
-    found, load = summary["run_stretch"], summary["effective_load"]
-    longer = f"{100 * (found['mean'] - 1):+.1f} % on average, {100 * (found['gpu_weighted'] - 1):+.1f} % by GPU time"
-    made = f"; effective load {load:.2f}" if load is not None else ""
-    print(f"{who}run times on {summary['network']}: {longer}{made}")
-    if load is not None and load >= SATURATED:
-        print(f"{who}{summary['network']} does not carry this load: waiting and JCT grow with the length of the run")
 
 
 def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
