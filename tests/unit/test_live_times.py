@@ -91,7 +91,7 @@ def test_a_manager_that_was_stopped_by_a_signal_charges_what_the_job_ran(tmp_pat
 
 
 def test_times_of_another_boot_are_understood() -> None:
-    clock = Clock(1000.0, "now", ("before", 500.0))
+    clock = Clock(1000.0, "now", (("before", 500.0),))
     assert clock.when(Stamp("now", 5.0, 0.0)) == 1005.0
     assert clock.when(Stamp("before", 5.0, 0.0)) == 505.0
     assert clock.when(Stamp("long ago", 5.0, 77.0)) == 77.0

@@ -171,8 +171,9 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
 
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
         manager.start()
-    if lost := getattr(runs, "not_enforced", ""):
-        note(f"headway: {lost}")
+    for line in (*manager.warnings, getattr(runs, "not_enforced", "")):
+        if line:
+            note(f"headway: {line}")
     return manager
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headway.live.executors import Stamp
 
+MOST_BOOTS = 8  # of which a job's end may be read yet
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -29,21 +30,21 @@ class Clock:
 
     offset: float
     boot: str
-    before: tuple[str, float] = ("", 0.0)  # boot and offset of the manager before this one
+    before: tuple[tuple[str, float], ...] = ()  # earlier boots with their offsets, the latest first
 
     def __call__(self) -> float:
         return self.offset + time.monotonic()
 
     def saved(self) -> str:
         """What the next manager needs to go on."""
-        return json.dumps({"offset": self.offset, "boot": self.boot})
+        return json.dumps({"offset": self.offset, "boot": self.boot, "before": self.before})
 
     def when(self, stamp: Stamp) -> float:
         """When something was by this clock that was written down on the same machine; of boots long gone, by the wall clock."""
-        for boot, offset in ((self.boot, self.offset), self.before):
+        for boot, offset in ((self.boot, self.offset), *self.before):
             if boot and boot == stamp.boot:
                 return offset + stamp.monotonic
-        return stamp.wall
+        return min(stamp.wall, self())
 
 
 def resume_clock(saved: str | None, last: float) -> Clock:
@@ -51,5 +52,7 @@ def resume_clock(saved: str | None, last: float) -> Clock:
     boot, before = boot_id(), json.loads(saved) if saved else {}
     same_boot = boot and before.get("boot") == boot
     offset = float(before["offset"]) if same_boot else time.time() - time.monotonic()
-    earlier = (str(before.get("boot", "")), float(before.get("offset", 0.0)))
-    return Clock(max(offset, last - time.monotonic()), boot, earlier)
+    earlier = [(str(name), float(of)) for name, of in before.get("before", ())]
+    if before and not same_boot:
+        earlier.insert(0, (str(before.get("boot", "")), float(before["offset"])))
+    return Clock(max(offset, last - time.monotonic()), boot, tuple(earlier[:MOST_BOOTS]))

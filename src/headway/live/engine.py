@@ -74,6 +74,10 @@ class LiveEngine(Engine):
         """Drop the rows of jobs that are over; those of the others move up."""
         self.state = without_rows(self.state, keep)
 
+    def move(self, state: State) -> None:
+        """Go on with the same jobs on other nodes."""
+        self._use(state, self.options.history)
+
     def load(self, state: State, past: History) -> None:
         """Go on from tables of an earlier manager."""
         self._use(state, past)

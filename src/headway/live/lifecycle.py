@@ -99,8 +99,9 @@ class Lifecycle:
             return
         self._data = data
         yield Event(STOPPED, job.row)
-        if found.blockers:
-            yield from self.block(job, found.blockers, found.not_before)
+        blockers = found.blockers | self._too_large(job)
+        if blockers:
+            yield from self.block(job, blockers, found.not_before)
 
     def _charged(self, job: Job, kind: int, report: Report, now: float) -> dict[str, float]:
         """Charge the job for the time that it ran, where a report says when that began or ended; the part of the row about it."""
@@ -110,7 +111,7 @@ class Lifecycle:
         began = job.attempts.began
         if kind != STARTED and job.started is not None:
             began = max(began, job.started)
-        at = min(max(at, began), now)
+        at = max(at, began)
         self.state.charge(job, kind, at, now)
         return {"at": at}
 
@@ -157,7 +158,7 @@ class Lifecycle:
         if why := self.state.unmet(job):  # it failed before this one came
             yield from self.ended(job, JobState.CANCELLED, {"message": why})
             return
-        blockers = Blocker.DEPENDENCY if job.waits_for else NOTHING
+        blockers = self._too_large(job) | (Blocker.DEPENDENCY if job.waits_for else NOTHING)
         if job.spec.hold and not self.state.attempt(job):
             blockers |= Blocker.HELD
         array = self.state.arrays.get(job.array_id or 0)
@@ -165,6 +166,10 @@ class Lifecycle:
             blockers |= Blocker.ARRAY_LIMIT
         if blockers:
             yield from self.block(job, blockers)
+
+    def _too_large(self, job: Job) -> Blocker:
+        """A job that was accepted for a larger cluster waits until there is one again."""
+        return Blocker.NODE_DOWN if job.spec.gpus > self.state.cluster.total else NOTHING
 
     def block(self, job: Job, blockers: Blocker, not_before: float = 0.0) -> Iterator[Event]:
         """Keep the job from the engine until all of its blockers are gone."""

@@ -34,11 +34,12 @@ from headway.live.operation.measures import Histogram
 from headway.live.operation.site import PLAIN, Site
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
-from headway.live.state import CLOSING, DRAINED, OPENED, RESUMED, ClusterState
+from headway.live.state import CLOSING, DRAINED, RESUMED, ClusterState
 from headway.live.store import recovery
 from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
-from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.identity import Mark
+from headway.live.store.journal import JournalRow
 from headway.live.store.submissions import insert
 from headway.live.turns import AUTO, MinRuntimes
 from headway.live.world import LiveWorld
@@ -72,18 +73,23 @@ class Manager:
         site: Site = PLAIN,
     ) -> None:
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
-        self._journal = Journal(self.data)
+        rules = find_policy(policy), find_placement(placement)
+        past = recovery.open_journal(
+            self.data, lambda before: ClusterState(before or cluster, *rules, min_runtimes, site)
+        )
+        self._journal, self._state, self.warnings = past.journal, past.state, list(past.warnings)
+        self._mark = Mark(self.data, past.identity.present)
         try:
             last_seq, last = self._journal.last
             self.clock = resume_clock(self._journal.meta("clock"), last)
-            rules = find_policy(policy), find_placement(placement)
-            fresh = lambda: ClusterState(cluster, *rules, min_runtimes, site)  # noqa: E731
-            self._state, snapshot_seq, self.warnings = recovery.restore(fresh, self._journal)
             self._executor: Executor = executor or find_executor(DEFAULT, self.data)
+            if hasattr(self._executor, "journals"):
+                self._executor.journals = past.identity.known
             self._world = LiveWorld(self._state, self._journal, self._executor, self.clock, backoff, environment)
-            self._world.last_seq, self._world.snapshot_seq = last_seq, snapshot_seq
+            self._world.last_seq, self._world.snapshot_seq = last_seq, past.snapshot_seq
+            self._world.identity, self._world.mark = past.identity.present, self._mark.set
         except BaseException:
-            self._journal.close()
+            self._close()
             raise
         self._thread: threading.Thread | None = None
         self._stopped, self._opened = False, self.clock()
@@ -96,10 +102,8 @@ class Manager:
         """Adopt what runs, then schedule until stopped."""
         self._journal.remember("clock", self.clock.saved())
         now = self._opened = self.clock()
-        opened = {"cluster": list(self.cluster.gpus), "nodes": list(self.cluster.nodes)}
-        row = JournalRow(now, OPENED, 0, 0, {**opened, "policy": self.policy, "placement": self.placement})
-        self._journal.append([row])
-        self._state.learn(row)
+        rules = {"policy": self.policy, "placement": self.placement}
+        self._world.open(self.cluster, rules, bool(getattr(self._executor, "numbers_gpus", False)))
         self._executor.open(self._world.wake)
         self._state.enforced = getattr(self._executor, "enforced", frozenset())
         recovery.adopt(self._state, self._executor, self._world, now)
@@ -118,7 +122,11 @@ class Manager:
             self._thread.join()
             self._executor.close()
             self._world.save()
+        self._close()
+
+    def _close(self) -> None:
         self._journal.close()
+        self._mark.close()
 
     def _stop_jobs(self) -> None:
         """Start nothing more until the next manager opens, and put back what runs."""

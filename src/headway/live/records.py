@@ -19,6 +19,7 @@ class Blocker(IntFlag):
     DEPENDENCY = 2
     ARRAY_LIMIT = 4
     RETRY_BACKOFF = 8
+    NODE_DOWN = 16  # the cluster has become smaller than the job
 
 
 NOTHING = Blocker(0)

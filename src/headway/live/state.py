@@ -23,7 +23,6 @@ from headway.core.operations import (
     close_node,
     credit,
     open_node,
-    readmit,
     set_costs,
     set_displaced,
     set_hold,
@@ -40,7 +39,8 @@ from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.operation.site import KILL, PLAIN, Site
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
-from headway.live.store.archive import Archived, from_text
+from headway.live.store import turnover
+from headway.live.store.archive import from_text
 from headway.live.store.journal import JournalRow
 from headway.live.store.past import Past
 from headway.live.turns import AUTO, Attempts, MinRuntimes, given_turn
@@ -90,6 +90,7 @@ class ClusterState:
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
         self.active_of: Counter[str] = Counter()  # how many of them each user has
+        self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
         self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
@@ -105,7 +106,7 @@ class ClusterState:
         job.row = len(self.by_row)
         self.by_row.append(job)
         self.jobs[job.id] = job
-        self._count(job, True)
+        self.count(job, True)
         if job.array_id is not None:
             self._array(job).kept += 1
         self.engine.make_room(len(self.by_row))
@@ -121,7 +122,7 @@ class ClusterState:
         array.tasks = range(first, max(array.tasks.stop, job.id + 1))
         return array
 
-    def _count(self, job: Job, active: bool) -> None:
+    def count(self, job: Job, active: bool) -> None:
         """Count a job among those that have not ended, or no more."""
         if (job.id in self.active) != active:
             (self.active.add if active else self.active.discard)(job.id)
@@ -267,7 +268,7 @@ class ClusterState:
         if kind == events.SUBMITTED:
             job.known, job.final, job.ended, job.exit_code = True, None, None, None
             job.stop_reason = job.message = ""
-            self._count(job, True)
+            self.count(job, True)
             self.finished.pop(job.id, None)
             job.waits_for = self.needs(job)
             for other in job.waits_for:
@@ -346,7 +347,7 @@ class ClusterState:
         job.final, job.ended = JobState[data["state"]], float(data.get("at", row.time))
         self._block(job, NOTHING, row.time)
         set_outcome(self.tables, job.row, job.final)
-        self._count(job, False)
+        self.count(job, False)
         self.finished[job.id] = None
         for other in map(self.jobs.get, self.dependants.get(job.id, ())):
             if other:
@@ -359,41 +360,17 @@ class ClusterState:
             (self.drained.add if row.kind == DRAINED else self.drained.discard)(node)
             (close_node if row.kind == DRAINED else open_node)(self.tables, node, row.time)
         elif row.kind in (CLOSING, OPENED):
+            if row.kind == OPENED:
+                turnover.move(self, turnover.cluster_in(row.data), bool(row.data.get("numbered")), row.time)
             for node in range(len(self.cluster.nodes)):
                 if row.kind == CLOSING:
                     close_node(self.tables, node, row.time)
                 elif node not in self.drained and self.tables.nodes["closed"][node]:
                     open_node(self.tables, node, row.time)
         elif row.kind == RETIRED:
-            self._retire(int(row.data["keep"]))
+            turnover.retire(self, int(row.data["keep"]))
         elif row.kind == RECALLED:
-            self._recall(from_text(row.data["text"]))
-
-    def _recall(self, found: Archived) -> None:
-        """Take a retired job back into the tables, as it was when it ended."""
-        job = found.job
-        self.past.recall(job)
-        self.add(job)
-        readmit(self.tables, job.row, found.row, found.receipt)
-        self._count(job, False)
-        self.finished[job.id] = None
-
-    def _retire(self, keep: int) -> None:
-        """Drop all but the last few jobs that are over from the tables."""
-        for job_id in list(self.finished)[: max(0, len(self.finished) - keep)]:
-            del self.finished[job_id]
-            job = self.jobs.pop(job_id)
-            self.dependants.pop(job_id, None)
-            self.past.retire(job)
-            if job.array_id is not None:
-                array = self.arrays[job.array_id]
-                array.kept -= 1
-                if not array.kept:
-                    self.past.arrays[job.array_id] = len(self.arrays.pop(job.array_id).tasks)
-        self.by_row = list(self.jobs.values())
-        self.engine.retire(np.array([job.row for job in self.by_row], np.int64))
-        for row, job in enumerate(self.by_row):
-            job.row = row
+            turnover.recall(self, from_text(row.data["text"]))
 
     # ---- numbers
 

@@ -7,14 +7,15 @@ requests answered. While the journal cannot be written nothing is performed: the
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from headway.cluster.nodes import Cluster
 from headway.core.engine import Action, Event, drive
-from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESIZE, START, STOP
+from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP
 from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
@@ -22,13 +23,14 @@ from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
-from headway.live.records import Job
-from headway.live.state import RECALLED, RETIRED, ClusterState
+from headway.live.records import REQUEUE, Blocker, Job
+from headway.live.state import OPENED, RECALLED, RETIRED, ClusterState
 from headway.live.store.archive import archived, finished_row
 from headway.live.store.history import HistoryRow
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.snapshot import snapshot
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
+from headway.live.store.turnover import losers
 
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
 JOURNAL_RETRY_S = 0.5
@@ -72,6 +74,8 @@ class LiveWorld(Lifecycle):
         self._closing = False
         self._gone = False
         self._answers: list[Future[None]] = []
+        self.identity = ""  # of the journal
+        self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
         self._snapshot: Snapshot | None = None
@@ -102,6 +106,8 @@ class LiveWorld(Lifecycle):
         yield from self.alarms_due(now)
         while self.arrivals:
             yield from self.submitted(self.state.jobs[self.arrivals.popleft()], now)
+        while self.state.strange:
+            yield from self.block(self.state.jobs[self.state.strange.pop()], Blocker.HELD)
         while self.requests:
             request = self.requests.popleft()
             try:
@@ -208,6 +214,41 @@ class LiveWorld(Lifecycle):
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
             self.engine_gone.set()
 
+    def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
+        """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
+        now = self._now = self.clock()
+        if (cluster.nodes, cluster.gpus) != (self.state.cluster.nodes, self.state.cluster.gpus):
+            self._record(self._make_way(cluster, numbered), now)
+        data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}
+        self._write(OPENED, NO_JOB, now, {**data, **rules})
+        fits = [
+            job
+            for job in self.state.active_jobs()
+            if job.blockers & Blocker.NODE_DOWN and job.spec.gpus <= cluster.total
+        ]
+        for job in fits:
+            self._record(self.unblock(job, Blocker.NODE_DOWN), now)
+        if not self._commit():
+            raise JournalFailed(self.trouble)
+
+    def _make_way(self, cluster: Cluster, numbered: bool) -> Iterator[Event]:
+        """Before the nodes change: stop whoever holds GPUs that go, withdraw promises, and hold jobs that have become too large."""
+        for job in losers(self.state, cluster, numbered):
+            if self.state.job_state(job) != JobState.STOPPING:
+                yield from self.stop(job, REQUEUE)
+        self._to_do.clear()  # whoever adopts them stops them
+        for job in self.state.active_jobs():
+            if self.state.tables.jobs["promise"][job.row] >= 0:
+                yield Event(RESERVE, job.row)
+            if job.spec.gpus > cluster.total and not job.blockers & Blocker.NODE_DOWN and job.known:
+                yield from self.block(job, Blocker.NODE_DOWN)
+
+    def _record(self, facts: Iterable[Event], now: float) -> None:
+        """Record facts outside of the loop."""
+        for event in facts:
+            self.state.engine.record(event, now)
+            self.note(event, now)
+
     def _tidy(self) -> None:
         """Write down who ended in this round; now and then let finished jobs leave the memory, and take a snapshot."""
         ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME}
@@ -234,6 +275,7 @@ class LiveWorld(Lifecycle):
                 self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)[-1]
                 self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
+                self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 self.trouble = str(error)
@@ -283,4 +325,6 @@ class LiveWorld(Lifecycle):
         attempt = self.state.attempt(job)
         task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
         around = (self.state.site.prolog, self.state.site.epilog)
-        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around)
+        return Launch(
+            job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around, journal=self.identity
+        )

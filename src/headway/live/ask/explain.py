@@ -207,6 +207,9 @@ def _dependency(job: Job) -> tuple[str, list[str]]:
 
 def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[str, list[str]]:
     """The same for a job that is not offered to the engine."""
+    if reason == "node_down":
+        line = f"it asks for {job.spec.gpus} GPUs, and since the cluster changed there are {state.cluster.total}"
+        return line, [f"a cluster of at least {job.spec.gpus} GPUs", f"headway cancel {job.id}"]
     if reason == "held":
         return "a person holds it", [f"headway release {job.id}"]
     if reason == "dependency":

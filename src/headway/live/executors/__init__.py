@@ -31,6 +31,7 @@ class Launch:
     environment: dict[str, str] = field(default_factory=dict)  # HEADWAY_API, HEADWAY_TOKEN and the like
     prolog: str = ""  # programs of the operator's that run before and after it
     epilog: str = ""
+    journal: str = ""  # the identity of the journal that the attempt belongs to
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from headway.core.events import NOT_WAITING
 from headway.core.receipts import MICROSECONDS, final_receipts_us, receipt_us
@@ -61,6 +61,23 @@ def as_json(content: Any) -> str:
     return json.dumps(content, separators=(",", ":"), default=sorted)
 
 
+def read_spec(text: str) -> tuple[JobSpec, str]:
+    """A job file from the journal, and the name of the first field in it that this version does not know: a newer one wrote it."""
+    try:
+        return JobSpec.model_validate_json(text), ""
+    except ValidationError as error:
+        unknown = [each["loc"] for each in error.errors() if each["type"] == "extra_forbidden"]
+        if not unknown:
+            raise
+    content = json.loads(text)
+    for *above, name in unknown:
+        part = content
+        for key in above:
+            part = part[key]
+        part.pop(name, None)
+    return JobSpec.model_validate(content), ".".join(map(str, unknown[0]))
+
+
 def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRow, bytes]:
     """The row about a job that has just ended."""
     row, receipts = state.tables.jobs[job.row], receipt_us(state.tables, state.engine.options, job.row, now)
@@ -98,7 +115,7 @@ def page(
     sql = f"SELECT {_COLUMNS} FROM {_TABLES} WHERE {where} ORDER BY finished.job {order} LIMIT ?"
     specs: dict[str, JobSpec] = {}
     for _, user, text, submitted, array_id, array_index, rest in connection.execute(sql, [*given, limit]):
-        spec = specs[text] if text in specs else specs.setdefault(text, JobSpec.model_validate_json(text))
+        spec = specs[text] if text in specs else specs.setdefault(text, read_spec(text)[0])
         yield _revive(rest, (user, spec, submitted, array_id, array_index))
 
 

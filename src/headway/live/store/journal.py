@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headway.live.errors import AlreadyServed, JournalFailed
+from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
 from headway.live.store import history, snapshot_table
 from headway.live.store.history import HistoryRow, insert_finished
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
@@ -62,6 +62,8 @@ class _Work:
 
 def failed(error: BaseException) -> JournalFailed:
     """Say what happened to the journal and what that means."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalDamaged(f"the journal is damaged ({error}): `headway journal check` says more")
     return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
 
 
@@ -88,8 +90,15 @@ class Journal:
         self._reader, self._reading = self._open(), threading.Lock()
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self.commits = 0
+        self._begin()
+
+    def _begin(self) -> None:
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._thread.start()
+
+    def _end(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
 
     def _open(self) -> sqlite3.Connection:
         created = not self.path.exists()
@@ -229,8 +238,7 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits, then let the next manager in."""
-        self._queue.put(None)
-        self._thread.join()
+        self._end()
         self._connection.close()
         self._reader.close()
         os.close(self._lock_file)

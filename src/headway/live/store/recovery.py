@@ -2,51 +2,105 @@
 
 import functools
 import json
+import sqlite3
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
+from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.job_state import JobState
+from headway.live.errors import JournalDamaged
 from headway.live.executors import Executor
-from headway.live.jobfile.spec import JobSpec
-from headway.live.records import Job
+from headway.live.records import Blocker, Job
 from headway.live.state import OPENED, ClusterState
 from headway.live.store import snapshot_table
-from headway.live.store.archive import finished_row
+from headway.live.store.archive import finished_row, read_spec
+from headway.live.store.copies import set_aside
 from headway.live.store.history import insert_finished
-from headway.live.store.journal import PAGE, Journal
-from headway.live.store.snapshot import load, setting
+from headway.live.store.identity import Identity, settle
+from headway.live.store.journal import PAGE, Journal, failed
+from headway.live.store.snapshot import cluster_of, load, setting
+from headway.live.store.turnover import cluster_in
 from headway.live.world import LiveWorld
 
 
-def restore(fresh: Callable[[], ClusterState], journal: Journal) -> tuple[ClusterState, int, list[str]]:
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """An open journal and the state that it tells, the row of the snapshot that it was read from, and what to tell the operator."""
+
+    journal: Journal
+    state: ClusterState
+    snapshot_seq: int
+    identity: Identity
+    warnings: tuple[str, ...]
+
+
+def open_journal(data: Path, fresh: Callable[[Cluster | None], ClusterState]) -> Recovered:
+    """Open the journal of a data folder and restore the state. A damaged journal is set aside, and a new one begun."""
+    try:
+        return _opened(data, fresh, ())
+    except JournalDamaged as error:
+        aside = set_aside(data / "journal.db", "damaged")
+        lost = f"{error}. It was set aside as {aside.name}; `headway journal restore` puts a backup in its place"
+        return _opened(data, fresh, (lost,))
+
+
+def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], warnings: tuple[str, ...]) -> Recovered:
+    journal = Journal(data)
+    try:
+        identity = settle(journal)
+        state, seq, notes = restore(fresh, journal)
+    except sqlite3.DatabaseError as error:
+        journal.close()
+        raise failed(error) from None
+    except BaseException:
+        journal.close()
+        raise
+    return Recovered(journal, state, seq, identity, (*warnings, *identity.warnings, *notes))
+
+
+def restore(fresh: Callable[[Cluster | None], ClusterState], journal: Journal) -> tuple[ClusterState, int, list[str]]:
     """The state at the end of the journal, the row of the snapshot that it was read from (0: none), and what to tell the operator."""
     state, seq, last_job, notes = _from_snapshot(fresh, journal)
-    if not seq:
-        _same_cluster(state, journal)
-    state.replay(journal.each(seq), _Submissions(state, journal, last_job).add_up_to)
+    submissions = _Submissions(state, journal, last_job)
+    state.replay(journal.each(seq), submissions.add_up_to)
     if not seq:
         write_finished(state, journal)
-    return state, seq, notes
+    return state, seq, [*notes, *_held(state, submissions.strange)]
 
 
-def _from_snapshot(fresh: Callable[[], ClusterState], journal: Journal) -> tuple[ClusterState, int, int, list[str]]:
+def _held(state: ClusterState, strange: dict[int, str]) -> list[str]:
+    """Mark the waiting jobs that would not be run as they were asked to; what to tell about them."""
+    jobs = [job for job in map(state.jobs.get, strange) if job and not job.final and not job.blockers & Blocker.HELD]
+    state.strange = {job.id for job in jobs if not state.job_state(job).has_processes}
+    words = "which this version does not know: it is held; `headway release"
+    return [
+        f"job {number} has the field {strange[number]!r}, {words} {number}` runs it without"
+        for number in sorted(state.strange)
+    ]
+
+
+def _from_snapshot(
+    fresh: Callable[[Cluster | None], ClusterState], journal: Journal
+) -> tuple[ClusterState, int, int, list[str]]:
     """A state by the newest snapshot that can be used, or an empty one."""
-    notes, wanted = [], setting(fresh())
+    notes, wanted = [], setting(fresh(None))
     for seq, made in journal.read(snapshot_table.stored):
-        state = fresh()
         if made is not None and made.setting != wanted:
             notes.append(f"{_differs(made.setting, wanted)}: the snapshot is not used, and the whole journal is read")
             break
         try:
             if made is not None:
+                state = fresh(cluster_of(made))
                 return state, seq, load(state, made), notes
         except (ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
             pass
         notes.append(
             f"the snapshot at row {seq} of {journal.path.name} is damaged: more of the journal is read instead"
         )
-    return fresh(), 0, 0, notes
+    return fresh(_first_cluster(journal)), 0, 0, notes
 
 
 def _differs(made: str, wanted: str) -> str:
@@ -77,7 +131,8 @@ class _Submissions:
     def __init__(self, state: ClusterState, journal: Journal, last: int) -> None:
         self.state, self.journal, self.last = state, journal, last
         self.page: list[Job] = []
-        self.spec_of = functools.lru_cache(1024)(JobSpec.model_validate_json)  # the tasks of an array share one
+        self.read = functools.lru_cache(1024)(read_spec)  # the tasks of an array share one
+        self.strange: dict[int, str] = {}  # jobs with a field that this version does not know
 
     def add_up_to(self, job_id: float) -> None:
         """Add all jobs up to this number that are not known yet."""
@@ -96,18 +151,26 @@ class _Submissions:
             " WHERE jobs.id > ? ORDER BY jobs.id LIMIT ?"
         )
         found = self.journal.query(sql, self.last, PAGE)
-        return [Job(job_id, user, self.spec_of(text), *rest) for job_id, user, text, *rest in reversed(found)]
+        return [self._job(*row) for row in reversed(found)]
+
+    def _job(
+        self, job_id: int, user: str, text: str, submitted: float, array_id: int | None, array_index: int | None
+    ) -> Job:
+        try:
+            spec, unknown = self.read(text)
+        except ValueError as error:
+            line = str(error).splitlines()[-2:][0].strip()
+            fix = "start the version that wrote it, or `headway journal restore` a backup"
+            raise BadInput(f"{self.journal.path}: job {job_id} cannot be understood ({line}): {fix}") from None
+        if unknown:
+            self.strange[job_id] = unknown
+        return Job(job_id, user, spec, submitted, array_id, array_index)
 
 
-def _same_cluster(state: ClusterState, journal: Journal) -> None:
-    """Refuse another cluster: the journal names nodes by their numbers."""
+def _first_cluster(journal: Journal) -> Cluster | None:
+    """The cluster that the journal begins with; it says where that changes."""
     opened = journal.query("SELECT data FROM events WHERE kind = ? ORDER BY seq LIMIT 1", OPENED)
-    if not opened:
-        return
-    before = json.loads(opened[0][0])
-    if tuple(before["cluster"]) != state.cluster.gpus:
-        layout = "+".join(f"1x{gpus}" for gpus in before["cluster"])
-        raise BadInput(f"this folder belongs to a cluster of {layout} GPUs: give that cluster or another --data folder")
+    return cluster_in(json.loads(opened[0][0])) if opened else None
 
 
 def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:

@@ -6,6 +6,7 @@ is gone. Held: the attempt is alive. Free: it has ended (exit.json says how) or 
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import select
@@ -39,6 +40,7 @@ KNOWN_LOGS = 256  # attempts whose logs are known without looking
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
 HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
 OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
+FOREIGN = "its run folder belongs to another journal"
 LOST = "its supervising process was killed, or the machine went down"
 
 
@@ -54,6 +56,8 @@ class _Watched:
 class ProcessExecutor:
     """Fills the Executor protocol with processes of this machine."""
 
+    numbers_gpus = True  # jobs know GPUs by their numbers on this machine, whatever nodes it is cut into
+
     def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
         self.runs, self.fifo, self.poll_s = data.resolve() / "runs", data.resolve() / "notify", poll_s
         self._watched: dict[tuple[int, int], _Watched] = {}
@@ -68,6 +72,7 @@ class ProcessExecutor:
         self._logs: dict[tuple[int, int], list[Path]] = {}  # of attempts that were asked for lately
         self.cgroups: Cgroups = NoCgroups("the manager has not started")
         self.log_cap_bytes = LOG_CAP_BYTES
+        self.journals: tuple[str, ...] | None = None  # whose attempts may be adopted; None: anybody's
 
     # ---- the hooks
 
@@ -111,10 +116,11 @@ class ProcessExecutor:
         key = (launch.job, launch.attempt)
         with self._lock:
             folder = self.folder(*key)
-            if key in self._watched or (folder / "launch.json").exists():
+            if key in self._watched or self._started_by(folder) == launch.journal:
                 self.adopt(*key)
                 return
             try:
+                self._set_aside(folder, folder_name(*key))
                 self._spawn(launch, folder)
                 self._watched[key] = _Watched(folder)
             except BadInput as error:
@@ -135,6 +141,10 @@ class ProcessExecutor:
     def adopt(self, job: int, attempt: int) -> None:
         """Watch it from now on; its files say how it is."""
         with self._lock:
+            owner = self._started_by(self.folder(job, attempt))
+            if self.journals is not None and owner is not None and owner not in self.journals:
+                self._tell(Report(ENDED, job, attempt, lost=True, message=FOREIGN))
+                return
             watched = self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt), adopted=True))
             self._look((job, attempt))
             watched.adopted = False
@@ -193,6 +203,25 @@ class ProcessExecutor:
         finally:
             os.close(handle)
 
+    @staticmethod
+    def _started_by(folder: Path) -> str | None:
+        """The identity of the journal that an attempt belongs to; None: there is no such attempt."""
+        if not (folder / "launch.json").exists():
+            return None
+        return str((read(str(folder), "launch.json") or {}).get("journal", ""))
+
+    def _set_aside(self, folder: Path, name: str) -> None:
+        """Make room for an attempt whose number was used under a journal that is lost; what still runs of that is ended."""
+        if not (folder / "launch.json").exists():
+            return
+        shim = read(str(folder), "shim.json") or {}
+        if shim.get("pid") is not None and started_ticks(shim["pid"]) == shim.get("start"):
+            with contextlib.suppress(OSError):
+                os.kill(shim["pid"], signal.SIGKILL)
+        self._sweep(str(folder), name)
+        number = next(n for n in itertools.count(1) if not folder.with_name(f"{folder.name}.before-{n}").exists())
+        folder.rename(folder.with_name(f"{folder.name}.before-{number}"))
+
     def _starter_socket(self, folder: str, handle: int) -> None:
         """Hand an attempt and its lock to the starter; one that has died is replaced."""
         for _ in range(2):
@@ -223,6 +252,7 @@ class ProcessExecutor:
         base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
         content["cwd"] = launch.spec.workdir or home
+        content["journal"] = launch.journal
         content["log_cap_bytes"] = self.log_cap_bytes
         content["hooks"] = hooks_of(launch, str(folder), os.environ.get("PATH", USER_PATH))
         content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
