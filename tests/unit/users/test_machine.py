@@ -412,3 +412,23 @@ def test_other_users_get_their_own_path(tmp_path: Path) -> None:
     (tmp_path / "login.defs").write_text("# ENV_PATH x\nENV_SUPATH PATH=/sbin\nENV_PATH\tPATH=/usr/bin:/opt/bin\n")
     assert user_path(str(tmp_path / "login.defs")) == "/usr/bin:/opt/bin"
     assert user_path(str(tmp_path / "none")) == "/usr/local/bin:/usr/bin:/bin"
+
+
+def test_serving_with_tls_from_the_command_line(tmp_path: Path) -> None:
+    """Commands trust the manager by its data folder, jobs by their environment."""
+    good, key = certificate(tmp_path, "cluster.example")
+    data = tmp_path / "data"
+    words = ["serve", "--data", data, "--port", 0, "--cluster", "1x1", "--tls-cert", good, "--tls-key", key, "--json"]
+    with subprocess.Popen([sys.executable, "-c", RUN, *map(str, words)], stdout=subprocess.PIPE, text=True) as manager:
+        try:
+            assert manager.stdout is not None
+            said = "".join(iter(lambda: manager.stdout.readline(), "}\n")) + "}"  # type: ignore[union-attr]
+            assert json.loads(said)["url"].startswith("https://127.0.0.1:")
+            inside = f"import os, sys; sys.argv[1:] = ['show', os.environ['HEADWAY_JOB_ID'], '--json']; {RUN}"
+            done = headway("submit", "--data", data, "--wait", "--", sys.executable, "-c", inside)
+            assert done.returncode == 0, done.stdout + done.stderr
+            shown = json.loads(headway("logs", 1, "--data", data).stdout)
+            assert (shown["job_id"], shown["state"]) == (1, "RUNNING")
+        finally:
+            manager.terminate()
+        assert manager.wait(20) in {0, -15}
