@@ -4,6 +4,7 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,7 @@ from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.identity import Mark
 from headway.live.store.journal import JournalRow
-from headway.live.store.submissions import insert
+from headway.live.store.submissions import find_key, insert
 from headway.live.turns import AUTO, MinRuntimes
 from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
@@ -182,14 +183,21 @@ class Manager:
                     self._world.arrivals.append(job_id)
             self._world.wake()
 
-        self._take_turn(user, len(tasks))
+        taken: list[int] = []
+
+        def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
+            found = find_key(connection, user, key, text)
+            if found is None:
+                self._take_turn(user, len(tasks))
+                taken.append(len(tasks))
+                found = insert(connection, user, key, text, submitted, tasks)
+            return found
+
         try:
-            ids, _ = self._journal.commit(
-                lambda connection: insert(connection, user, key, text, submitted, tasks), arrived
-            )
+            ids, _ = self._journal.commit(write, arrived)
         finally:
             with self._world.lock:
-                self._accepting[user] -= len(tasks)
+                self._accepting[user] -= sum(taken)
         return list(ids)
 
     def _check(self, spec: JobSpec, user: str) -> None:
