@@ -132,7 +132,9 @@ def test_hold_release_requeue_cancel(serve: Callable[..., Manager], tmp_path: Pa
     manager = serve()
     job = one(manager, run=f"echo x >> {tmp_path}/runs; sleep 30")
     until(manager, job, "RUNNING")
-    manager.hold(job)
+    with pytest.raises(WrongState, match=r"hold acts on jobs that wait.*requeue --hold 1"):
+        manager.hold(job)
+    manager.requeue(job, hold=True)
     assert until(manager, job, "HELD").attempt == 2
     assert manager.explain(job).reason == "held"
     with pytest.raises(WrongState, match="waits already"):

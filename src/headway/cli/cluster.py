@@ -137,8 +137,11 @@ def nodes(
         typer.Argument(metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs again."),
     ] = None,
     node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The node's name.")] = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", "-s", help="Only how many nodes are alike: state, GPUs, in use or free.")
+    ] = False,
 ) -> None:
-    """The nodes and what is free on them; drain one for maintenance, and resume it.
+    """The nodes and what is free on them, first how many are alike; drain one for maintenance, and resume it.
 
     Example: headway nodes drain n001
     """
@@ -150,9 +153,14 @@ def nodes(
             raise BadInput(f"which node? headway nodes {verb} {client.nodes()[0]['name']}")
         client.set_node(node, verb)
     found = client.nodes()
-    if not session.printed_as_json(found):
-        from headway.cli.tables.jobs import nodes_table
+    from headway.cli.tables.nodes import nodes_table, summarised, summary_table
 
+    groups = summarised(found)
+    if session.printed_as_json(groups if summary else found):
+        return
+    print_view(summary_table(groups))
+    if not summary:
+        print_view("")
         print_view(nodes_table(found))
 
 

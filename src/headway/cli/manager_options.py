@@ -35,7 +35,6 @@ DataOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 JobArgument = Annotated[int, typer.Argument(metavar="JOB", min=1, help="The job's number.")]
-JobsArgument = Annotated[list[int], typer.Argument(metavar="JOB...", min=1, help="Numbers of jobs.")]
 
 
 class Session:

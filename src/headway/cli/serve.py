@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
+from headway.cli.operate.site import site_of, start_webhook
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
@@ -53,6 +54,27 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
     ] = None,
+    max_grace: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="The longest time that a job may take to stop; longer graces are cut to it."),
+    ] = "10m",
+    max_jobs_per_user: Annotated[
+        int | None, typer.Option(min=1, help="Jobs of one user that may run and wait; default: any number.")
+    ] = None,
+    gpu_type: Annotated[str, typer.Option(help="The type of all GPUs, such as a100, for jobs that ask for one.")] = "",
+    feature: Annotated[
+        list[str] | None, typer.Option(help="A feature of all nodes, for jobs with constraints; repeatable.")
+    ] = None,
+    prolog: Annotated[
+        Path | None, typer.Option(help="A program that runs before every attempt of a job; if it fails, the job waits.")
+    ] = None,
+    epilog: Annotated[Path | None, typer.Option(help="A program that runs after every attempt of a job.")] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where every change of a job's state is sent, as JSON.")
+    ] = None,
+    webhook_secret: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with the secret that what is sent is signed with.")
+    ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
     tls_cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Speak TLS, with this certificate and its chain (PEM).")
@@ -81,6 +103,7 @@ def serve(
     from headway.sim.experiment import turns
 
     folder, min_runtimes, cap = data_folder(data), turns(min_runtime, "--min-runtime"), size_bytes(log_cap)
+    site = site_of(max_grace, max_jobs_per_user, (gpu_type, feature or []), (prolog, epilog), executor)
     tls = certificates.checked(tls_cert, tls_key)
     check_folder(folder)
     listening = _listen(host, port)
@@ -88,13 +111,17 @@ def serve(
     if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
     url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
-    given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes}
+    given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
     manager = _manager(folder, cluster, executor, url, cap, **given)
     if tls is not None:
         certificates.publish(tls[0], folder)
+    hook = None
     try:
+        hook = start_webhook(manager, webhook, webhook_secret) if webhook else None
         _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json, tls)
     finally:
+        if hook:
+            hook.stop()
         manager.stop()
         listening.close()
 
@@ -144,8 +171,9 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
 
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
         manager.start()
-    if lost := getattr(runs, "not_enforced", ""):
-        note(f"headway: {lost}")
+    for line in (*manager.warnings, getattr(runs, "not_enforced", "")):
+        if line:
+            note(f"headway: {line}")
     return manager
 
 

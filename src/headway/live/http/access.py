@@ -8,6 +8,7 @@ from fastapi.security import HTTPBearer
 
 from headway.client.job import JobView
 from headway.job_state import FINAL_STATES
+from headway.live.http.problems import MEDIA_TYPE
 from headway.live.http.tokens import Caller, Scope
 from headway.live.manager import Manager
 
@@ -62,7 +63,7 @@ def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:
 
 def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:
     """What a route may answer beside its result, for the description of the API: what every route may, and more."""
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     every = {
         400: "The request cannot be used.",
         401: "No token, or one that is not known.",

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from fastapi import HTTPException
-from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 
+from headway.live.http.problems import problem
 from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
 
@@ -78,7 +78,7 @@ class Guard:
         except (TimeoutError, HTTPException) as error:
             late = HTTPException(408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s")
             why = error if isinstance(error, HTTPException) else late
-            answer = JSONResponse({"detail": why.detail}, why.status_code, MORE_HEADERS.get(why.status_code))
+            answer = problem(why.status_code, str(why.detail), MORE_HEADERS.get(why.status_code))
             await answer(scope, receive, send)
         else:
             await self._work(None if health else who, scope, _replay(body, receive), send)

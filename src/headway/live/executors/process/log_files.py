@@ -23,9 +23,10 @@ REST_S = 2.0
 
 
 class LogFile:
-    """One log, newest part last."""
+    """One log, newest part last; `also` is a file of the user's own that gets a copy, as long as its disk has room."""
 
-    def __init__(self, path: str, cap_bytes: int) -> None:
+    def __init__(self, path: str, cap_bytes: int, also: int | None = None) -> None:
+        self.also = also
         self.path, self.half = path, max(1, cap_bytes // 2)
         self.handle, self.size, self.before = -1, 0, 0
         self.left_out = 0
@@ -39,6 +40,7 @@ class LogFile:
 
     def write(self, data: bytes) -> None:
         """Append, rotating as needed; what there is no room for is counted, and said later."""
+        self._copy(data)
         if not self._has_room(len(data)):
             self.left_out += len(data)
             return
@@ -57,6 +59,13 @@ class LogFile:
             self.left_out += len(data)
             self._room, self._looked_at = False, time.monotonic()
 
+    def _copy(self, data: bytes) -> None:
+        """Write to the user's own file; whatever is wrong with it is the user's business."""
+        with contextlib.suppress(OSError):
+            if self.also is not None and _has_room(os.fstatvfs(self.also)):
+                while data:
+                    data = data[os.write(self.also, data) :]
+
     def _rotate(self) -> None:
         """While there is no current file, readers wait: they never see one with the count of another."""
         os.rename(self.path, f"{self.path}.1")
@@ -72,11 +81,14 @@ class LogFile:
         self._unchecked += size
         now = time.monotonic()
         if self._unchecked >= LOOK_BYTES if self._room else now - self._looked_at >= LOOK_S:
-            disk = os.statvfs(os.path.dirname(self.path))
-            wanted = min(FREE_BYTES, int(disk.f_blocks * disk.f_frsize * FREE_SHARE))
-            self._room = disk.f_bavail * disk.f_frsize > wanted
+            self._room = _has_room(os.statvfs(os.path.dirname(self.path)))
             self._unchecked, self._looked_at = 0, now
         return self._room
+
+
+def _has_room(disk: os.statvfs_result) -> bool:
+    """Whether enough of a disk is free."""
+    return disk.f_bavail * disk.f_frsize > min(FREE_BYTES, int(disk.f_blocks * disk.f_frsize * FREE_SHARE))
 
 
 class Pump(threading.Thread):

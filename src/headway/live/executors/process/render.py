@@ -1,6 +1,8 @@
 """An attempt as text: the commands, environments and logs of its ranks. `render` is pure, so that it can be tested and shown."""
 
 import contextlib
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +15,7 @@ OF_THE_USER = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX
 LOGIN_DEFAULTS = "/etc/login.defs"
 USER_PATH = "/usr/local/bin:/usr/bin:/bin"
 MASTER_ADDRESS = "127.0.0.1"
+HOOK_TIMEOUT_S = 60.0  # a prolog or an epilog that takes longer is killed, and counts as failed
 
 
 def environment_of(other: object | None, environment: Mapping[str, str]) -> dict[str, str]:
@@ -52,8 +55,38 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str]) -> d
                 "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
             }
             env = {**base, **spec.envs, **_job(launch, folder), **own}
-            ranks.append({"argv": list(spec.argv), "env": env, "log": f"rank-{rank}.log"})
+            output = output_path(launch, rank, base.get("HOME", "/"))
+            ranks.append({"argv": list(spec.argv), "env": env, "log": f"rank-{rank}.log", "output": output})
     return {"job": launch.job, "attempt": launch.attempt, "ranks": ranks}
+
+
+def output_path(launch: Launch, rank: int, home: str) -> str | None:
+    """Where a copy of a rank's log goes, with the job's numbers and names in place of Slurm's `%j` and the like; None: nowhere."""
+    spec = launch.spec
+    if spec.output is None:
+        return None
+    values = {
+        "%": "%",
+        "j": str(launch.job),
+        "A": str(launch.array_id or launch.job),
+        "a": str(launch.array_index or 0),
+        "x": spec.name.replace("/", "-"),
+        "u": launch.user,
+        "t": str(rank),
+        "N": launch.nodes[0] if launch.nodes else "",
+    }
+    path = re.sub(r"%([%jAaxutN])", lambda found: values[found[1]], spec.output)
+    return os.path.join(spec.workdir or home, path)
+
+
+def hooks_of(launch: Launch, folder: str, path: str) -> dict[str, Any]:
+    """The operator's programs around an attempt, and what they are told of it."""
+    if not (launch.prolog or launch.epilog):
+        return {}
+    env = {"PATH": path, "HEADWAY_USER": launch.user, "HEADWAY_JOB_NAME": launch.spec.name}
+    env |= {"HEADWAY_JOB_ID": str(launch.job), "HEADWAY_ATTEMPT": str(launch.attempt), "HEADWAY_RUN": folder}
+    env |= {"HEADWAY_NODES": ",".join(dict.fromkeys(launch.nodes)), "HEADWAY_GPUS": ",".join(map(str, launch.gpus))}
+    return {"prolog": launch.prolog, "epilog": launch.epilog, "timeout_s": HOOK_TIMEOUT_S, "env": env}
 
 
 def _job(launch: Launch, folder: str) -> dict[str, str]:
