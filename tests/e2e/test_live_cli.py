@@ -198,7 +198,11 @@ def test_arrays_and_dependencies(shell: Shell) -> None:
 def test_hold_release_requeue_explain(shell: Shell) -> None:
     number = shell.json("submit", "--grace", "1s", "--", "sleep", "30")["job_id"]
     shell.until(number, "RUNNING")
-    shell.json("hold", str(number))
+    refused = shell("hold", str(number))
+    assert (refused.returncode, f"requeue --hold {number}" in refused.stderr) == (1, True)
+    stopped = shell("requeue", "--hold", str(number))
+    assert "has reported no checkpoint" in stopped.stderr
+    assert "of work on 1 GPU" in stopped.stderr
     shell.until(number, "HELD")
     told = shell("explain", str(number)).stdout
     assert "HELD: held" in told

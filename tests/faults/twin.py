@@ -452,9 +452,9 @@ class Twin:
             self.machine.tell(f"{name} is accepted as {ids}")
 
     def _try_again(self) -> None:
-        waiting, self.unanswered = self.unanswered, []
-        for name, spec in waiting:
-            self._send(name, spec)
+        for each in list(self.unanswered):
+            self.unanswered.remove(each)
+            self._send(*each)
 
     def _hear(self) -> None:
         """Which requests were answered with yes: those hold."""

@@ -121,7 +121,7 @@ class Transport:
         import ssl
 
         known = self._certificate
-        context = ssl.create_default_context()
+        context = ssl.create_default_context() if known is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if known is not None:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # compared below, byte by byte
         connection = http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=context)

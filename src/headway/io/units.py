@@ -73,3 +73,8 @@ def ranges(numbers: Iterable[int], most: int = 6) -> str:
             runs.append([number, number])
     words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
     return ", ".join(words[:most]) + (", …" if len(words) > most else "")
+
+
+def a(what: str) -> str:
+    """`a fabric`, `an inventory`."""
+    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"

@@ -4,7 +4,7 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
-import functools
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,7 @@ from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.identity import Mark
 from headway.live.store.journal import JournalRow
-from headway.live.store.submissions import insert
+from headway.live.store.submissions import find_key, insert
 from headway.live.turns import AUTO, MinRuntimes
 from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
@@ -189,21 +189,28 @@ class Manager:
                     self._world.arrivals.append(job_id)
             self._world.wake()
 
-        self._take_turn(user, len(tasks))
         answer: Future[list[int]] = Future()
         answer.set_running_or_notify_cancel()  # whoever goes away does not take the job back
+        taken: list[int] = []
+
+        def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
+            found = find_key(connection, user, key, text)
+            if found is None:
+                self._take_turn(user, len(tasks))
+                taken.append(len(tasks))
+                found = insert(connection, user, key, text, submitted, tasks)
+            return found
 
         def told(done: Future[tuple[list[int], bool]]) -> None:
             """It is on disk, or refused."""
             with self._turns:
-                self._accepting[user] -= len(tasks)
+                self._accepting[user] -= sum(taken)
             error = done.exception()
             if error is not None:
                 answer.set_exception(error)
             else:
                 answer.set_result(done.result()[0])
 
-        write = functools.partial(insert, user=user, key=key, text=text, submitted=submitted, tasks=tasks)
         self._journal.commit_later(write, arrived).add_done_callback(told)
         return answer
 

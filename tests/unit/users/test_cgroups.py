@@ -342,3 +342,12 @@ def test_what_a_job_may_use(tmp_path: Path) -> None:
     ranks = [{"env": {"CUDA_VISIBLE_DEVICES": "2"}}, {"env": {"CUDA_VISIBLE_DEVICES": "0"}}]
     renumber(ranks, (2, 0))
     assert [rank["env"]["CUDA_VISIBLE_DEVICES"] for rank in ranks] == ["1", "0"]
+
+
+def test_what_is_not_enforced_is_said(tmp_path: Path) -> None:
+    executor = ProcessExecutor(tmp_path)
+    executor.cgroups = NoCgroups("no cgroups are mounted: mount them")
+    assert executor.not_enforced.startswith("not enforced: memory of jobs, cpus of jobs; no cgroups are mounted")
+    assert executor.enforced == frozenset()
+    executor.cgroups = CgroupsV1({name: tmp_path / name for name in ("memory", "cpu", "freezer")})
+    assert "memory" not in executor.not_enforced

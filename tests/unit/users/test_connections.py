@@ -184,6 +184,19 @@ def test_strangers_of_one_address_do_not_use_up_the_health_check(listening: List
         assert listening.health()[0] == 200
 
 
+def test_strangers_cannot_pretend_to_be_many(listening: Listening) -> None:
+    """An address in a header is anybody's word: it opens no new account of requests."""
+    statuses = []
+    for number in range(130):
+        with listening.connect(
+            f"GET /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1:{listening.port}\r\nX-Forwarded-For: 10.0.0.{number}\r\n\r\n".encode()
+        ) as stranger:
+            statuses.append(stranger.recv(12)[-3:])
+    assert b"429" in statuses
+    with Client(data=listening.data) as owner:
+        assert owner.status()
+
+
 def test_health_is_not_ok_while_the_journal_cannot_be_written(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:

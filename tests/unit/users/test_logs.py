@@ -96,6 +96,26 @@ def test_following_survives_a_restart_without_losing_or_doubling_a_line(make: Ca
         assert [each for each in seen if each.startswith(f"[{rank}]")] == [f"[{rank}] {rank}.{i}" for i in range(1, 61)]
 
 
+def test_following_from_the_end_misses_nothing_that_is_written_while_the_manager_is_away(
+    make: Callable[..., Restartable], tmp_path: Path
+) -> None:
+    served = make()
+    with Client(data=served.data) as client:
+        number = client.submit(f"echo old; until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo new")
+        while not list(client.logs(number)):
+            time.sleep(0.05)
+        seen: list[str] = []
+        following = threading.Thread(target=lambda: seen.extend(client.logs(number, follow=True, tail=0)))
+        following.start()
+        time.sleep(0.5)
+        served.stop()
+        (tmp_path / "go").touch()
+        time.sleep(0.3)
+        served.start()
+        following.join(60)
+        assert seen == ["new"]
+
+
 def test_the_tail_of_every_rank(make: Callable[..., Restartable]) -> None:
     served = make()
     with Client(data=served.data) as client:

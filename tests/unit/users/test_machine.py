@@ -1,5 +1,6 @@
 """The manager and its machine: TLS, the systemd unit, `headway doctor`, private data folders, and tokens that end."""
 
+import contextlib
 import datetime
 import ipaddress
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from headway.cli.machine.doctor import BAD, LIMITED, OK, Finding, look
 from headway.cli.machine.unit import systemd_unit
 from headway.client.client import Client
 from headway.client.folder import find_certificate
+from headway.client.transport import Unreachable
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.io import accounts
@@ -34,7 +37,7 @@ from headway.live.http import private
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
 from headway.live.http.private import check_folder, weaknesses
-from headway.live.http.server.connections import make_server
+from headway.live.http.server.connections import MOST_STRANGERS, make_server
 from headway.live.http.tokens import Scope, Tokens, make_token, stored_tokens
 from headway.live.manager import Manager
 
@@ -123,12 +126,39 @@ def test_a_client_trusts_the_certificate_in_the_data_folder_and_no_other(
         Client(url, token).jobs()
 
 
+def test_connections_that_never_agree_on_tls_lock_nobody_out(secure: tuple[Path, str]) -> None:
+    data, url = secure
+    half = [socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) for _ in range(1100)]
+    with Client(data=data) as client:
+        assert client.status()["counts"] is not None
+    time.sleep(0.2)
+    left = 0
+    for each in half:
+        each.setblocking(False)
+        try:
+            each.recv(1)
+        except BlockingIOError:
+            left += 1
+        except ConnectionError:
+            pass
+        each.close()
+    assert 0 < left <= MOST_STRANGERS
+
+
 def test_old_versions_of_tls_are_refused(secure: tuple[Path, str]) -> None:
     port = int(secure[1].rsplit(":", 1)[1])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", port)) as plain, context.wrap_socket(plain) as found:
         assert found.version() in {"TLSv1.2", "TLSv1.3"}
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with socket.create_connection(("127.0.0.1", port)) as plain, pytest.raises((ssl.SSLError, ConnectionError)):
+        old.wrap_socket(plain)
 
 
 def test_the_certificate_goes_only_to_the_address_that_wrote_it(
@@ -384,3 +414,42 @@ def test_other_users_get_their_own_path(tmp_path: Path) -> None:
     (tmp_path / "login.defs").write_text("# ENV_PATH x\nENV_SUPATH PATH=/sbin\nENV_PATH\tPATH=/usr/bin:/opt/bin\n")
     assert user_path(str(tmp_path / "login.defs")) == "/usr/bin:/opt/bin"
     assert user_path(str(tmp_path / "none")) == "/usr/local/bin:/usr/bin:/bin"
+
+
+def test_serving_with_tls_from_the_command_line(tmp_path: Path) -> None:
+    """Commands trust the manager by its data folder, jobs by their environment."""
+    good, key = certificate(tmp_path, "cluster.example")
+    data = tmp_path / "data"
+    words = ["serve", "--data", data, "--port", 0, "--cluster", "1x1", "--tls-cert", good, "--tls-key", key, "--json"]
+    command = [sys.executable, "-c", RUN, *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as manager:
+        try:
+            assert manager.stdout is not None
+            said = "".join(iter(lambda: manager.stdout.readline(), "}\n")) + "}"  # type: ignore[union-attr]
+            assert json.loads(said)["url"].startswith("https://127.0.0.1:")
+            inside = f"import os, sys; sys.argv[1:] = ['show', os.environ['HEADWAY_JOB_ID'], '--json']; {RUN}"
+            done = headway("submit", "--data", data, "--wait", "--", sys.executable, "-c", inside)
+            assert done.returncode == 0, done.stdout + done.stderr
+            shown = json.loads(headway("logs", 1, "--data", data).stdout)
+            assert (shown["job_id"], shown["state"]) == (1, "RUNNING")
+            headway("submit", "--data", data, "--grace", "1s", "--", "sleep", "600")
+            client = Client(data=data)
+
+            def follow() -> None:
+                with contextlib.suppress(Unreachable):
+                    list(client.events())
+
+            threading.Thread(target=follow, daemon=True).start()
+            time.sleep(0.5)
+        finally:
+            manager.terminate()
+        assert manager.wait(20) in {0, -15}
+        assert manager.stderr is not None
+        assert "Traceback" not in manager.stderr.read()  # with somebody following
+    again = Manager(data, cluster("1x1"))
+    again.start()
+    again.cancel(2)
+    end = time.monotonic() + 20
+    while again.counts().get("CANCELLED") != 1 and time.monotonic() < end:
+        time.sleep(0.05)
+    again.stop()

@@ -124,7 +124,7 @@ def _carry(client: "Client", job: int, connected: socket.socket) -> int:
     keyboard, screen = sys.stdin.fileno(), sys.stdout.fileno()
     before = termios.tcgetattr(keyboard) if os.isatty(keyboard) else None
     if before:
-        tty.setraw(keyboard)
+        tty.setraw(keyboard, termios.TCSADRAIN)  # what was typed before counts
         signal.signal(signal.SIGWINCH, resized)
         resized()
     try:

@@ -8,10 +8,13 @@ a token are bounded per token. So neither fills the server for the others; the m
 import asyncio
 import contextlib
 import resource
-from typing import Any
+import ssl
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
 
 # The first byte of a request to the end of its headers: a few hundred bytes, sent at once. Also for TLS to agree on keys.
 HEADERS_WITHIN_S = 10.0
@@ -22,8 +25,19 @@ MOST_PER_TOKEN = 256
 MOST_CONNECTIONS = 4096
 # Files that the manager opens beside connections: journal, logs, locks.
 OTHER_FILES = 256
-# Streams (logs, events) are cut off when the manager has been stopping for this long.
-STOP_WITHIN_S = 2
+# When the manager stops: answers that go on (logs, events) are cut off after this long, and what is left then after that.
+STREAMS_WITHIN_S, STOP_WITHIN_S = 0.3, 2
+
+
+class Held(Protocol):
+    """A connection as the book sees it."""
+
+    holder: tuple[str, str]  # stranger and an address, or token and its name
+    transport: Any
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request on it is being answered."""
 
 
 class Connections:
@@ -31,10 +45,10 @@ class Connections:
 
     def __init__(self, most: int = MOST_CONNECTIONS, strangers: int = MOST_STRANGERS, of_token: int = MOST_PER_TOKEN):
         self.most, self.most_of = most, {"stranger": strangers, "token": of_token}
-        self._held: dict[tuple[str, str], dict[Connection, None]] = {}
+        self._held: dict[tuple[str, str], dict[Held, None]] = {}
         self._count = 0
 
-    def add(self, connection: "Connection") -> None:
+    def add(self, connection: Held) -> None:
         """Take in a connection, at the cost of an older one if there are too many."""
         self._count += 1
         held = self._held.setdefault(connection.holder, {})
@@ -47,7 +61,7 @@ class Connections:
                 max(self._held.values(), key=lambda each: (next(iter(each)).holder[0] == "stranger", len(each)))
             )
 
-    def drop(self, connection: "Connection") -> None:
+    def drop(self, connection: Held) -> None:
         """Forget a connection that is closed or changes hands."""
         held = self._held.get(connection.holder, {})
         if connection in held:
@@ -56,7 +70,15 @@ class Connections:
             if not held:
                 del self._held[connection.holder]
 
-    def _evict(self, held: "dict[Connection, None]") -> None:
+    def close(self) -> None:
+        """Let go of strangers that are not being answered."""
+        for held in list(self._held.values()):
+            for each in list(held):
+                if each.holder[0] == "stranger" and not each.busy:
+                    self.drop(each)
+                    each.transport.abort()
+
+    def _evict(self, held: dict[Held, None]) -> None:
         """Close the oldest that is not being answered; the oldest of all where all are."""
         oldest = next((each for each in held if not each.busy), next(iter(held)))
         self.drop(oldest)
@@ -71,11 +93,18 @@ class Connection(HttpToolsProtocol):
         self.book = book
         self.holder = ("stranger", "")
         self._late: asyncio.TimerHandle | None = None
+        self._early = b""  # what came with the end of a TLS handshake, before the connection was made
+        self.lost = False
 
     @property
     def busy(self) -> bool:
         """Whether a request on it is complete and not answered yet."""
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def streams(self) -> bool:
+        """Whether an answer on it has begun and not ended."""
+        return self.busy and self.cycle.response_started
 
     def belongs_to(self, token: str) -> None:
         """The guard says whose token a request on it carried."""
@@ -90,12 +119,23 @@ class Connection(HttpToolsProtocol):
         self.holder = ("stranger", self.client[0] if self.client else "")
         self._expect_headers()
         self.book.add(self)
+        if self._early:
+            self.data_received(self._early)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the connection to be made."""
+        if self.transport is None:
+            self._early += data
+        else:
+            super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Also give the place back."""
-        self._headers_are_there()
-        self.book.drop(self)
-        super().connection_lost(exc)
+        self.lost = True
+        if self.transport is not None:
+            self._headers_are_there()
+            self.book.drop(self)
+            super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """A request begins: its headers must follow."""
@@ -128,8 +168,40 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
 
+class Handshake(asyncio.Protocol):
+    """A connection that has still to agree on TLS: it counts as a stranger's from its first packet, and then becomes a Connection."""
+
+    def __init__(self, book: Connections, then: Callable[[], Connection], context: ssl.SSLContext) -> None:
+        self.book, self.then, self.context = book, then, context
+        self.holder, self.busy = ("stranger", ""), False
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a place, and begin."""
+        self.transport = transport
+        address = get_remote_addr(transport)
+        self.holder = ("stranger", address[0] if address else "")
+        self.book.add(self)
+        transport.pause_reading()
+        self._agreeing = asyncio.get_running_loop().create_task(self._agree())
+
+    async def _agree(self) -> None:
+        connection, loop = self.then(), asyncio.get_running_loop()
+        try:
+            secured = await loop.start_tls(
+                self.transport, connection, self.context, server_side=True, ssl_handshake_timeout=HEADERS_WITHIN_S
+            )
+        except (OSError, ssl.SSLError):
+            secured = None
+        finally:
+            self.book.drop(self)
+        if secured is None or connection.lost:
+            self.transport.abort()
+        else:
+            connection.connection_made(secured)
+
+
 class Server(uvicorn.Server):
-    """Uvicorn with our connections, and a time limit on TLS handshakes."""
+    """Uvicorn with our connections, also before they have agreed on TLS."""
 
     def __init__(self, config: uvicorn.Config, book: Connections | None = None) -> None:
         super().__init__(config)
@@ -144,15 +216,27 @@ class Server(uvicorn.Server):
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         config, loop = self.config, asyncio.get_running_loop()
 
-        def connected() -> asyncio.Protocol:
+        def connected() -> Connection:
             return Connection(self.book, config=config, server_state=self.server_state, app_state={}, _loop=loop)
 
-        limits: Any = {"ssl_handshake_timeout": HEADERS_WITHIN_S} if config.ssl else {}
-        self.servers = [
-            await loop.create_server(connected, sock=each, ssl=config.ssl, backlog=config.backlog, **limits)
-            for each in sockets
-        ]
+        def accepted() -> asyncio.Protocol:
+            return connected() if config.ssl is None else Handshake(self.book, connected, config.ssl)
+
+        self.servers = [await loop.create_server(accepted, sock=each, backlog=config.backlog) for each in sockets]
         self.started = True
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Wait for answers that are under way, but neither for strangers nor for streams."""
+        self.book.close()
+        cut = asyncio.get_running_loop().call_later(STREAMS_WITHIN_S, self._cut_streams)
+        await super().shutdown(sockets)
+        cut.cancel()
+
+    def _cut_streams(self) -> None:
+        """End the answers that go on; their readers come back to the next manager."""
+        for each in list(self.server_state.connections):
+            if isinstance(each, Connection) and each.streams:
+                each.transport.abort()
 
 
 def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:
@@ -161,9 +245,12 @@ def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:
     config = uvicorn.Config(
         api,
         http=Connection,
+        # uvloop hands on what comes before reading is paused, and the handshake would miss its beginning.
+        loop="asyncio" if tls else "auto",
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",  # a stranger's nonsense is not worth a line each
+        proxy_headers=False,  # anybody on this machine could give other addresses than their own
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
