@@ -121,13 +121,20 @@ def archived(connection: sqlite3.Connection, job_id: int) -> Archived | None:
 
 
 def page(
-    connection: sqlite3.Connection, where: str, given: Collection[Any], limit: int, descending: bool = False
+    connection: sqlite3.Connection,
+    where: str,
+    given: Collection[Any],
+    limit: int,
+    descending: bool = False,
+    but: Collection[int] = (),
 ) -> Iterator[Archived]:
-    """Finished jobs by number that fulfil a condition on the tables `finished` and `jobs`; at most `limit` (-1: all)."""
+    """Finished jobs by number that fulfil a condition on the tables `finished` and `jobs`, but for some; at most `limit` (-1: all)."""
     order = "DESC" if descending else "ASC"
     sql = f"SELECT {_COLUMNS} FROM {_TABLES} WHERE {where} ORDER BY finished.job {order} LIMIT ?"
     specs: dict[str, JobSpec] = {}
-    for _, user, text, submitted, array_id, array_index, rest in connection.execute(sql, [*given, limit]):
+    for job_id, user, text, submitted, array_id, array_index, rest in connection.execute(sql, [*given, limit]):
+        if job_id in but:
+            continue
         spec = specs[text] if text in specs else specs.setdefault(text, read_spec(text)[0])
         yield _revive(rest, (user, spec, submitted, array_id, array_index))
 

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,8 +126,8 @@ def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int
     where, given = wanted.where()
     most = -1 if wanted.limit is None else wanted.limit + len(but)
     sql = f"SELECT {COLUMNS} FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
-    found = [_row(row) for row in connection.execute(sql, [*given, most]) if row[0] not in but]
-    return found[: wanted.limit]
+    wanted_rows = (row for row in connection.execute(sql, [*given, most]) if row[0] not in but)
+    return [_row(row) for row in islice(wanted_rows, wanted.limit)]
 
 
 def _row(row: Any) -> HistoryRow:
