@@ -216,6 +216,8 @@ class Manager:
             self._executor.check_user(user)
             self._users.add(user)
         self._state.site.check(spec)
+        if spec.output is not None and not getattr(self._executor, "copies_output", False):
+            raise BadInput("output: this executor does not copy logs to other files: leave it out, and use headway logs")
         for need in spec.needs:
             if not self._state.knows(need.job):
                 raise BadInput(f"after: there is no job {need.job}")
