@@ -188,16 +188,16 @@ class Manager:
         def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
             found = find_key(connection, user, key, text)
             if found is None:
-                self._take_turn(user, len(tasks))
-                taken.append(len(tasks))
+                taken.append(self._take_turn(user, len(tasks)))
                 found = insert(connection, user, key, text, submitted, tasks)
             return found
 
         try:
             ids, _ = self._journal.commit(write, arrived)
         finally:
-            with self._world.lock:
-                self._accepting[user] -= sum(taken)
+            if any(taken):
+                with self._world.lock:
+                    self._accepting[user] -= sum(taken)
         return list(ids)
 
     def _check(self, spec: JobSpec, user: str) -> None:
@@ -222,16 +222,19 @@ class Manager:
             if not self._state.knows(need.job):
                 raise BadInput(f"after: there is no job {need.job}")
 
-    def _take_turn(self, user: str, count: int) -> None:
+    def _take_turn(self, user: str, count: int) -> int:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
         most = self._state.site.jobs_per_user
+        if most is None:
+            return 0
         with self._world.lock:
             have = self._state.active_of[user] + self._accepting[user]
-            if most is not None and have + count > most:
+            if have + count > most:
                 what = f"{count} more" if count > 1 else "another"
                 has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
                 raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
             self._accepting[user] += count
+        return count
 
     # ---- asking
 

@@ -152,7 +152,8 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             spec = JobSpec.model_validate_json(await request.body())
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_input=False)) from None
-        _check_after(manager, caller, spec)
+        if spec.after:  # looking jobs up may wait for the engine
+            await run_in_threadpool(_check_after, manager, caller, spec)
         numbers = await run_in_threadpool(manager.submit, spec, caller.user, request.headers.get("idempotency-key"))
         content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes_on(spec)}
         return JSONResponse(content, 201, {"Location": f"/v1/jobs/{numbers[0]}"})
