@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +97,7 @@ class Manager:
         self._stopped, self._opened = False, self.clock()
         self._users: set[str] = set()
         self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
+        self._turns = threading.Lock()  # held while that is counted
 
     # ---- life
 
@@ -166,6 +168,10 @@ class Manager:
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:
         """Accept a job (or the tasks of an array); on disk before this returns. The same user and key again give the same jobs."""
+        return self.submission(spec, user, key).result()
+
+    def submission(self, spec: JobSpec, user: str, key: str | None = None) -> Future[list[int]]:
+        """The same without waiting: the numbers of the jobs come when they are on disk."""
         self._check(spec, user)
         if key is not None and not 0 < len(key) <= MOST_KEY:
             raise BadInput(f"Idempotency-Key: 1 to {MOST_KEY} characters")
@@ -186,19 +192,28 @@ class Manager:
         taken: list[int] = []
 
         def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
+            """In the journal's thread; a key that was used before counts against no limit."""
             found = find_key(connection, user, key, text)
             if found is None:
                 taken.append(self._take_turn(user, len(tasks)))
                 found = insert(connection, user, key, text, submitted, tasks)
             return found
 
-        try:
-            ids, _ = self._journal.commit(write, arrived)
-        finally:
-            if any(taken):
-                with self._world.lock:
-                    self._accepting[user] -= sum(taken)
-        return list(ids)
+        answer: Future[list[int]] = Future()
+        answer.set_running_or_notify_cancel()  # whoever goes away does not take the job back
+
+        def told(done: Future[tuple[list[int], bool]]) -> None:
+            """It is on disk, or refused."""
+            with self._turns:
+                self._accepting[user] -= sum(taken)
+            error = done.exception()
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(done.result()[0])
+
+        self._journal.commit_later(write, arrived).add_done_callback(told)
+        return answer
 
     def _check(self, spec: JobSpec, user: str) -> None:
         """Refuse at once what can never run, and what would not be run as asked."""
@@ -217,7 +232,9 @@ class Manager:
             self._users.add(user)
         self._state.site.check(spec)
         if spec.output is not None and not getattr(self._executor, "copies_output", False):
-            raise BadInput("output: this executor does not copy logs to other files: leave it out, and use headway logs")
+            raise BadInput(
+                "output: this executor does not copy logs to other files: leave it out, and use headway logs"
+            )
         for need in spec.needs:
             if not self._state.knows(need.job):
                 raise BadInput(f"after: there is no job {need.job}")
@@ -227,7 +244,7 @@ class Manager:
         most = self._state.site.jobs_per_user
         if most is None:
             return 0
-        with self._world.lock:
+        with self._turns:
             have = self._state.active_of[user] + self._accepting[user]
             if have + count > most:
                 what = f"{count} more" if count > 1 else "another"

@@ -4,6 +4,7 @@ Routes are plain functions and run in worker threads, so that a submission that 
 problem (problems.py).
 """
 
+import asyncio
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -154,7 +155,9 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             raise RequestValidationError(error.errors(include_input=False)) from None
         if spec.after:  # looking jobs up may wait for the engine
             await run_in_threadpool(_check_after, manager, caller, spec)
-        numbers = await run_in_threadpool(manager.submit, spec, caller.user, request.headers.get("idempotency-key"))
+        # Without a thread that waits for the disk: the journal's own answers.
+        key = request.headers.get("idempotency-key")
+        numbers = await asyncio.wrap_future(manager.submission(spec, caller.user, key))
         content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes_on(spec)}
         return JSONResponse(content, 201, {"Location": f"/v1/jobs/{numbers[0]}"})
 
@@ -170,6 +173,8 @@ def _submission(api: FastAPI, manager: Manager) -> None:
 def _check_after(manager: Manager, caller: Caller, spec: JobSpec) -> None:
     """Jobs that the caller may not see do not exist for its own jobs either."""
     named = [need.job for need in spec.needs]
+    if not named:
+        return
     mine = manager.visible(named, caller.sees)
     hidden = next((number for number in named if number not in mine), None)
     if hidden is not None:
