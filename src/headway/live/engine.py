@@ -4,23 +4,25 @@ from copy import copy
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
+from headway.core.events import ENDED
 from headway.core.operations import copied, grow, grow_history
 from headway.core.protocols import Placement, Policy
+from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
+from headway.live.operation.measures import QUICK, Histogram
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 
 
 class LiveEngine(Engine):
     """The engine, with room for jobs to come."""
-
-    decisions, decide_s, longest_decide_s = 0, 0.0, 0.0
 
     def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
         if policy.requested < np.inf:
@@ -39,9 +41,12 @@ class LiveEngine(Engine):
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
+        self.spent = Histogram(QUICK)  # seconds of each decision
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
+        if event.kind == ENDED:
+            self._make_room_for_sample()
         with explained():
             super().record(event, now)
 
@@ -50,22 +55,40 @@ class LiveEngine(Engine):
         began = perf_counter()
         with explained():
             made = super().decide(now)
-        spent = perf_counter() - began
-        self.decisions, self.decide_s = self.decisions + 1, self.decide_s + spent
-        self.longest_decide_s = max(self.longest_decide_s, spent)
+        self.spent.add(perf_counter() - began)
         return made
 
     def make_room(self, jobs: int) -> None:
         """Make sure that the tables have at least so many rows."""
         if jobs > len(self.state.jobs):
-            room = max(jobs, 2 * len(self.state.jobs))
-            self._use(grow(self.state, room), grow_history(self.options.history, room))
+            self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
+
+    def _make_room_for_sample(self) -> None:
+        """The history keeps a sample of every job that ended, longer than the tables keep its row."""
+        past = self.options.history
+        used = int(past.counts["fitted"][0] + past.counts["new"][0])
+        if past.counts["grows"][0] and used + 1 >= len(past.samples):
+            self._use(self.state, grow_history(past, 2 * used + 2))
+
+    def retire(self, keep: NDArray[np.int64]) -> None:
+        """Drop the rows of jobs that are over; those of the others move up."""
+        self.state = without_rows(self.state, keep)
+
+    def move(self, state: State) -> None:
+        """Go on with the same jobs on other nodes."""
+        self._use(state, self.options.history)
+
+    def load(self, state: State, past: History) -> None:
+        """Go on from tables of an earlier manager."""
+        self._use(state, past)
 
     def copy_for(self, jobs: int) -> "LiveEngine":
         """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
         other = copy(self)
+        other.spent = Histogram(QUICK)
         state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)
-        past = grow_history(copied(self.options.history), jobs)
+        past = copied(self.options.history)
+        past = grow_history(past, int(past.counts["fitted"][0] + past.counts["new"][0]) + 2 * jobs + 1)
         other._use(state._replace(jobs=state.jobs[:jobs]), past)
         return other
 
