@@ -69,6 +69,9 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
         # What becomes free goes to the job that GPUs are kept for, before anybody else.
         other = "another job" if first[1].job_id is None else f"job {first[1].job_id}"
         change = [f"{other}, for which GPUs are kept, starts, and more GPUs become free"]
+    if reason == "turn" and not in_turn:
+        message += ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
+        change = ["it has waited for what stopping them costs", "a job with GPUs ends"]
     if kept or in_turn:
         message, change = _kept_words(state, job, kept, in_turn, message, change, now)
     seen = tuple(_seen(state, ahead, sees))
