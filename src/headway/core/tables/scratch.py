@@ -36,6 +36,7 @@ WALK: Final = np.dtype(
     [
         ("now", "f8"),
         ("bound", "f8"),  # by when the GPUs of the reservation are free
+        ("firm_by", "f8"),  # the same with those who may still pass
         ("stopped_by", "f8"),  # by when those that stop have stopped
         ("worth_at", "f8"),  # when the first job will have waited long enough to stop others
         ("decision", "i8"),
