@@ -65,7 +65,7 @@ class Manager:
         self,
         data: Path,
         cluster: Cluster,
-        policy: str = "tiresias-l",
+        policy: str = "headway",
         placement: str = "consolidated",
         *,
         min_runtimes: MinRuntimes = AUTO,
