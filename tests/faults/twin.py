@@ -36,7 +36,7 @@ from headway.live.world import LiveWorld, Request
 POLICIES = ("fifo", "backfill", "tiresias-l?threshold=20", "las?quantum=10", "gittins?quantum=10")
 CLUSTER, GPUS = "2x2", 4
 POLL_S = 0.5
-ACTS, MOST_CRASHES = 24, 5
+ACTS, MOST_CRASHES = 20, 5
 
 
 class Crash(BaseException):
