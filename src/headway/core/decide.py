@@ -366,10 +366,11 @@ def next_changed_why(state: State, scratch: Scratch, i: int) -> int:
     return -1
 
 
-@jit(types.boolean(OPTIONS_TYPE, types.float64, types.float64))
-def tick_due(options: Options, wake: float, now: float) -> bool:
+@jit(types.boolean(OPTIONS_TYPE, SCRATCH_TYPE, types.float64, types.float64))
+def tick_due(options: Options, scratch: Scratch, wake: float, now: float) -> bool:
     """Whether a world has to record Ticked before it decides: a quantum ended at `wake`, or a job has waited long enough to stop others."""
-    return (options.quantum < np.inf or options.rent > 0.0) and wake <= now
+    weighed = options.rent > 0.0 and 0.0 < scratch.walk[0].worth_at <= now
+    return (options.quantum < np.inf and wake <= now) or weighed
 
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, SCRATCH_TYPE, types.float64))

@@ -126,7 +126,7 @@ class Engine:
 
     def own_facts(self, wake: float, now: float) -> list[int]:
         """What the engine itself finds before it decides: a quantum is over, the finished jobs are to be fitted again."""
-        ticked = [TICKED] if tick_due(self.options, float(wake), float(now)) else []
+        ticked = [TICKED] if tick_due(self.options, self.scratch, float(wake), float(now)) else []
         return ticked + ([REFITTED] if refit_due(self.state, self.options) else [])
 
     def decide(self, now: float) -> Decision:
