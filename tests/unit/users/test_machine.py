@@ -90,7 +90,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     assert pair is not None
     (data / "url").write_text(f"https://{host}\n")
     certificates.publish(pair[0], data)
-    server = make_server(Guard(make_api(manager), Tokens(data, "root"), [host]), pair)
+    server = make_server(Guard(make_api(manager), Tokens(data, accounts.own_account()[1]), [host]), pair)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield data, f"https://{host}"
