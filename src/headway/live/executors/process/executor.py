@@ -56,6 +56,8 @@ class _Watched:
 class ProcessExecutor:
     """Fills the Executor protocol with processes of this machine."""
 
+    copies_output = True  # of a job file; executors that do not say so are not given any
+
     numbers_gpus = True  # jobs know GPUs by their numbers on this machine, whatever nodes it is cut into
 
     def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
