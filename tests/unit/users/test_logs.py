@@ -18,6 +18,7 @@ from headway.cli.tables.terminal import plain, plain_lines
 from headway.client.client import Client
 from headway.client.received import Received
 from headway.cluster.named import cluster
+from headway.io.accounts import own_account
 from headway.live.executors.process import log_files
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.log_files import LogFile, Pump
@@ -46,7 +47,9 @@ class Restartable:
         self.listening = socket.create_server(("127.0.0.1", self.port))
         self.port = self.listening.getsockname()[1]
         (self.data / "url").write_text(f"http://127.0.0.1:{self.port}\n")
-        self.server = make_server(Guard(make_api(self.manager), Tokens(self.data, "root"), [f"127.0.0.1:{self.port}"]))
+        self.server = make_server(
+            Guard(make_api(self.manager), Tokens(self.data, own_account()[1]), [f"127.0.0.1:{self.port}"])
+        )
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listening]})
         self.thread.start()
 
