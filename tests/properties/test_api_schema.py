@@ -16,6 +16,7 @@ from hypothesis.errors import Unsatisfiable  # noqa: E402
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance  # noqa: E402
 
 from headway.cluster.nodes import Cluster  # noqa: E402
+from headway.io.accounts import own_account  # noqa: E402
 from headway.live.http.api import make_api  # noqa: E402
 from headway.live.http.guard import Guard  # noqa: E402
 from headway.live.http.tokens import Tokens  # noqa: E402
@@ -37,14 +38,14 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     try:
         for node in manager.cluster.nodes:
             manager.drain(node)
-        tokens = Tokens(data, "root")
+        tokens = Tokens(data, own_account()[1])
         hosts = ["testserver", "localhost", "127.0.0.1"]
         api = Guard(make_api(manager), tokens, hosts, rate_per_s=1e9, strangers_per_s=1e9)
         bearer = {"Authorization": f"Bearer {(data / 'token').read_text().strip()}"}
         from headway.live.jobfile.spec import JobSpec
 
         for _ in range(3):
-            manager.submit(JobSpec(command=("true",)), "root")
+            manager.submit(JobSpec(command=("true",)), own_account()[1])
         schema = schemathesis.openapi.from_asgi("/openapi.json", api)
         # The stream of events has no end; tests/unit/api reads it.
         yield schema.exclude(path="/v1/events"), bearer

@@ -33,7 +33,7 @@ class LiveEngine(Engine):
         if policy.oracle or policy.allot is not None:
             knows = "reads the work left, which only a simulator knows"
             why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
-            others = "tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
+            others = "headway, tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
             raise BadInput(f"policy {policy.name!r} {why}: run {others}")
         if placement.needs_fabric:
             raise BadInput(f"placement {placement.name!r} needs a fabric, which the nodes of this machine do not have")

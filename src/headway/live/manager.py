@@ -65,7 +65,7 @@ class Manager:
         self,
         data: Path,
         cluster: Cluster,
-        policy: str = "tiresias-l",
+        policy: str = "headway",
         placement: str = "consolidated",
         *,
         min_runtimes: MinRuntimes = AUTO,
@@ -194,10 +194,10 @@ class Manager:
         taken: list[int] = []
 
         def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
+            """In the journal's thread; a key that was used before counts against no limit."""
             found = find_key(connection, user, key, text)
             if found is None:
-                self._take_turn(user, len(tasks))
-                taken.append(len(tasks))
+                taken.append(self._take_turn(user, len(tasks)))
                 found = insert(connection, user, key, text, submitted, tasks)
             return found
 
@@ -230,20 +230,27 @@ class Manager:
             self._executor.check_user(user)
             self._users.add(user)
         self._state.site.check(spec)
+        if spec.output is not None and not getattr(self._executor, "copies_output", False):
+            raise BadInput(
+                "output: this executor does not copy logs to other files: leave it out, and use headway logs"
+            )
         for need in spec.needs:
             if not self._state.knows(need.job):
                 raise BadInput(f"after: there is no job {need.job}")
 
-    def _take_turn(self, user: str, count: int) -> None:
+    def _take_turn(self, user: str, count: int) -> int:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
         most = self._state.site.jobs_per_user
+        if most is None:
+            return 0
         with self._turns:
             have = self._state.active_of[user] + self._accepting[user]
-            if most is not None and have + count > most:
+            if have + count > most:
                 what = f"{count} more" if count > 1 else "another"
                 has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
                 raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
             self._accepting[user] += count
+        return count
 
     # ---- asking
 

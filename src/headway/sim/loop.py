@@ -92,9 +92,9 @@ def _act(state: State, options: Options, key: Any, change: Any, world: World, bu
 
 
 @jit
-def _next_moment(state: State, options: Options, key: Any, change: Any, world: World, journal: Journal) -> int:
+def _next_moment(state: State, options: Options, key: Any, change: Any, world: World, buffers: Buffers) -> int:
     """Go to the next moment and record its facts."""
-    clock = world.clock[0]
+    clock, journal = world.clock[0], buffers.journal
     now = next_time(state, world, clock.wake)
     if now == np.inf:
         return STUCK
@@ -107,7 +107,7 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
         fact = any_fact(state, world, now)
         if fact[0] < 0:
             clock.rounds += 1
-            if tick_due(options, clock.wake, now):
+            if tick_due(options, buffers.scratch, clock.wake, now):
                 record(state, options, key, change, TICKED, NO_JOB, now)
                 note_nobody(journal, TICKED, now)
             if refit_due(state, options):
@@ -152,7 +152,7 @@ def drive_compiled(
     clock, out = world.clock[0], buffers.out
     while clock.row >= 0 or clock.done < len(state.jobs):
         if clock.row < 0:
-            reached = _next_moment(state, options, key, change, world, buffers.journal)
+            reached = _next_moment(state, options, key, change, world, buffers)
             if reached != GOING_ON:
                 return reached
             decide(state, options, key, place, allot, buffers.scratch, clock.now, out)

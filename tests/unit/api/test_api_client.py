@@ -12,6 +12,7 @@ from headway.client.folder import find_manager
 from headway.client.transport import ApiError, Transport, Unreachable
 from headway.cluster.named import cluster
 from headway.errors import BadInput
+from headway.io.accounts import own_account
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
 from headway.live.http.streams import MOST_STREAMS
@@ -29,7 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     manager.start()
     listening = socket.create_server(("127.0.0.1", 0))
     host = f"127.0.0.1:{listening.getsockname()[1]}"
-    api = Guard(make_api(manager), Tokens(data, "root"), [host])
+    api = Guard(make_api(manager), Tokens(data, own_account()[1]), [host])
     (data / "url").write_text(f"http://{host}\n")
     server = uvicorn.Server(uvicorn.Config(api, lifespan="off", log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -40,7 +40,7 @@ class Served:
     def until(self, job: int, *states: str) -> JobView:
         """Wait until the job is in one of the states, or has ended."""
         wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120  # the first test of a machine compiles the engine
         view = self.manager.job(job)
         while time.monotonic() < end:
             view = self.manager.job(job)

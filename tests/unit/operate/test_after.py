@@ -116,6 +116,13 @@ def test_the_output_is_copied_to_a_file_of_the_users(serve: Callable[..., Served
     assert "cannot write its output to /nowhere/at/all: No such file" in served.until(failed).message
 
 
+def test_an_executor_that_copies_no_logs_refuses_an_output(serve: Callable[..., Served]) -> None:
+    served = serve()
+    served.manager._executor.copies_output = False  # type: ignore[attr-defined]
+    with pytest.raises(BadInput, match="output: this executor does not copy logs"):
+        served.submit(output="out.txt")
+
+
 def program(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)

@@ -16,6 +16,7 @@ import pytest
 from headway.client.client import Client
 from headway.client.transport import ApiError
 from headway.cluster.named import cluster
+from headway.io.accounts import own_account
 from headway.live.errors import JournalFailed
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
@@ -58,7 +59,7 @@ def listening(tmp_path: Path) -> Iterator[Listening]:
     bound = socket.create_server(("127.0.0.1", 0))
     port = bound.getsockname()[1]
     (tmp_path / "url").write_text(f"http://127.0.0.1:{port}\n")
-    server = make_server(Guard(make_api(manager), Tokens(tmp_path, "root"), [f"127.0.0.1:{port}"]))
+    server = make_server(Guard(make_api(manager), Tokens(tmp_path, own_account()[1]), [f"127.0.0.1:{port}"]))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     yield Listening(tmp_path, port, manager, server)
@@ -116,7 +117,7 @@ def test_headers_have_a_time_limit(listening: Listening, monkeypatch: pytest.Mon
 
 
 def test_streams_of_one_token_leave_room_for_others(listening: Listening) -> None:
-    greedy = make_token(listening.data, "greedy", "root", Scope.SUBMIT)
+    greedy = make_token(listening.data, "greedy", own_account()[1], Scope.SUBMIT)
     with Client(data=listening.data) as owner:
         number = owner.submit(["sleep", "60"], preemption={"grace": 0})
         words = f"GET /v1/jobs/{number}/logs?follow=true HTTP/1.1\r\nHost: 127.0.0.1:{listening.port}\r\n"
@@ -154,7 +155,7 @@ def test_a_flood_of_slow_requests_of_one_token_waits_for_itself(
         return real()
 
     monkeypatch.setattr(listening.manager, "nodes", slow)
-    greedy = make_token(listening.data, "greedy", "root", Scope.READ)
+    greedy = make_token(listening.data, "greedy", own_account()[1], Scope.READ)
     statuses: list[int] = []
 
     def ask() -> None:

@@ -18,6 +18,7 @@ from headway.cli.tables.terminal import plain, plain_lines
 from headway.client.client import Client
 from headway.client.received import Received
 from headway.cluster.named import cluster
+from headway.io.accounts import own_account
 from headway.live.executors.process import log_files
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.log_files import LogFile, Pump
@@ -46,7 +47,9 @@ class Restartable:
         self.listening = socket.create_server(("127.0.0.1", self.port))
         self.port = self.listening.getsockname()[1]
         (self.data / "url").write_text(f"http://127.0.0.1:{self.port}\n")
-        self.server = make_server(Guard(make_api(self.manager), Tokens(self.data, "root"), [f"127.0.0.1:{self.port}"]))
+        self.server = make_server(
+            Guard(make_api(self.manager), Tokens(self.data, own_account()[1]), [f"127.0.0.1:{self.port}"])
+        )
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listening]})
         self.thread.start()
 
@@ -352,3 +355,21 @@ def test_a_rank_whose_file_comes_later_is_shown(tmp_path: Path) -> None:
         return [(part.rank, part.text) async for part in reader.parts()]
 
     assert asyncio.run(read()) == [(0, b"zero\n"), (1, b"one\n")]
+
+
+def test_names_of_jobs_are_harmless_on_a_terminal(make: Callable[..., Restartable]) -> None:
+    """In every command that shows them."""
+    served = make()
+    data = ["--data", str(served.data)]
+    with Client(data=served.data) as client:
+        hostile = "name\x1b]0;owned\x07\x1b[2J"
+        number = client.submit(
+            ["sleep", "600"], name=hostile, queue=hostile, envs={"X": hostile}, preemption={"grace": 0}
+        )
+        client.submit(["sh", "-c", hostile], name=hostile, gpus=4)
+        for words in (["queue", "--all"], ["show", str(number)], ["history"], ["explain", "2"], ["top", "--once"]):
+            shown = on_a_terminal([*words, *data])
+            assert b"\x1b]0;" not in shown, words
+            assert b"\x1b[2J" not in shown, words
+            assert b"Traceback" not in shown
+        client.cancel(number)

@@ -90,7 +90,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     assert pair is not None
     (data / "url").write_text(f"https://{host}\n")
     certificates.publish(pair[0], data)
-    server = make_server(Guard(make_api(manager), Tokens(data, "root"), [host]), pair)
+    server = make_server(Guard(make_api(manager), Tokens(data, accounts.own_account()[1]), [host]), pair)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield data, f"https://{host}"
@@ -201,13 +201,13 @@ def test_only_the_certificate_itself_is_left_for_clients(tmp_path: Path) -> None
 # ---- the systemd unit
 
 
-def test_the_unit_runs_the_command_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", [sys.executable])
+def test_the_unit_runs_the_command_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "headway"
+    program.touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
     text = systemd_unit(["--cluster", "2x4", "--policy", "tiresias-l?threshold=3600", "--systemd-unit"], None)
     start = next(line for line in text.splitlines() if line.startswith("ExecStart="))
-    assert start.startswith(
-        f"ExecStart={Path(sys.executable).absolute()} serve --cluster 2x4 --policy tiresias-l?threshold=3600"
-    )
+    assert start.startswith(f"ExecStart={program} serve --cluster 2x4 --policy tiresias-l?threshold=3600")
     assert "--systemd-unit" not in start
     assert ("--data /var/lib/headway" in start) == (os.geteuid() == 0)
     lines = text.splitlines()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -152,7 +153,8 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             spec = JobSpec.model_validate_json(await request.body())
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_input=False)) from None
-        _check_after(manager, caller, spec)
+        if spec.after:  # looking jobs up may wait for the engine
+            await run_in_threadpool(_check_after, manager, caller, spec)
         # Without a thread that waits for the disk: the journal's own answers.
         key = request.headers.get("idempotency-key")
         numbers = await asyncio.wrap_future(manager.submission(spec, caller.user, key))

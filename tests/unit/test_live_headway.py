@@ -1,0 +1,57 @@
+"""The default policy, live: turns, stops that are worth their cost, and what jobs report of themselves."""
+
+import math
+from typing import Any
+
+import pytest
+from tests.imagined import Virtual, Work
+
+from headway.live.ask.explain import Explanation, explain
+from headway.policies.headway import TURN_S
+
+GPU = {"resources": {"accelerators": 1}, "preemptible": True}
+
+
+class Seen(Virtual):
+    """Keeps what was left of the first job by the engine's books, and what was said of the last as long as it waited."""
+
+    def __init__(self, works: list[Work], where: str) -> None:
+        super().__init__(works, where, "headway")
+        self.left: list[float] = []
+        self.said: list[Explanation] = []
+
+    def look(self) -> None:
+        """Between rounds."""
+        if self.state.active:
+            self.left.append(float(self.state.tables.jobs["left"][0]))
+        last = self.state.jobs.get(len(self.works))
+        if last is not None and last.known and last.places == ():
+            self.said.append(explain(self.state, last, self.time))
+
+
+def ran(world: Virtual, kind: str, job: int) -> list[float]:
+    """When the journal says so."""
+    return [row.time for row in world.kept.rows if row.kind == kind and row.job == job]
+
+
+def works(reports: bool) -> list[Work]:
+    """A long job that takes 30 s to save, and a short one that comes when it has run for a while."""
+    return [Work(0.0, GPU, 9000.0, save_s=30.0, reports=reports, step_s=10.0), Work(2000.0, GPU, 60.0)]
+
+
+@pytest.mark.parametrize("reports", [False, True])
+def test_a_short_job_gets_the_gpu_of_a_long_one_after_its_turn(reports: bool) -> None:
+    world = Seen(works(reports), "1x1")
+    world.run()
+    assert not world.trouble
+    assert ran(world, "Stop", 1)[0] == pytest.approx(2000.0, abs=60.0)
+    known = [left for left in world.left if not math.isnan(left)]
+    assert bool(known) == reports
+
+
+def test_nobody_is_stopped_in_the_first_quarter_of_an_hour() -> None:
+    early: list[Any] = [Work(0.0, GPU, 9000.0), Work(100.0, GPU, 60.0)]
+    world = Seen(early, "1x1")
+    world.run()
+    assert ran(world, "Stop", 1)[0] >= TURN_S
+    assert any(said.reason == "turn" for said in world.said)
