@@ -141,10 +141,15 @@ def test_own_policy_beside_the_built_in_ones_on_the_command_line():
 
 @pytest.mark.parametrize(("patience", "soonest", "latest"), [(100, 101, 200), (1_000_000, 2400, 1e9)])
 def test_the_example_keeps_its_promise_about_patience(tmp_path, monkeypatch, patience, soonest, latest):
-    """One job of 2 GPUs against a stream of small ones: it goes first as soon as patience runs out, though nothing happened to it."""
+    """One job of 2 GPUs against a stream of small ones: it goes first as soon as patience runs out, though nothing happened to it.
+
+    Where stops cost time, jobs have turns besides, and those that can be stopped pass for a while (docs/semantics.md, rules 11 and 12).
+    """
     small = "".join(f"s{i},{i * 40},1,70\n" for i in range(60))
     (tmp_path / "jobs.csv").write_text(f"job_id,submit_s,gpus,duration_s\nbig,1,2,50\n{small}")
     monkeypatch.syspath_prepend(ROOT / "examples")
-    result = headway_api.simulate(str(tmp_path / "jobs.csv"), "1x2", f"own_policy:SmallFirst?patience={patience}")
+    result = headway_api.simulate(
+        str(tmp_path / "jobs.csv"), "1x2", f"own_policy:SmallFirst?patience={patience}", preemption_cost="none"
+    )
     start = result.jobs["start_s"][result.jobs["job_id"].tolist().index("big")]
     assert soonest <= start <= latest

@@ -37,7 +37,7 @@ class Relived(SimulatedWorld):
 
     def __init__(self, engine: Engine, world: World, habits: Sequence[Habits]) -> None:
         super().__init__(engine, world, journal(engine.state, 0, False))
-        self.habits = habits
+        self.habits, self.least_turn_s = habits, engine.policy.least_turn
         self.attempts = [Attempts() for _ in habits]
         self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
         self.work_s: Any = world.truth["left"].copy()  # left of each job's own work
@@ -114,5 +114,5 @@ class Relived(SimulatedWorld):
         """Put into the engine's table what is known of the job's costs and turns."""
         attempts, habits = self.attempts[j], self.habits[j]
         set_costs(self.state, j, attempts.save.value, attempts.resume.value)
-        turn_s = attempts.min_runtime(self.specs[habits.preemptible], habits.min_runtime_s)
+        turn_s = attempts.min_runtime(self.specs[habits.preemptible], habits.min_runtime_s, self.least_turn_s)
         set_min_runtime(self.state, j, turn_s)
