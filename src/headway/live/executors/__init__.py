@@ -7,7 +7,7 @@ attempt that it is about, so that late or doubled ones can be dropped. Imports t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from headway.cluster.nodes import Cluster
 from headway.live.jobfile.spec import JobSpec
@@ -48,11 +48,21 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeReport:
+    """How a node is now: why it takes no jobs (empty: it does), and how many of its GPUs others than Headway use."""
+
+    node: str
+    away: str = ""
+    taken: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Discovery:
-    """The nodes that an executor found, and a note for the person who did not declare any."""
+    """The nodes that an executor found, a note for the person who did not declare any, and the leaf of each node where that is known."""
 
     cluster: Cluster
     note: str = ""
+    leaves: tuple[int, ...] = ()
 
 
 class Executor(Protocol):
@@ -84,3 +94,14 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """What an executor has besides, where Headway is not alone on its nodes."""
+
+    def node_reports(self) -> list[NodeReport]:
+        """How all nodes are, if that has changed since the last call; otherwise nothing."""
+
+    def remarks(self) -> str:
+        """What people should know while jobs wait; empty when there is nothing."""

@@ -34,12 +34,13 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str]) -> d
                 "GROUP_RANK": str(group),
                 "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
             }
-            env = {**base, **spec.envs, **_job(launch, folder), **own}
+            env = {**base, **spec.envs, **job_environment(launch, folder), **own}
             ranks.append({"argv": list(spec.argv), "env": env, "log": f"rank-{rank}.log"})
     return {"job": launch.job, "attempt": launch.attempt, "ranks": ranks}
 
 
-def _job(launch: Launch, folder: str) -> dict[str, str]:
+def job_environment(launch: Launch, folder: str) -> dict[str, str]:
+    """What every rank of an attempt finds in its environment, whoever starts it."""
     spec = launch.spec
     found = {
         "HEADWAY_JOB_ID": str(launch.job),
