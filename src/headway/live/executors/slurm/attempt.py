@@ -14,7 +14,6 @@ from headway.slurm.snapshot import BROKEN, SlurmJob
 
 MOST_BYTES = 4096
 REVOKED = "revoked"
-KILLED = 128  # a shell adds the number of the signal to this
 LINGER_S = 5.0  # a file that a node has written may be seen this much later on a shared file system
 GONE_S = 10.0  # Slurm does not know the job for so long, and nothing says how it ended: it is lost
 SAID = {
@@ -131,9 +130,9 @@ class Attempt:
         part, done = self.parts[number], self.done(number)
         if part.revoked or self.refusal:
             return True
-        if done is not None and (done[0] < KILLED or self.stop is not None):
+        if done is not None and (done[0] == 0 or self.stop is not None):
             return True
-        if done is not None:  # ended by a signal that was not ours: Slurm says whether that was its doing
+        if done is not None:  # Slurm says whether that was its own doing: a node that went down, a limit
             part.done_since = part.done_since or now
             return part.over_since is not None or now - part.done_since >= LINGER_S
         if part.over_since is not None and now - part.over_since >= (0.0 if self._unclaimed(number) else LINGER_S):
@@ -168,7 +167,7 @@ class Attempt:
 
     def _lost(self, found: list[tuple[int, bool] | None], states: set[str]) -> bool:
         """Whether nobody knows how it ended. A good end that a batch script wrote down counts, whatever became of its node later."""
-        if all(done is not None and done[0] < KILLED for done in found):
+        if all(done is not None and done[0] == 0 for done in found):
             return False
         return (
             bool(states & LOST)
