@@ -80,6 +80,9 @@ fi
 set -- "$hw_own"/exit.*
 if [ -e "$hw_own/failed" ]; then hw_code=127; elif [ -e "$hw_own/bad" ]; then read -r hw_code <"$hw_own/bad"
 elif [ "$hw_code" -eq 0 ] && [ -e "$1" ]; then hw_code=$(cat "$@" | grep -v '^0$' | head -n 1); fi
+if [ "${hw_code:-0}" -eq 0 ] && [ -e "$hw_own/go" ]; then  # srun also says 0 when Slurm ended its ranks: each must have left word
+  for hw_rank in %(numbers)s; do [ -e "$hw_own/exit.$hw_rank" ] || hw_code=137; done
+fi
 [ -e "$hw_run/stop.json" ] && hw_told=1 || hw_told=0
 [ -e "$hw_own/go" ] && hw_ran=1 || hw_ran=0
 echo "${hw_code:-0} $hw_told $hw_ran" >"$hw_own/.done.%(part)d"
@@ -99,6 +102,7 @@ def batch_script(launch: Launch, part: Part, number: int, environment: Mapping[s
         "hosts": " ".join(shlex.quote(place.node) for place in part.ranks),
         "layout": shlex.quote(";".join(rows)),
         "ranks": len(part.ranks),
+        "numbers": " ".join(str(place.rank) for place in part.ranks),
         "rank": shlex.quote(RANK % {"signals": SIGNALS, "fence": FENCE_S}),
         "argv": shlex.join(launch.spec.argv),
         "signals": SIGNALS,
