@@ -173,9 +173,13 @@ def test_a_lost_attempt_takes_its_ranks_along(
     make: Callable[[], Watch], mended: None, name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     watch = make()
-    # One that leaves its process group is tracked by Slurm's cgroups, which the Slurm of these tests does without.
-    away = "setsid" if name == "process" else ""
-    watch.executor.start(launch(f"({away} sleep 88 & echo $! > {tmp_path}/child); sleep 77"))
+    # A process that leaves its parents is tracked by Slurm's cgroups, which the Slurm of these tests does without.
+    begin = (
+        "(setsid sleep 88 & echo $! > {0}/child); sleep 77"
+        if name == "process"
+        else "sleep 88 & echo $! > {0}/child; wait"
+    )
+    watch.executor.start(launch(begin.format(tmp_path)))
     watch.until(STARTED, 1)
     end = time.monotonic() + 30
     while not (tmp_path / "child").exists() and time.monotonic() < end:
