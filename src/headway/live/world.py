@@ -19,7 +19,7 @@ from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed
-from headway.live.executors import Executor, Launch
+from headway.live.executors import Executor, Launch, Shared
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import Job
@@ -86,6 +86,8 @@ class LiveWorld(Lifecycle):
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
+        if isinstance(self.executor, Shared):
+            yield from self.nodes_reported(self.executor.node_reports(), now)
         for report in self.executor.reports():
             yield from self.reported(report, now)
         while (j := int(due(self.state.tables, now))) >= 0:

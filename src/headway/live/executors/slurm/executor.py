@@ -131,7 +131,7 @@ class SlurmExecutor:
         return [self._reports.popleft() for _ in range(len(self._reports))]
 
     def node_reports(self) -> list[NodeReport]:
-        """How the nodes are, if that has changed since the last call."""
+        """How the nodes are, if Slurm was asked since the last call."""
         with self._lock:
             new, self._nodes_new = self._nodes_new, False
             return self._nodes if new else []
@@ -345,8 +345,8 @@ class SlurmExecutor:
         known, _ = discovery.remembered(self.data) if not self._nodes else ([], [])
         names = [node.node for node in self._nodes] or [node.name for node in known]
         seen = capacity.node_reports(snapshot, names, self._site.instance, self.partition)
-        if seen != self._nodes:
-            self._nodes, self._nodes_new = seen, True
+        changed, self._nodes, self._nodes_new = seen != self._nodes, seen, True
+        if changed:
             self._wake()
 
     # ---- folders
