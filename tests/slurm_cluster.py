@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 # Time to start the daemons on a machine that is busy with other tests.
@@ -218,10 +219,10 @@ def wait_until(true: Callable[[], object], otherwise: str, seconds: float = STAR
         time.sleep(0.1)
 
 
-def started(nodes: int, gpus: int = 0, **given: str) -> SlurmCluster:
+def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:
     """A running Slurm, or a loud skip where it cannot be had."""
     import pytest
 
     if lacks := missing():
         pytest.skip(f"SKIPPED: a Slurm of our own needs {lacks}; `make system` as root installs it")
-    return SlurmCluster(nodes, gpus, **given).start()  # type: ignore[arg-type]
+    return SlurmCluster(nodes, gpus, **given).start()
