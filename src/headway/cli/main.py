@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, sweep, trace
+from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, slurm, submit, sweep, trace
 from headway.cli.collective import commands as collective
 from headway.core.compiler import notices
 from headway.errors import HeadwayError
@@ -19,7 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="When, where and how distributed training jobs run on a shared GPU cluster.",
 )
-for group in (simulate, sweep, trace, collective, fabric, serve, submit, cluster, control, replay, demo):
+for group in (simulate, sweep, trace, collective, fabric, serve, submit, cluster, control, replay, slurm, demo):
     group.register(app)
 
 

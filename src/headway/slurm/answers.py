@@ -25,7 +25,7 @@ def read_jobs(answer: bytes | str) -> dict[int, SlurmJob]:
     rows = _rows(answer, "jobs")
     try:
         return {job.id: job for job in map(_job, rows)}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"a job in Slurm's answer cannot be read: {error!r}") from None
 
 
@@ -34,7 +34,7 @@ def read_nodes(answer: bytes | str) -> tuple[SlurmNode, ...]:
     rows = _rows(answer, "nodes")
     try:
         return tuple(map(_node, rows))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"a node in Slurm's answer cannot be read: {error!r}") from None
 
 

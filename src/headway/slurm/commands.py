@@ -38,9 +38,10 @@ KEPT = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS")
 class Commands:
     """Fills the Door protocol by running commands."""
 
-    def __init__(self, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, limit_s: float = LIMIT_S, json: bool = True) -> None:
         self.limit_s = limit_s
-        self._json = True  # until an answer cannot be read
+        # Until an answer cannot be read. The JSON of 22.05 does not have nice values: who needs them asks for the fixed format.
+        self._json = json
 
     def render(self, request: Request) -> Call:
         """The command line, and the script on its standard input."""

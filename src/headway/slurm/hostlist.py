@@ -13,6 +13,8 @@ def expand(text: str) -> list[str]:
     """All names, in order."""
     found: list[str] = []
     for part in _parts(text):
+        if "[" in _PIECE.sub("", part):
+            raise BadInput(f"{text[:80]!r} is not a list of hosts such as gpu[01-16]")
         pieces = _PIECE.split(part)  # text, numbers, text, numbers, ..., text
         choices = [[piece] if k % 2 == 0 else _numbers(piece, text) for k, piece in enumerate(pieces)]
         found += ["".join(names) for names in itertools.islice(itertools.product(*choices), MOST_HOSTS + 1)]
