@@ -377,3 +377,21 @@ def test_simulate_and_its_mistakes_from_a_shell(good, tmp_path):
     assert wrong.stderr == "headway: unknown policy 'fofo': did you mean 'fifo'?\n"
     usage = subprocess.run([*COMMAND, "simulate", str(good)], capture_output=True, text=True, timeout=60, check=False)
     assert usage.returncode == 2
+
+
+def test_notes_name_settings_that_nothing_answers_to(run, good):
+    code, _, err = run(
+        "simulate", str(good), "--cluster", "2x4", "--policy", "backfill", "--min-runtime", "5m,nowhere=1h"
+    )
+    assert "note: --min-runtime: no job of the trace is in queue 'nowhere'" in err
+    assert 'give the trace a column limit_s, or a limit for all with "backfill?limit=12h"' in err
+    code, _, err = run("simulate", str(good), "--cluster", "2x4", "--policy", "backfill?limit=12h")
+    assert "limit" not in err
+
+
+def test_a_time_limit_below_zero_is_refused_by_its_line(run, tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_s,gpus,duration_s,limit_s\n0,1,10,\n0,1,10,-1\n0,1,10,-5\n")
+    code, _, err = run("simulate", str(path), "--cluster", "1x2")
+    assert code == 1
+    assert "line 4, column 'limit_s': -5 is no time" in err

@@ -92,7 +92,7 @@ class Decision:
 
     def held_back(self, job: Job) -> bool:
         """Rule 5: only a reservation keeps it from GPUs that are free, so it does not speak for others of its size."""
-        return not self.rules.preempts and self.is_late(job) and bool(self.placed(job, self.free))
+        return not self.rules.preempts and bool(self.placed(job, self.free)) and self.is_late(job, self.now)
 
     def order(self, job: Job) -> tuple[Seconds, ...]:
         """Smallest first."""
@@ -140,7 +140,9 @@ class Decision:
         if stands and fits(job.promise, self.free):
             self.start(job, job.promise)
             return True
-        late = self.is_late(job)
+        if self.reserving is not None and not self.has_place(job):
+            return False
+        late = self.is_late(job, self.now)
         place = self.placed(job, self.offer(self.free, late))
         if place:
             self.start(job, place)
@@ -148,20 +150,32 @@ class Decision:
             self.set_aside(job)
             return True
         else:
-            place = self.made_soon(job, late)
+            return self.made_soon(job, late)
         if place and late:
             self.give_beside(place)
         return bool(place)
 
-    def made_soon(self, job: Job, late: bool) -> Place | None:
-        """Rules 4.4 and 4.5: a promise."""
+    def has_place(self, job: Job) -> bool:
+        """Whether rule 4 would seat it were nothing reserved."""
+        able = self.able(job) if self.world.may_stop and self.rules.preempts else []
+        return bool(self.placed(job, self.soon) or self.placed(job, self.with_places(able)))
+
+    def made_soon(self, job: Job, late: bool) -> bool:
+        """Rules 4.4 and 4.5: a promise. Whether the job is late counts from when it starts."""
         place = None
+        late = late or self.is_late(job, self.all_stopped())
         if self.world.those(STOPPING):
             place = self.placed(job, self.offer(self.soon, late))
         victims: list[Job] = []
         if not place and self.world.may_stop and self.rules.preempts:
             victims = self.victims(job, late)
+            starts = max([self.all_stopped(), *(self.now + victim.save for victim in victims)])
+            if victims and not late and self.is_late(job, starts):
+                late = True
+                victims = self.victims(job, late)
             place = self.placed(job, self.offer(self.with_places(victims), late)) if victims else None
+        if place and late:
+            self.give_beside(place)
         if place:
             self.soon = self.with_places(victims)
             self.world.reserve(job, place)
@@ -169,17 +183,20 @@ class Decision:
             for victim in victims:
                 self.with_gpus.remove(victim)
                 self.world.stop(victim)
-        return place
+        return bool(place)
 
     def with_places(self, jobs: list[Job]) -> list[int]:
         """What is free soon and what these jobs hold."""
         places = [job.promise if job.state == WAITING else job.place for job in jobs]
         return [soon + sum(place.get(x, 0) for place in places) for x, soon in enumerate(self.soon)]
 
+    def able(self, job: Job) -> list[Job]:
+        """Rule 6: who can be stopped for it."""
+        return [one for one in self.with_gpus if self.can_be_stopped(one) and self.order(one) > self.order(job)]
+
     def victims(self, job: Job, late: bool) -> list[Job]:
         """Rules 6 and 7; empty: nobody can make room."""
-        able = [one for one in self.with_gpus if self.can_be_stopped(one) and self.order(one) > self.order(job)]
-        able.sort(key=self.order)
+        able = sorted(self.able(job), key=self.order)
         if not self.placed(job, self.offer(self.with_places(able), late)):
             return []
         for one in list(able):
@@ -208,18 +225,27 @@ class Decision:
                 if node in self.reservation.beside:
                     self.reservation.beside[node] -= gpus
 
-    def gone_by(self, job: Job, reserving: Job) -> Seconds:
-        """Rule 11: when a waiting job would be gone if it were started now."""
-        runs, turn = self.now + (job.resume if job.attempts else 0), self.rules.turn(job)
+    def next_look(self, at: Seconds, now: Seconds) -> Seconds:
+        """When a job whose turn is over at `at` is looked at, after `now`."""
+        if not self.rules.moving or self.rules.quantum == INF:
+            return at
+        look = -(-at // self.rules.quantum) * self.rules.quantum
+        return look if look > now else look + self.rules.quantum
+
+    def gone_by(self, job: Job, reserving: Job, starts: Seconds) -> Seconds:
+        """Rule 11: when a waiting job would be gone if it were started then."""
+        runs, turn = starts + (job.resume if job.attempts else 0), self.rules.turn(job)
         at = runs + max(0, job.limit - job.ran)
         if not self.rules.preempts or turn == INF:
             return at
         then = copy(job)
+        gone = self.next_look(runs + turn, starts)
+        turn = gone - runs
         then.left, then.ran_lately, then.served = job.left - turn, job.ran_lately + turn, job.served + turn * job.gpus
-        then.first = min(job.first, self.now)
-        return min(at, runs + turn + job.save) if self.rules.key(then) > self.order(reserving) else at
+        then.first = min(job.first, starts)
+        return min(at, gone + job.save) if self.rules.key(then) > self.order(reserving) else at
 
-    def is_late(self, job: Job) -> bool:
+    def is_late(self, job: Job, starts: Seconds) -> bool:
         """Rule 11; works out the reservation when it is first needed."""
         can_stop = self.rules.preempts and self.rules.turn(job) < INF
         if self.reserving is None:
@@ -230,7 +256,7 @@ class Decision:
             self.reservation = self.work_out(self.reserving)
         if self.reservation.bound == INF:
             return not can_stop
-        return self.gone_by(job, self.reserving) > self.reservation.bound
+        return self.gone_by(job, self.reserving, starts) > self.reservation.bound
 
     def all_stopped(self) -> Seconds:
         """By when those who were asked to stop have stopped."""
@@ -247,7 +273,7 @@ class Decision:
         runs = self.runs_from(job)
         at = max(self.now, runs) + max(0, job.limit - job.ran)
         if self.rules.preempts and self.order(job) > self.order(reserving):
-            at = min(at, max(self.now, runs + self.rules.turn(job)) + job.save)
+            at = min(at, self.next_look(max(self.now, runs + self.rules.turn(job)), self.now) + job.save)
         return at
 
     def work_out(self, reserving: Job) -> Reservation:

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,18 +64,34 @@ def simulate(out: OutOption = None, as_json: JsonOption = False, **given: Any) -
 
 
 def note_unused(result: "Result") -> None:
-    """Say on stderr which settings change nothing: a fabric that no job uses, a model that is not known."""
-    experiment, network = result.experiment, result.run.setting.network
-    if experiment.fabric is not None and network.name == "ideal" and not result.run.placement.needs_fabric:
-        print(
-            "note: --fabric changes nothing: the network is ideal and the placement reserves no links", file=sys.stderr
+    """Say on stderr which settings change nothing, and what is assumed where nothing is known."""
+    for line in (*_unused(result), *_assumed(result)):
+        print(f"note: {line}", file=sys.stderr)
+
+
+def _unused(result: "Result") -> Iterator[str]:
+    """A fabric that no job uses, a queue that no job is in, limits that no job has."""
+    experiment, run = result.experiment, result.run
+    if experiment.fabric is not None and run.setting.network.name == "ideal" and not run.placement.needs_fabric:
+        yield "--fabric changes nothing: the network is ideal and the placement reserves no links"
+    for queue in run.setting.queue_min_runtime:
+        if not (run.workload.queue == queue).any():
+            yield f"--min-runtime: no job of the trace is in queue {queue!r}"
+    if (
+        run.policy.name.startswith("backfill")
+        and min(run.policy.limit, run.policy.requested, run.workload.limit_s.min()) == inf
+    ):
+        yield (
+            "no job has a time limit, so backfill cannot tell when the first in line will start, and lets nobody onto its nodes: "
+            'give the trace a column limit_s, or a limit for all with "backfill?limit=12h"'
         )
-    stops = result.summary["preemptions"]
+
+
+def _assumed(result: "Result") -> Iterator[str]:
+    """Stops that cost nothing, and models that are not known."""
+    experiment, stops = result.experiment, result.summary["preemptions"]
     if experiment.preemption_cost == "none" and stops >= MANY_STOPS:
-        print(
-            f"note: {stops:,} preemptions cost nothing here, as --preemption-cost none says; model is the default",
-            file=sys.stderr,
-        )
+        yield f"{stops:,} preemptions cost nothing here, as --preemption-cost none says; model is the default"
     if experiment.slowdown != "model" and not (experiment.preemption_cost == "model" and stops):
         return
     from headway.io.units import counted
@@ -85,7 +103,7 @@ def note_unused(result: "Result") -> None:
     unknown = int((rows_of(models) == 0).sum())
     if unknown:
         have = f"{unknown:,} of {counted(len(models), 'job')} {'has' if unknown == 1 else 'have'}"
-        print(f"note: {have} no known model: {' and '.join(cost + speed)}", file=sys.stderr)
+        yield f"{have} no known model: {' and '.join(cost + speed)}"
 
 
 @takes_experiment(own={"policy": "policies"}, seed=None)

@@ -27,7 +27,7 @@ from headway.core.deciding.offers import (
 )
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.reservations import is_late
-from headway.core.deciding.victims import choose_victims, mark_stopped
+from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped
 from headway.core.deciding.why import explain_classes
 from headway.core.events import NOT_WAITING, RESERVE, RESIZE, START, STOP, WAIT_GPUS, WAIT_RESERVATION
 from headway.core.keys import pinned
@@ -102,6 +102,16 @@ def _finds_place(
 
 
 @jit
+def _has_place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether there is a place for the job at all, were nothing reserved: now, soon, or if those who come after it stop."""
+    found = _finds_place(state, options, place, scratch, out, job, SOON, False)
+    if not found and scratch.walk[0].full:
+        found = could_stop_for(state, options, place, scratch, out, job)
+    forget(out)
+    return found
+
+
+@jit
 def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
     """Write the stops of the chosen jobs and of those that share their GPUs."""
     for i in range(scratch.walk[0].chosen):
@@ -109,6 +119,46 @@ def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
         close_row(out, STOP, job.row)
         if job.partner >= 0:
             close_row(out, STOP, job.partner)
+
+
+@jit
+def _starts_late(
+    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any
+) -> bool:
+    """Whether a job has to leave the reservation alone if it starts once all have stopped who are to, those chosen among them."""
+    walk = scratch.walk[0]
+    if not options.reserves or walk.first < 0:
+        return False
+    starts = max(walk.now, walk.stopped_by)
+    for i in range(walk.chosen):
+        starts = max(starts, walk.now + state.jobs[scratch.chosen[i]].save)
+    return is_late(state, options, key, place, scratch, out, job, starts)
+
+
+@jit
+def _promise_places(
+    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
+) -> bool:
+    """Promise a waiting job what is free soon, or what it makes others give up; a job in time now may be late once they have."""
+    walk = scratch.walk[0]
+    walk.chosen = 0
+    late = late or _starts_late(state, options, key, place, scratch, out, job)
+    if state.counts[0].stopping + walk.stops > 0 and _finds_place(state, options, place, scratch, out, job, SOON, late):
+        _take(scratch, out, RESERVE, job, SOON, late)
+        return True
+    if not walk.full or not choose_victims(state, options, place, scratch, out, job, late):
+        return False
+    if not late and _starts_late(state, options, key, place, scratch, out, job):
+        late = True
+        forget(out)
+        if not choose_victims(state, options, place, scratch, out, job, late):
+            return False
+    for i in range(walk.chosen):
+        mark_stopped(state, scratch, state.jobs[scratch.chosen[i]])
+    walk.stops += walk.chosen
+    _take(scratch, out, RESERVE, job, SOON, late)
+    _stop_chosen(state, scratch, out)
+    return True
 
 
 @jit
@@ -124,22 +174,18 @@ def _seat_waiting(
         return NOT_WAITING
     if job.gpus > walk.spare:
         return WAIT_GPUS
-    late = options.reserves and is_late(state, options, key, place, scratch, out, job)
+    late = False
+    if options.reserves and walk.first >= 0:
+        if not _has_place(state, options, place, scratch, out, job):
+            return WAIT_GPUS
+        late = is_late(state, options, key, place, scratch, out, job, walk.now)
     if _finds_place(state, options, place, scratch, out, job, NOW, late):
         _take(scratch, out, START, job, NOW, late)
         return NOT_WAITING
     if row >= 0:
         _set_aside(state, scratch, job, row)
         return NOT_WAITING
-    if state.counts[0].stopping + walk.stops > 0 and _finds_place(state, options, place, scratch, out, job, SOON, late):
-        _take(scratch, out, RESERVE, job, SOON, late)
-        return NOT_WAITING
-    if walk.full and choose_victims(state, options, place, scratch, out, job, late):
-        for i in range(walk.chosen):
-            mark_stopped(state, scratch, state.jobs[scratch.chosen[i]])
-        walk.stops += walk.chosen
-        _take(scratch, out, RESERVE, job, SOON, late)
-        _stop_chosen(state, scratch, out)
+    if _promise_places(state, options, key, place, scratch, out, job, late):
         return NOT_WAITING
     if late and _finds_place(state, options, place, scratch, out, job, NOW, False):
         forget(out)

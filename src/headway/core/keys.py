@@ -69,3 +69,12 @@ def cross(job: Any, options: Options, late: bool) -> None:
         job.service = 0.0
         job.ran = 0.0
         job.waited = 0.0
+
+
+@jit
+def next_look(options: Options, at: float, now: float) -> float:
+    """When a job whose turn is over at `at` is looked at, after `now`: policies with a quantum and moving keys do so at its end only."""
+    if not options.moving or options.quantum == np.inf:
+        return at
+    look = np.ceil(at / options.quantum) * options.quantum
+    return look if look > now else look + options.quantum

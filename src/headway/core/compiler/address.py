@@ -1,5 +1,6 @@
 """A compiled function as a value that Python can pass quickly."""
 
+from functools import cache
 from typing import Any
 
 import numba.experimental.function_type  # noqa: F401  (makes functions values; numba imports it only when it compiles)
@@ -31,4 +32,7 @@ def _type_of(value: Compiled, context: Any) -> Any:
 
 def by_address(given: Any, function: Any, signature: Any) -> Any:
     """Pass a function of Headway by its address. One from outside stays as it is: an exception that it raises would be lost on the way."""
-    return Compiled(function, signature) if given.__module__.startswith("headway.") else function
+    return _compiled(function, signature) if given.__module__.startswith("headway.") else function
+
+
+_compiled = cache(Compiled)

@@ -23,7 +23,7 @@ from headway.core.deciding.offers import (
     offer_places,
 )
 from headway.core.events import RESERVE, START
-from headway.core.keys import turn
+from headway.core.keys import next_look, turn
 from headway.core.order import comes_before
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, forget
 from headway.core.tables.jobs import run_s
@@ -49,21 +49,20 @@ def _rest(job: Any, now: float, options: Options) -> float:
 
 
 @jit
-def _gone_by(state: State, options: Options, key: Any, scratch: Scratch, job: Any, first: Any) -> float:
-    """By when a waiting job that starts now has given its GPUs back to the one with the reservation, if that asks for them.
+def _gone_by(state: State, options: Options, key: Any, scratch: Scratch, job: Any, first: Any, starts: float) -> float:
+    """By when a waiting job that starts then has given its GPUs back to the one with the reservation, if that asks for them.
 
     At the end of its turn it can be stopped for it only if it then comes after it: one that runs may come before.
     """
-    now = scratch.walk[0].now
-    runs = now + _resumes_in(job)
-    over = runs + _rest(job, now, options)
-    turn_over = runs + turn(job, options)
+    runs = starts + _resumes_in(job)
+    over = runs + _rest(job, starts, options)
+    turn_over = next_look(options, runs + turn(job, options), starts)
     if not options.preempts or turn_over == np.inf:
         return over
     scratch.trial[0] = state.jobs[job.row]
     trial = scratch.trial[0]
     trial.state = JobState.RUNNING
-    trial.first = min(trial.first, now)
+    trial.first = min(trial.first, starts)
     trial.started = runs
     trial.since = runs
     k1, k2 = key(trial, turn_over, options)
@@ -85,7 +84,7 @@ def _list_one(options: Options, scratch: Scratch, holder: Any, starts: float, jo
     now, runs = scratch.walk[0].now, _runs_from(holder, starts)
     at = max(now, runs) + _rest(holder, now, options)
     if options.preempts and comes_before(options, scratch, job, holder):
-        at = min(at, max(now, runs + turn(holder, options)) + holder.save)
+        at = min(at, next_look(options, max(now, runs + turn(holder, options)), now) + holder.save)
     push(scratch.bounds, n, at if at < NOT_KNOWN else NOT_KNOWN + runs, holder.row)
 
 
@@ -97,11 +96,11 @@ def _is_in(out: Actions, row: int, j: int) -> bool:
 
 @jit
 def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions, job: Any) -> int:
-    """List those with GPUs, and those seated by now, by their bounds, the last first; those without any come before, by their start.
+    """List those with GPUs, and those seated by now, in a heap by their bounds; those without any are the last, by their start.
 
     One with a promise starts when all have stopped who were asked to.
     """
-    n, walk, bounds = 0, scratch.walk[0], scratch.bounds
+    n, walk = 0, scratch.walk[0]
     stopped_by = max(walk.now, walk.stopped_by)
     for i in range(state.counts[0].running):
         running = state.jobs[state.run[i]]
@@ -121,12 +120,18 @@ def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions,
         if scratch.jobs[seated.row].seated == walk.decision and scratch.jobs[seated.row].place == row:
             _list_one(options, scratch, seated, walk.now if out.rows[row].kind == START else stopped_by, job, n)
             n += 1
-    for k in range(n, 0, -1):  # a heap sort: the first of k goes to the place that the heap leaves
+    return n
+
+
+@jit
+def _sort(bounds: Any, listed: int, done: int, gone: int) -> int:
+    """Go on with a heap sort until the first `gone` are in order, at the end: the first of the heap goes to the place that it leaves."""
+    for k in range(listed - done, listed - gone, -1):
         at, row = bounds[0].at, bounds[0].what
         pop(bounds, k)
         bounds[k - 1].at = at
         bounds[k - 1].what = row
-    return n
+    return max(done, gone)
 
 
 @jit
@@ -156,23 +161,28 @@ def _fits(
 @jit
 def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Work out the reservation of a waiting job. True: its place is in the row being written, its bound in the walk."""
-    walk, listed = scratch.walk[0], _list_bounds(state, options, scratch, out, job)
-    if not _fits(state, options, place, scratch, out, job, listed, listed):
-        return False
-    forget(out)
-    low, high = 0, listed
+    walk, bounds, listed = scratch.walk[0], scratch.bounds, _list_bounds(state, options, scratch, out, job)
+    low, high, done = 0, 0, 0  # it does not fit without the first `low` - 1, and does without the first `high`
+    while not _fits(state, options, place, scratch, out, job, listed, high):
+        if high == listed:
+            return False
+        low, high = high + 1, min(2 * high + 1, listed)
+        done = _sort(bounds, listed, done, high)
     while low < high:
+        forget(out)
         middle = (low + high) >> 1
         if _fits(state, options, place, scratch, out, job, listed, middle):
             high = middle
-            forget(out)
         else:
             low = middle + 1
-    if not _fits(state, options, place, scratch, out, job, listed, low):
-        return False
-    bound = scratch.bounds[listed - low].at if low > 0 else walk.now
+            if low == high:
+                _fits(state, options, place, scratch, out, job, listed, high)
+    bound = bounds[listed - low].at if low > 0 else walk.now
     walk.bound = max(bound, walk.now, walk.stopped_by) if bound < NOT_KNOWN else np.inf
-    while walk.bound < np.inf and low < listed and scratch.bounds[listed - low - 1].at <= walk.bound:
+    while walk.bound < np.inf and low < listed:
+        done = _sort(bounds, listed, done, low + 1)
+        if bounds[listed - low - 1].at > walk.bound:
+            break
         low += 1  # gone by then too
     _keep(state, scratch, out, listed, low)
     return True
@@ -207,8 +217,10 @@ def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch,
 
 
 @jit
-def is_late(state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
-    """Whether the job has to leave a reservation alone: it may stay beyond the bound or, without one, cannot be preempted."""
+def is_late(
+    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any, starts: float
+) -> bool:
+    """Whether a job that starts then has to leave the reservation alone: it may stay beyond the bound or, without one, is never stopped."""
     walk = scratch.walk[0]
     if walk.first < 0 or not comes_before(options, scratch, state.jobs[walk.first], job):
         return False
@@ -224,4 +236,4 @@ def is_late(state: State, options: Options, key: Any, place: Any, scratch: Scrat
             return False
     if walk.bound == np.inf:
         return not can_stop
-    return _gone_by(state, options, key, scratch, job, state.jobs[walk.first]) > walk.bound
+    return _gone_by(state, options, key, scratch, job, state.jobs[walk.first], starts) > walk.bound

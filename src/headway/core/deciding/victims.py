@@ -58,6 +58,14 @@ def _fits(
 
 
 @jit
+def could_stop_for(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether there is a place for a waiting job if everyone after it who can be stopped is."""
+    scratch.walk[0].chosen = 0
+    low = rank_of(state, options, scratch, job)
+    return low < state.counts[0].running and _fits(state, options, place, scratch, out, job, low, False)
+
+
+@jit
 def choose_victims(
     state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
 ) -> bool:

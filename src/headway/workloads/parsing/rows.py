@@ -11,6 +11,8 @@ from headway.errors import BadInput
 from headway.workloads.parsing.table import MOST_S, Table, wrong_gpus
 from headway.workloads.workload import Workload, workload
 
+NO_LIMIT = -1  # as SWF writes a time limit that is not known
+
 
 class Names(NamedTuple):
     """What a file calls the columns of a workload; "" where it has none."""
@@ -71,7 +73,7 @@ def checked_workload(rows: Rows, *, strict: bool, from_zero: bool = False) -> Wo
     columns = {name: column[keep] for name, column in rows.columns.items()}
     if "limit_s" in columns:
         asked = columns["limit_s"]
-        columns["limit_s"] = np.where(asked > 0, asked, np.inf)  # none, or one that says nothing
+        columns["limit_s"] = np.where(asked > 0, asked, np.inf)
     if from_zero:
         columns["submit_s"] -= columns["submit_s"].min()
     return workload(rows.name, **columns, caveats=rows.caveats, skipped=skipped)
@@ -88,6 +90,11 @@ def _refuse_absurd(rows: Rows) -> None:
         if beyond.any():
             row = int(np.argmax(beyond))
             raise rows.bad(row, column, f"{values[row]:g} s is more than {MOST_S:g} seconds")
+    limits = rows.columns.get("limit_s", np.zeros(0))
+    wrong = (limits < 0) & (limits != NO_LIMIT)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise rows.bad(row, "limit_s", f"{limits[row]:g} is no time: write seconds, or nothing where there is no limit")
 
 
 def _kept(rows: Rows, strict: bool) -> tuple[NDArray[np.bool_], dict[str, int]]:
