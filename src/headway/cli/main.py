@@ -7,8 +7,9 @@ import sys
 
 import typer
 
-from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, slurm, submit, sweep, trace
+from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, sweep, trace
 from headway.cli.collective import commands as collective
+from headway.cli.slurm import commands as slurm
 from headway.core.compiler import notices
 from headway.errors import HeadwayError
 

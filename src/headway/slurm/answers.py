@@ -87,6 +87,7 @@ def _job(row: dict[str, Any]) -> SlurmJob:
         gpus=sum(share.gpus for share in shares.values()) or gpus_asked(row, node_count),
         exit_code=_exit_code(row.get("exit_code")),
         submitted=float(_number(row.get("submit_time"))),
+        eligible=float(_number(row.get("eligible_time"))),
         started=float(_number(row.get("start_time"))),
         ended=float(_number(row.get("end_time"))),
         limit_s=60.0 * _number(limit) if _number(limit) and not _infinite(limit) else None,

@@ -84,6 +84,11 @@ class Commands:
         except Refused:
             return ""
 
+    def accounting(self, fields: tuple[str, ...], since: str) -> str:
+        """What sacct knows of all jobs since then, a line per run; Refused where Slurm keeps no accounts."""
+        how = ("--allocations", "--duplicates", "--allusers", "--noheader", "--parsable2")
+        return self._text("sacct", *how, f"--starttime={since}", f"--format={','.join(fields)}")
+
     def _text(self, *words: str) -> str:
         return self._run(Call(words)).decode(errors="replace")
 

@@ -81,6 +81,7 @@ def _job(line: str) -> SlurmJob:
         gpus=sum(share.gpus for share in shares.values()) or _asked(given, nodes),
         exit_code=128 + int(signal) if signal.isdigit() and int(signal) else int(code or 0),
         submitted=_moment(given.get("SubmitTime", "")),
+        eligible=_moment(given.get("EligibleTime", "")),
         started=_moment(given.get("StartTime", "")),
         ended=_moment(given.get("EndTime", "")),
         limit_s=_seconds(given.get("TimeLimit", "")),

@@ -75,6 +75,7 @@ class SlurmJob:
     gpus: int = 0  # of all nodes together, as asked for
     exit_code: int = 0
     submitted: float = 0.0
+    eligible: float = 0.0  # when nothing but resources kept it from starting
     started: float = 0.0
     ended: float = 0.0
     limit_s: float | None = None

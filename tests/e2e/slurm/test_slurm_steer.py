@@ -120,3 +120,18 @@ def test_what_somebody_else_changed_since_stays(busy: SlurmCluster, tmp_path: Pa
     undo(door, folder)
     assert queue(busy)[0].split()[1] == "42"
     assert [row.split()[1] for row in queue(busy)[1:]] == ["0", "7", "0"]
+
+
+def test_advice_on_a_real_queue(slurm: SlurmCluster) -> None:
+    """Jobs that ended in Slurm, replayed: only looks."""
+    slurm.ask("sbatch", "--job-name=quick", "--gres=gpu:4", "--wrap", "sleep 2", "--array=0-7")
+    wait_until(lambda: not slurm.ask("squeue", "-h", "-n", "quick"), "the jobs do not end")
+    done = subprocess.run(
+        [*HEADWAY, "advise", "--slurm", "--json"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["jobs"] >= 8
+    assert "squeue" in found["source"]
+    assert {change["policy"] for change in found["changes"]} == {"tiresias-l", "2d-las"}
+    assert all(change["mean_jct_s"] > 1.0 for change in found["changes"])

@@ -19,7 +19,56 @@ FOLDER = "slurm-steer"
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
+    app.command()(advise)
     app.command()(steer)
+
+
+def advise(
+    slurm: SlurmOption = False,
+    last: Annotated[str, typer.Option(help="Jobs submitted in the last 12h, 7d, 30d.")] = "30d",
+    policy: Annotated[
+        list[str] | None, typer.Option(help="A policy to try; may be repeated, or several with commas.")
+    ] = None,
+    placement: Annotated[str, typer.Option(help="Where jobs run in the replay.")] = "consolidated?strict=no",
+    partition: Annotated[str, typer.Option(help="Only the nodes and the jobs of this partition.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """What would change, and for whom, if Slurm's jobs were ordered by another policy. Only looks, changes nothing.
+
+    Example: headway advise --slurm --last 7d --policy tiresias-l,2d-las
+    """
+    from rich.console import Console
+
+    from headway.cluster.nodes import Cluster
+    from headway.io.units import seconds
+    from headway.slurm.advising.advice import advise as replayed
+    from headway.slurm.advising.history import history
+    from headway.slurm.commands import Commands
+
+    _only_slurm(slurm, "advise")
+    door, now = Commands(), time.time()
+    names = [name for given in policy or ["tiresias-l,2d-las"] for name in given.split(",") if name]
+    nodes = [node for node in door.poll().nodes if node.gpus and (not partition or partition in node.partitions)]
+    if not nodes:
+        raise BadInput("Slurm has no nodes with GPUs here: see `sinfo -o '%N %G %P'`")
+    cluster = Cluster("slurm", tuple(node.name for node in nodes), tuple(node.gpus for node in nodes))
+    jobs, source = history(door, now - seconds(last, "--last"))
+    chosen = [job for job in jobs if not partition or job.partition == partition]
+    with Console(stderr=True).status("replaying (the first time on a machine, this compiles for about half a minute)"):
+        found = replayed(chosen, cluster, names, placement, now, source)
+    if as_json:
+        print_json(found)
+        return
+    from headway.cli.tables.advice import advice_table, groups_table
+
+    print_view(advice_table(found))
+    best = max(found.changes, key=lambda change: change.ratio)
+    label = f"{best.policy}{'' if best.preempts else ', no job preempted'}"
+    for what, groups in (("size", best.sizes), ("user", best.users)):
+        print_view("")
+        print_view(groups_table(f"by {what}, under {label}", groups))
+    for line in found.caveats:
+        print_view(f"- {line}", style="dim")
 
 
 def steer(
