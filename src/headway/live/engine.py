@@ -2,6 +2,7 @@
 
 from copy import copy
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,25 @@ from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
+
+
+def _check_fabric(cluster: Cluster, policy: Policy, placement: Placement) -> None:
+    """Refuse a placement whose links are not known, or could not be kept apart."""
+    if placement.needs_fabric and (not cluster.links or placement.rewires):
+        have = "has no optical switches that are known here" if placement.rewires else "has none that is known here"
+        raise BadInput(f"placement {placement.name!r} needs a fabric, and cluster {cluster.name} {have}")
+    if placement.needs_fabric and policy.packs:
+        raise BadInput(
+            f"policy {policy.name!r} puts two jobs on one GPU, where {placement.name} could not keep them apart"
+        )
+
+
+def _leaves(cluster: Cluster, placement: Placement) -> dict[str, Any]:
+    """What the tables have of the switches, for placements that look at them."""
+    if not cluster.leaves or not (placement.needs_fabric or placement.knows_leaves):
+        return {}
+    links = cluster.links or (0,) * (max(cluster.leaves) + 1)
+    return {"links": np.array(links, np.uint64), "node_leaf": np.array(cluster.leaves, np.int64)}
 
 
 class LiveEngine(Engine):
@@ -33,9 +53,10 @@ class LiveEngine(Engine):
             why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
             others = "tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
             raise BadInput(f"policy {policy.name!r} {why}: run {others}")
-        if placement.needs_fabric:
-            raise BadInput(f"placement {placement.name!r} needs a fabric, which the nodes of this machine do not have")
-        state = new_state(FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1)
+        _check_fabric(cluster, policy, placement)
+        state = new_state(
+            FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1, **_leaves(cluster, placement)
+        )
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)

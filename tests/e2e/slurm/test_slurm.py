@@ -171,3 +171,15 @@ def test_the_commands_are_the_same(slurm: SlurmCluster, tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.wait(20)
+
+
+def test_topology_conf_is_read_and_jobs_keep_to_a_leaf(slurm: SlurmCluster, serve: Callable[..., Manager]) -> None:
+    """Leaves are {n0, n1} and {n2, n3}: after a job on n0 one of two nodes goes to the other leaf, not to n1 and n2."""
+    manager = serve(placement="leaf-aware")
+    assert manager.cluster.leaves == (0, 0, 1, 1)
+    small = submit(manager, run="sleep 60", resources={"accelerators": 4}, preemption={"grace": 0})
+    first = until(manager, small, "RUNNING").nodes
+    pair = submit(manager, run="sleep 60", num_nodes=2, resources={"accelerators": 4}, preemption={"grace": 0})
+    both = until(manager, pair, "RUNNING").nodes
+    leaf = {"n0": 0, "n1": 0, "n2": 1, "n3": 1}
+    assert {leaf[node] for node in both} == {1 - leaf[first[0]]}

@@ -58,11 +58,10 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The nodes that an executor found, a note for the person who did not declare any, and the leaf of each node where that is known."""
+    """The nodes that an executor found, and a note for the person who did not declare any."""
 
     cluster: Cluster
     note: str = ""
-    leaves: tuple[int, ...] = ()
 
 
 class Executor(Protocol):

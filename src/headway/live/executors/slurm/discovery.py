@@ -45,8 +45,8 @@ def discover(door: Door, data: Path, partition: str) -> Discovery:
         where = f"partition {partition!r} has" if partition else "Slurm has"
         raise BadInput(f"{where} no nodes with GPUs (Gres=gpu:... in slurm.conf): see `sinfo -o '%N %G %P'`")
     name = f"slurm:{partition}" if partition else "slurm"
-    found = Cluster(name, tuple(node.name for node in nodes), tuple(node.gpus for node in nodes))
-    return Discovery(found, note, tuple(leaves))
+    found = Cluster(name, tuple(node.name for node in nodes), tuple(node.gpus for node in nodes), tuple(leaves))
+    return Discovery(found, note)
 
 
 def gpu_nodes(snapshot: Snapshot, partition: str) -> list[SlurmNode]:
