@@ -81,15 +81,34 @@ def submit(manager: Manager, folder: Path, number: int, gpus: int, run_s: float)
 
 def costs(manager: Manager, folder: Path) -> tuple[float, float]:
     """What a start and a stop take: seconds from the decision until ranks run, and until they are gone."""
-    ids = [submit(manager, folder, 10_000 + k, 4, 300.0) for k in range(8)]
+    wait(
+        manager, [submit(manager, folder, 9_999, 4, 1.0)], "COMPLETED"
+    )  # Slurm takes its time with the first job of all
+    ids = []
+    for k in range(8):  # one every half second, as they come later
+        ids.append(submit(manager, folder, 10_000 + k, 4, 300.0))
+        time.sleep(0.5)
     wait(manager, ids, "RUNNING")
-    time.sleep(1.0)
     for job in ids:
         manager.cancel(job)
     wait(manager, ids, "CANCELLED")
-    at: dict[tuple[str, int], float] = {(row.kind, row.job): row.time for row in manager.events(0)}
-    starts = [at["Started", job] - at["Start", job] for job in ids]
-    return statistics.mean(starts), statistics.mean(at["Ended", job] - at["Stop", job] for job in ids)
+    starts, stops = spans(manager, 0)
+    return statistics.mean(starts[1:]), statistics.mean(stops)
+
+
+def spans(manager: Manager, after: int) -> tuple[list[float], list[float]]:
+    """Seconds of every start and of every stop, from the decision until it was done."""
+    began: dict[int, tuple[str, float]] = {}
+    starts, stops, rows = list[float](), list[float](), manager.events(after)
+    while rows:
+        for row in rows:
+            if row.kind in ("Start", "Stop"):
+                began[row.job] = (row.kind, row.time)
+            elif row.kind in ("Started", "Stopped", "Ended") and row.job in began:
+                kind, at = began.pop(row.job)
+                (starts if kind == "Start" else stops).append(row.time - at)
+        rows = manager.events(rows[-1].seq)
+    return starts, stops
 
 
 def wait(manager: Manager, ids: list[int], state: str) -> None:
@@ -105,6 +124,7 @@ def by_headway(work: Workload) -> dict[str, Any]:
     manager = served(slurm, folder / "data")
     try:
         start_s, stop_s = costs(manager, folder)
+        calibrated = manager.events(0)[-1].seq
         began, ids = time.monotonic(), []
         for k in range(len(work)):
             time.sleep(max(0.0, began + work.submit_s[k] - time.monotonic()))
@@ -113,10 +133,12 @@ def by_headway(work: Workload) -> dict[str, Any]:
         views = [manager.job(job) for job in ids]
         jct = [(view.ended_at or 0.0) - view.submitted_at for view in views if view]
         stops = sum(view.preemptions for view in views if view)
+        measured = spans(manager, calibrated)
     finally:
         manager.stop()
         slurm.stop()
     told = simulated(work, POLICY, start_s, stop_s)
+    in_run = [statistics.mean(each) for each in measured]
     free = simulated(work, POLICY, 0.0, 0.0)
     return {
         "jct_s": float(np.mean(jct)),
@@ -126,6 +148,9 @@ def by_headway(work: Workload) -> dict[str, Any]:
         "start_s": start_s,
         "stop_s": stop_s,
         "preemptions": stops,
+        "start_in_run_s": in_run[0],
+        "stop_in_run_s": in_run[1],
+        "predicted_with_these_s": simulated(work, POLICY, *in_run),
     }
 
 

@@ -5,6 +5,7 @@ as a whole: the caller then asks for the fixed format (headway/slurm/fixed.py).
 """
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -67,7 +68,8 @@ def _node(row: dict[str, Any]) -> SlurmNode:
 
 
 def _job(row: dict[str, Any]) -> SlurmJob:
-    state = _words(row["job_state"])[0]
+    states = _words(row["job_state"])
+    state = "COMPLETING" if "COMPLETING" in states else states[0]
     node_count = _number(row.get("node_count"), 1) or 1
     limit = row.get("time_limit")
     if state == "PENDING" or not row.get("nodes"):
@@ -76,7 +78,7 @@ def _job(row: dict[str, Any]) -> SlurmJob:
         shares = _shares(row, node_count)
     return SlurmJob(
         id=int(row["job_id"]),
-        state="COMPLETING" if "COMPLETING" in _words(row["job_state"]) else state,
+        state=state,
         comment=_comment(row.get("comment")),
         name=str(row.get("name") or ""),
         user=str(row.get("user_name") or row.get("user_id") or ""),
@@ -123,6 +125,7 @@ def gpus_asked(row: dict[str, Any], node_count: int) -> int:
     return max(found) if found else gpus_in(str(row.get("tres_req_str") or ""))[0]
 
 
+@lru_cache(10_000)  # few texts, many jobs
 def gpus_in(text: str) -> tuple[int, str]:
     """GPUs in a list such as `gpu:v100:4(IDX:0-3),nic:1` or `cpu=4,gres/gpu=2`, and the type of the first."""
     text = re.sub(r"\([^)]*\)", "", text)  # (IDX:0,2-3), (S:0-1)
@@ -161,11 +164,15 @@ def _infinite(value: Any) -> bool:
     return isinstance(value, dict) and bool(value.get("infinite"))
 
 
-def _words(value: Any) -> list[str]:
+def _words(value: Any) -> tuple[str, ...]:
     if value is None:
-        return []
-    listed = value if isinstance(value, list) else re.split(r"[+ ,]", str(value))
-    return [str(word).upper().rstrip("*~#!%$@^-") for word in listed if str(word).strip()]
+        return ()
+    return _upper("+".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+@lru_cache(10_000)
+def _upper(text: str) -> tuple[str, ...]:
+    return tuple(word.upper().rstrip("*~#!%$@^-") for word in re.split(r"[+ ,]", text) if word.strip())
 
 
 def _listed(value: Any) -> list[str]:

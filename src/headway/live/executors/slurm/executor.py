@@ -312,7 +312,8 @@ class SlurmExecutor:
         """Compare a part with what Slurm knows of it; returns Slurm jobs that are too many."""
         if part.unsure and part.sent_at > began:
             return []  # submitted while Slurm was asked
-        claimed = attempt.claimed(number)
+        sure = len(found) == 1 and found[0].id == part.slurm  # no need to look which of several runs
+        claimed = "" if sure else attempt.claimed(number)
         mine = next((job for job in found if job.id == part.slurm or str(job.id) == claimed), None)
         mine = mine or min(found, key=lambda job: job.id, default=None)
         if mine is None:
