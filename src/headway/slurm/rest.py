@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import socket
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,16 +17,18 @@ from headway.slurm.snapshot import Snapshot
 
 # Newest first; each is a plugin of slurmrestd, and sites choose which they load.
 VERSIONS = ("v0.0.41", "v0.0.40", "v0.0.39", "v0.0.38", "v0.0.37")
-# sbatch's names of options, and what slurmrestd calls them where it is not the same with underscores.
+# Until v0.0.38 the fields of a submission are sbatch's long options with underscores, but for these; from then on they have other names.
+OLD = ("v0.0.37", "v0.0.38")
 NAMES = {
     "job-name": "name",
     "output": "standard_output",
-    "error": "standard_error",
     "chdir": "current_working_directory",
+    "constraint": "constraints",
 }
-NAMES |= {"gres": "tres_per_node", "nodelist": "required_nodes", "mem": "memory_per_node", "time": "time_limit"}
-WHOLE = {"nodes", "ntasks", "cpus-per-task", "ntasks-per-node", "mem", "time", "nice"}
-DROPPED = {"export", "no-requeue", "parsable"}
+NAMES |= {"ntasks-per-node": "tasks_per_node", "mem": "memory_per_node", "time": "time_limit"}
+NEW_NAMES = {"gres": "tres_per_node", "nodelist": "required_nodes"}
+WHOLE = {"cpus-per-task", "ntasks-per-node", "mem", "time"}
+DROPPED = {"export", "no-requeue"}
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -47,13 +50,18 @@ class Rest:
             raise BadInput(f"rest={address}: give unix:/path/to/slurmrestd.socket or http://host:port")
         self.address, self.limit_s, self.commands = address, limit_s, Commands(limit_s)
         self._version = ""
+        # What slurmrestd does, it does as the account that it runs under, and never as root: root acts by the commands, and polls here.
+        self.acts = os.geteuid() != 0
 
     def render(self, request: Request) -> Call:
         """Method, path and body."""
-        base = f"/slurm/{self._version or VERSIONS[-2]}"
+        if not self.acts:
+            return self.commands.render(request)
+        version = self._version or VERSIONS[-2]
+        base = f"/slurm/{version}"
         match request:
             case Submit(script, options, None):
-                body = {"script": script, "job": submission(options)}
+                body = {"script": script, "job": submission(options, version)}
                 return Call(("POST", f"{base}/job/submit"), json.dumps(body))
             case Cancel((job,)):
                 return Call(("DELETE", f"{base}/job/{job}"))
@@ -137,19 +145,26 @@ def _checked(answer: bytes, status: int, call: Call) -> bytes:
     raise (Unreachable if away else Refused)(f"slurmrestd: {call.words[0]} {call.words[1]}: {said or status}")
 
 
-def submission(options: Any) -> dict[str, Any]:
+def submission(options: Mapping[str, str], version: str) -> dict[str, Any]:
     """sbatch's options as the fields of a submission."""
-    job: dict[str, Any] = {}
+    old, job = version in OLD, dict[str, Any]()
     for name, value in options.items():
         if name in DROPPED:
             continue
-        field = NAMES.get(name, name.replace("-", "_"))
+        field = (
+            NAMES.get(name, name.replace("-", "_")) if old else (NAMES | NEW_NAMES).get(name, name.replace("-", "_"))
+        )
         if name == "nodes":
-            job["nodes"] = [int(value), int(value)]
-        elif name == "gres":
-            job[field] = f"gres:{value}"
-        elif name == "nodelist":
+            job["nodes"] = [int(value), int(value)] if old else value
+        elif name == "gres" and not old:
+            job[field] = f"gres/{value}"
+        elif name == "nodelist" and not old:
             job[field] = value.split(",")
         else:
             job[field] = int(value) if name in WHOLE else value
-    return {**job, "requeue": "false", "environment": {"HEADWAY": "1"}}
+    environment = {"HEADWAY": "1"}  # at least one is demanded; the script sets its own
+    return {
+        **job,
+        "requeue": False,
+        "environment": environment if old else [f"{k}={v}" for k, v in environment.items()],
+    }

@@ -3,12 +3,14 @@
 import json
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.slurm_cluster import SlurmCluster, wait_until
 from tests.slurm_manager import ME, submit, until
 
@@ -16,6 +18,9 @@ from headway.live.executors import ENDED, Launch, Report
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
+from headway.slurm.commands import Commands
+from headway.slurm.requests import Cancel, Refused, Submit, Unreachable
+from headway.slurm.rest import Rest
 
 SAY = 'echo $RANK $SLURMD_NODENAME $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK of $WORLD_SIZE "$CUDA_VISIBLE_DEVICES" $SLURM_PROCID'
 TRAIN = [sys.executable, "-m", "headway.demo.train", "--steps"]
@@ -183,3 +188,43 @@ def test_topology_conf_is_read_and_jobs_keep_to_a_leaf(slurm: SlurmCluster, serv
     both = until(manager, pair, "RUNNING").nodes
     leaf = {"n0": 0, "n1": 0, "n2": 1, "n3": 1}
     assert {leaf[node] for node in both} == {1 - leaf[first[0]]}
+
+
+@pytest.mark.skipif(not (shutil.which("slurmrestd") and shutil.which("setpriv")), reason="SKIPPED: no slurmrestd")
+def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Path) -> None:
+    folder = slurm.folder / "rest"
+    folder.mkdir()
+    shutil.chown(folder, "nobody")
+    address = f"unix:{folder}/socket"
+    # It refuses to run as root, and to load the plugins for accounts where there are none.
+    as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    slurm.run("slurmrestd", *as_nobody, "slurmrestd", "-s", "openapi/v0.0.38", "-a", "rest_auth/local", address)
+    wait_until((folder / "socket").exists, "slurmrestd does not start")
+    rest, commands = Rest(address), Commands()
+    assert [node.name for node in rest.poll().nodes] == ["n0", "n1", "n2", "n3"]
+    assert rest.poll() == commands.poll()
+    rest.acts = True  # as nobody, for a job of nobody's
+    options = {
+        "job-name": "x",
+        "comment": "mine",
+        "nodes": "2",
+        "nodelist": "n1,n2",
+        "gres": "gpu:2",
+        "chdir": "/",
+        "output": "/dev/null",
+    }
+    job = int(rest.send(Submit("#!/bin/sh\nexec /bin/sleep 60\n", options)))
+    wait_until(lambda: rest.poll().jobs[job].holds, "the job does not run")
+    seen = rest.poll().jobs[job]
+    assert (seen.user, seen.comment, {name: share.gpus for name, share in seen.shares.items()}) == (
+        "nobody",
+        "mine",
+        {"n1": 2, "n2": 2},
+    )
+    rest.send(Cancel((job,)))
+    wait_until(lambda: rest.poll().jobs[job].state == "CANCELLED", "the job is not cancelled")
+    with pytest.raises(Refused):
+        rest.send(Submit("#!/bin/sh\n", {**options, "nodelist": "n99"}))
+    slurm.kill("slurmrestd")
+    with pytest.raises(Unreachable):
+        rest.poll()

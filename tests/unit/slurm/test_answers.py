@@ -154,6 +154,7 @@ def test_requests_as_text() -> None:
 
 def test_the_same_requests_for_slurmrestd() -> None:
     door = Rest("unix:/nowhere")
+    door.acts = True
     options = {
         "job-name": "x",
         "gres": "gpu:2",
@@ -166,13 +167,13 @@ def test_the_same_requests_for_slurmrestd() -> None:
     call = door.render(Submit("#!/bin/sh\n", options))
     assert call.words == ("POST", "/slurm/v0.0.38/job/submit")
     job = json.loads(call.body)["job"]
-    assert (job["name"], job["tres_per_node"], job["nodes"], job["required_nodes"]) == (
-        "x",
-        "gres:gpu:2",
-        [2, 2],
-        ["a", "b"],
-    )
+    assert (job["name"], job["gres"], job["nodes"], job["nodelist"]) == ("x", "gpu:2", [2, 2], "a,b")
     assert job["memory_per_node"] == 64
+    door._version = "v0.0.40"
+    job = json.loads(door.render(Submit("#!/bin/sh\n", options)).body)["job"]
+    assert (job["tres_per_node"], job["required_nodes"]) == ("gres/gpu:2", ["a", "b"])
     assert door.render(Submit("", {}, "ada")).words[0] == "sbatch"  # as somebody else: by the command
+    door.acts = False
+    assert door.render(Cancel((5,))).words == ("scancel", "5")  # root acts by the commands
     with pytest.raises(BadInput, match="unix:/path"):
         Rest("localhost")
