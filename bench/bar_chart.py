@@ -12,13 +12,14 @@ TITLE_SIZE = 16
 
 
 def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit: str = "") -> str:
-    """A group of bars per name, one of them per series. Bars begin at 0: a value below it has a label only."""
+    """A group of bars per name, one of them per series. Bars begin at 0 and go left from there for values below it."""
     top = max(max(values) for values in series.values()) or 1.0
+    low = min(0.0, *(min(values) for values in series.values()))
     group = len(series) * (BAR + GAP) + BETWEEN
     height = TOP + len(names) * group + 14
 
     def x(value: float) -> float:
-        return LEFT + value / top * (WIDTH - LEFT - RIGHT)
+        return LEFT + (value - low) / (top - low) * (WIDTH - LEFT - RIGHT)
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
@@ -35,11 +36,12 @@ def bar_chart(title: str, names: list[str], series: dict[str, list[float]], unit
         parts.append(f'<text x="{LEFT - 8}" y="{middle:.1f}" text-anchor="end">{html.escape(name)}</text>')
         for row, values in enumerate(series.values()):
             at = y + row * (BAR + GAP)
-            wide = max(x(values[place]) - LEFT, 1.0)
+            begin, end = sorted((x(0.0), x(values[place])))
+            wide = max(end - begin, 1.0)
             parts.append(
-                f'<path d="M{LEFT} {at:.1f}h{wide:.1f}v{BAR}h-{wide:.1f}z" fill="{COLOURS[row % len(COLOURS)]}"/>'
+                f'<path d="M{begin:.1f} {at:.1f}h{wide:.1f}v{BAR}h-{wide:.1f}z" fill="{COLOURS[row % len(COLOURS)]}"/>'
             )
             parts.append(
-                f'<text class="s" x="{LEFT + wide + 4:.1f}" y="{at + BAR - 1.5:.1f}">{values[place]:.1f}{html.escape(unit)}</text>'
+                f'<text class="s" x="{begin + wide + 4:.1f}" y="{at + BAR - 1.5:.1f}">{values[place]:.1f}{html.escape(unit)}</text>'
             )
     return "".join(parts) + "</svg>\n"

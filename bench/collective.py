@@ -4,6 +4,7 @@ Run: python -m bench.collective            speed: CPU ms, and ratios that do not
      python -m bench.collective random     500 random networks: best against baseline, Themis and the limit
      python -m bench.collective chunks     2 to 256 chunks on the paper's six networks: docs/results/themis-chunks.svg
      python -m bench.collective sizes      10 kB to 10 GB with latencies: docs/results/themis-sizes.svg
+     python -m bench.collective trackers   what it changes where load trackers start: at zero, or at the fixed delays
 
 On random networks and by size every method chooses its number of chunks, up to the same maximum; @64 fixes it.
 """
@@ -17,7 +18,10 @@ import numpy as np
 from bench.line_chart import line_chart
 from bench.random_topologies import random_size_bytes, random_topology
 
+from headway.collectives.draft import Task, draft_by_queues
+from headway.collectives.published import LIKE_THE_PUBLIC_CODE, themis_orders
 from headway.collectives.schedulers import Outcome, schedule
+from headway.collectives.simulate.cost import Collective, latencies_ps, split_bytes
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import PAPER, PRESETS
 from headway.io.files import write_atomically
@@ -44,7 +48,7 @@ BYTES = (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 10**10)
 def main(what: str = "speed") -> None:
     """Print one of the tables."""
     print("python -m bench.collective" + ("" if what == "speed" else f" {what}"))
-    {"speed": speed, "random": random_networks, "chunks": chunks, "sizes": sizes}[what]()
+    {"speed": speed, "random": random_networks, "chunks": chunks, "sizes": sizes, "trackers": trackers}[what]()
 
 
 def speed() -> None:
@@ -160,6 +164,25 @@ def chunks() -> None:
         print(f"{name:36}" + "".join(f"{value:8.2f}" for value in lines[name]))
     title = "Mean utilisation (%) on six networks, 1 GB, bandwidth-bound, by number of chunks"
     plot(CHUNKS, title, [str(count) for count in COUNTS], lines)
+
+
+def trackers() -> None:
+    """Times with load trackers that start at the fixed delays, against times with trackers that start at zero."""
+    print("change in %, 64 chunks, with the latencies of the links")
+    for size in (GB // 10, GB):
+        for intra in LIKE_THE_PUBLIC_CODE:
+            changes = [f"{topology.name} {_change(topology, size, intra):+.2f}" for topology in PAPER]
+            print(f"{size / 1e6:g} MB {intra}: {', '.join(changes)}")
+
+
+def _change(topology: Topology, size: int, intra: str) -> float:
+    task, parts = Task(topology, Collective.ALL_REDUCE, size, 1), split_bytes(size, 64)
+    delays = latencies_ps(topology, task.collective).astype(np.float64)
+    ends = []
+    for start in (np.zeros_like(delays), delays):
+        orders = themis_orders(topology, task.collective, parts, start)
+        ends.append(draft_by_queues(task, parts, orders, intra, "themis").end_ps)
+    return 100 * (ends[1] / ends[0] - 1)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ WIDE = (
     "tiresias-l?thresholds=3600:36000:360000"  # the testbed's one threshold, 3,200 GPU-seconds, is low for jobs of days
 )
 EVENTS = (
+    "headway",
     "fifo",
     "best-effort",
     "backfill",

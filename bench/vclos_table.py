@@ -17,6 +17,7 @@ from headway.core.events import START
 from headway.network.fabric.presets import GPUS_PER_LEAF
 from headway.placement.registry import find_placement
 from headway.sim.api import simulate
+from headway.sim.results.stretch import SATURATED, stretch_of
 from headway.sim.run import Run
 
 # Placements by GPU counts alone, on the fewest nodes available; and by leaves too.
@@ -38,7 +39,6 @@ METHODS = {
 }
 # Preemption: 62 s each (Tiresias's mean), after ten minutes at the earliest. Neither touches FIFO.
 COST, LEAST = "62s", "10m"
-SATURATED = 0.95  # above this effective load of ECMP, a gain in JCT measures the length of the run
 # Columns of the tables: (heading, key, digits).
 COLUMNS = (
     ("spans leaves %", "spans", 0),
@@ -93,19 +93,15 @@ def measure(
 
 def of_run(run: Run) -> dict[str, float]:
     """What a run amounts to."""
-    table, work = run.jobs, run.workload
-    ran_s = table["total"] / table["gpus"]
-    stretch, area = ran_s / work.duration_s, work.duration_s * work.gpus
+    table, found = run.jobs, stretch_of(run)
     jct = table["end"] - table["submit"]
-    weighted = float(np.average(stretch, weights=area))
-    span = float(work.submit_s[-1] - work.submit_s[0])
     return {
         "spans": 100 * spans_leaves(run),
-        "stretch": float(stretch.mean()),
-        "weighted": weighted,
-        "p95": float(np.percentile(stretch, 95)),
-        "effective": weighted * float(area.sum()) / span / run.cluster.total,
-        "JRT": float(ran_s.mean()),
+        "stretch": found["run_stretch"]["mean"],
+        "weighted": found["run_stretch"]["gpu_weighted"],
+        "p95": found["run_stretch"]["p95"],
+        "effective": found["effective_load"],
+        "JRT": float((table["total"] / table["gpus"]).mean()),
         "JWT": float(table["pending"].mean()),
         "JCT": float(jct.mean()),
         "JCT p95": float(np.percentile(jct, 95)),

@@ -380,12 +380,10 @@ def test_simulate_and_its_mistakes_from_a_shell(good, tmp_path):
 
 
 def test_notes_name_settings_that_nothing_answers_to(run, good):
-    code, _, err = run(
-        "simulate", str(good), "--cluster", "2x4", "--policy", "backfill", "--min-runtime", "5m,nowhere=1h"
-    )
+    _, _, err = run("simulate", str(good), "--cluster", "2x4", "--policy", "backfill", "--min-runtime", "5m,nowhere=1h")
     assert "note: --min-runtime: no job of the trace is in queue 'nowhere'" in err
     assert 'give the trace a column limit_s, or a limit for all with "backfill?limit=12h"' in err
-    code, _, err = run("simulate", str(good), "--cluster", "2x4", "--policy", "backfill?limit=12h")
+    _, _, err = run("simulate", str(good), "--cluster", "2x4", "--policy", "backfill?limit=12h")
     assert "limit" not in err
 
 

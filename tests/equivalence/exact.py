@@ -46,6 +46,7 @@ class Job:
     start: Seconds = INF  # last Start
     began: Seconds = INF  # last Started
     due: Seconds = INF  # of Started or Stopped
+    queued: Seconds = 0  # when it last began to wait
     in_turn: bool = False  # the end of its turn is still to come
     place: Place = field(default_factory=dict)
     promise: Place = field(default_factory=dict)
@@ -191,7 +192,7 @@ class Exact:
                 facts += 1
         for job in self.those(STOPPING):
             if job.due <= self.now:
-                job.state, job.place = WAITING, {}
+                job.state, job.place, job.queued = WAITING, {}, self.now
                 facts += 1
         for job in self.those(STARTING):
             facts += self.has_started(job)
@@ -202,7 +203,7 @@ class Exact:
                 facts += 1
         for job in self.those(FUTURE):
             if job.submit <= self.now:
-                job.state = WAITING
+                job.state, job.queued = WAITING, self.now
                 self.may_stop = True
                 facts += 1
         return facts > 0

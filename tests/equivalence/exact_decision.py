@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from tests.equivalence.exact import INF, RUNNING, STARTING, STOPPING, WAITING, Exact, Job, Place, Seconds
 
+from headway.core.deciding.reservations import PATIENCE
+
 
 def spread(offer: list[int], gpus: int) -> Place | None:
     """One GPU after the other from the node with the most left."""
@@ -256,6 +258,8 @@ class Decision:
             self.reservation = self.work_out(self.reserving)
         if self.reservation.bound == INF:
             return not can_stop
+        if can_stop and self.now - self.reserving.queued < int(PATIENCE) * (self.reservation.bound - self.now):
+            return False
         return self.gone_by(job, self.reserving, starts) > self.reservation.bound
 
     def all_stopped(self) -> Seconds:

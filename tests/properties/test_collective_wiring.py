@@ -244,7 +244,7 @@ def test_a_file_of_links_is_read(tmp_path):
     [
         ("from: a, to: b", "from: a, to: a", "leads back"),
         ("from: b, to: s", "from: b, to: x", "neither a rank nor a switch"),
-        ("200Gbps", "0Gbps", "must be above 0"),
+        ("200Gbps", "0Gbps", "must be between 1 Mbps and 1 million Tbps"),
         ("200Gbps", "fast", r"links\[0\]"),
         ("[a, b, c]", "[a, a, c]", "named twice"),
         ("[a, b, c]", "1", "needs 2 to 128"),
@@ -252,6 +252,7 @@ def test_a_file_of_links_is_read(tmp_path):
         ("from: s, to: c", "from: b, to: a", "there twice"),
         ("both: true", "bath: true", "bath"),
         ("  - {from: c, to: a, bandwidth: 50Gbps}", "", "nothing leads from"),
+        (FILE[FILE.index("links:") :], "links: []", "nothing leads from"),
     ],
 )
 def test_damaged_files_of_links_are_refused_by_name(old, new, said, tmp_path):

@@ -83,6 +83,17 @@ def test_tables_are_for_people():
     assert quickest["baseline"] / quickest["best"] < 1.2 < quickest["baseline@64"] / quickest["baseline"]
 
 
+def test_a_long_name_leaves_the_numbers_their_room():
+    """On 80 columns a network in shorthand once left no room for a single number."""
+    three = "switch:16:1200Gbps:700ns,switch:8:800Gbps:1700ns,switch:8:800Gbps:1700ns"
+    told = run("collective", "iteration", "dlrm", "--topology", three, "--chunks", "4")
+    assert "1.00x" in told
+    assert "baseline@4" in told
+    assert "themis-scf@4" in told
+    compared = run("collective", "compare", "--topology", three, "--schedulers", "baseline,best", "--size", "10MB")
+    assert compared.count("%") >= 4
+
+
 def test_a_fixed_number_of_chunks_is_named_in_the_method():
     line = (
         "collective",
@@ -155,7 +166,7 @@ def test_the_report_stands_alone(tmp_path):
         (["--topology", "2D-SW_SW", "--size", "10B", "--scheduler", "themis"], "at most 10 chunks"),
         (["--topology", "2D-SW_SW", "--size", "1GB", "--collective", "reduce"], "one of|did you mean"),
         (["--topology", "2D-SW_SW", "--size", "1GB", "--degrade", "x"], "DIM:FRACTION"),
-        (["--topology", "switch:1:1Gbps:0ns", "--size", "1GB"], "at least 2"),
+        (["--topology", "switch:1:1Gbps:0ns", "--size", "1GB"], "2 to 1,048,576"),
         (["--topology", "2D-SW_SW", "--replay", "no-such-plan.json"], "cannot read plan"),
         (["limit", "--topology", "2D-SW_SW", "--budget", "0Gbps"], "above 0"),
         (["iteration", "resnet-15"], "resnet-152|resnet-50"),
@@ -173,10 +184,25 @@ def test_the_report_stands_alone(tmp_path):
         (["together", "all-reduce", "--topology", "2D-SW_SW"], "KIND:SIZE"),
         (["together", "all-reduce:1GB:0s:600", "--topology", "2D-SW_SW"], "between 0 and 511"),
         (["--topology", "2D-SW_SW", "--size", "100000TB"], "pebibyte"),
-        (["--topology", "switch:4:0.001Mbps:0ns", "--size", "1PB"], "unknown unit"),
-        (["--topology", "switch:4:0.01Mbps:0ns", "--size", "1000TB"], "months"),
+        (["--topology", "switch:4:1Mbps:0ns", "--size", "1PB"], "unknown unit"),
+        (["--topology", "switch:4:1Mbps:0ns", "--size", "1000TB"], "months"),
         (["--topology", "2D-SW_SW", "--size", "1GB", "--in-flight", "99999"], "at most 1024"),
         (["--topology", "2D-SW_SW", "--size", "1GB", "--chunks", "70000", "--scheduler", "themis"], "at most 65536"),
+        # Digits that Python takes for digits and cannot read, takes for others, or takes for too many.
+        (["--topology", "ring:²:800Gbps", "--size", "1GB"], "is not a whole number"),
+        (["--topology", f"ring:{'9' * 5000}:800Gbps", "--size", "1GB"], "is not a whole number"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--chunks", "²"], "or auto"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--chunks", "9" * 5000], "or auto"),
+        (["compare", "--schedulers", "baseline@²"], "baseline@64"),
+        (["compare", "--schedulers", "baseline@٦٤"], "baseline@64"),
+        (["together", "all-reduce:1GB:0s:²", "--topology", "2D-SW_SW"], "KIND:SIZE"),
+        # Numbers beyond any network.
+        (["--topology", "switch:8:1e-300Gbps", "--size", "1GB"], "between 1 Mbps and 1 million Tbps"),
+        (["--topology", "ring:1000000000000:800Gbps", "--size", "1GB"], "2 to 1,048,576"),
+        (["--topology", "ring:1048576:800Gbps:2s", "--size", "1GB"], "between 0 and 1 s"),
+        (["--topology", "ring:1048576:1e9Gbps", "--size", "1000TB", "--collective", "all-to-all"], "would take months"),
+        (["links", "ring:8:800Gbps", "--fault", "0-1:1e-300"], "link 0>1 with a bandwidth of 4e-298 Gbps"),
+        (["links", "ring:8:10Mbps", "--size", "1000TB"], "could take months"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_1(arguments, said, capsys, monkeypatch):
@@ -187,6 +213,23 @@ def test_bad_input_is_one_line_and_exit_1(arguments, said, capsys, monkeypatch):
     assert out == ""
     assert err.count("\n") == 1
     assert re.search(said, err)
+
+
+def test_a_name_cannot_say_more_than_a_name(tmp_path, capsys, monkeypatch):
+    """Brackets once reached the tables as markup."""
+    dimensions = "dimensions: [{kind: switch, size: 8, bandwidth: 800Gbps}]\n"
+    named, filed, wired = tmp_path / "named.yaml", tmp_path / "[b].yaml", tmp_path / "wired.yaml"
+    named.write_text(f"name: '[/bold]'\n{dimensions}")
+    filed.write_text(dimensions)
+    wired.write_text("ranks: [a, '[/b]']\nlinks: [{from: a, to: '[/b]', bandwidth: 1Gbps, both: true}]\n")
+    for words in (
+        ["--topology", str(named), "--size", "1GB"],
+        ["limit", "--topology", str(filed)],
+        ["links", str(wired)],
+    ):
+        code, _, err = failure(capsys, monkeypatch, "collective", *words)
+        assert (code, err.count("\n")) == (1, 1)
+        assert "a name is at most 64 letters, digits, spaces" in err
 
 
 def test_missing_options_are_a_usage_error(capsys, monkeypatch):

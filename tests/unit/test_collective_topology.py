@@ -36,10 +36,10 @@ def test_the_papers_topologies_have_1024_npus_each():
     ("text", "said"),
     [
         ("2D-SW_S", "did you mean '2D-SW_SW'"),
-        ("switch:1:100Gbps:0ns", "at least 2 NPUs"),
-        ("switch:0:100Gbps:0ns", "at least 2 NPUs"),
+        ("switch:1:100Gbps:0ns", "2 to 1,048,576 NPUs"),
+        ("switch:0:100Gbps:0ns", "2 to 1,048,576 NPUs"),
         ("switch:-4:100Gbps:0ns", "not a whole number"),
-        ("switch:4:0Gbps:0ns", "must be above 0"),
+        ("switch:4:0Gbps:0ns", "must be between 1 Mbps and 1 million Tbps"),
         ("switch:4:100Gbps:-5ns", "non-negative"),
         ("switch:4:100:0ns", "has no unit"),
         ("switch:4:100Gbps:5", "has no unit"),

@@ -87,7 +87,8 @@ def test_preemptible_jobs_give_a_bound_by_their_turns_and_their_grace() -> None:
     assert found is not None
     kept = found.reservation
     assert kept is not None
-    assert kept.by == pytest.approx(107.0)
+    # Others that can be stopped may pass it until it has waited for 64 turns; then none but the last of them holds it up.
+    assert kept.by == pytest.approx(30.0 + 65 * 100.0 + 7.0)
     assert [(holder.job_id, holder.until, holder.why) for holder in kept.holders] == [
         (1, pytest.approx(100.0), "turn"),
         (2, pytest.approx(100.0), "turn"),

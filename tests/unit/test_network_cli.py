@@ -82,7 +82,11 @@ def test_routes_for_switches(issued):
     rules = json.loads(run("routes", issued[0], "--format", "json").stdout)["rules"]
     assert {rule["port"] for rule in rules if rule["switch"] == "leaf1"} == {f"up{i}" for i in range(32)}
     assert "did you mean 'linux'" in str(run("routes", issued[0], "--format", "linus").exception)
-    assert "did you mean 'leaf1'" in str(run("routes", issued[0], "--switch", "leaf11").exception)
+    assert "unknown switch 'leaf16'" in str(run("routes", issued[0], "--switch", "leaf16").exception)
+    for name in ("spine0", "leaf9"):
+        beside = run("routes", issued[0], "--switch", name)
+        assert beside.exit_code == 0, "a loop over all switches of the hall goes on"
+        assert "# no routes are needed" in beside.stdout
     assert "needs 33 policy rules as eos, and its budget is 20" in str(
         run("routes", issued[0], "--format", "eos", "--budget", 20).exception
     )
@@ -144,6 +148,11 @@ def test_routes_of_circuits(tmp_path):
         (["allocate", "vclos-512", "--gpus", "37"], "the nearest sizes that fit are 36 or 38"),
         (["allocate", "vclos-512", "--gpus", "0"], "0 GPUs asked"),
         (["allocate", "vclos-512", "--gpus", "8", "--pattern", "rign"], "did you mean 'ring'"),
+        (["allocate", "vclos-512", "--gpus", "8", "--pattern", "hybrid:²"], "the group is a number of ranks"),
+        (
+            ["allocate", "vclos-512", "--gpus", "8", "--pattern", f"hybrid:{'9' * 5000}"],
+            "the group is a number of ranks",
+        ),
         (["allocate", "vclos-512", "--gpus", "8", "--placement", "ocs-vclos"], "has no OCS layer"),
     ],
 )

@@ -152,6 +152,7 @@ def test_the_command_says_what_it_was_checked_against(tmp_path):
     assert "rejected: is of another fabric than the one given: name is vclos-512, not vclos-2048" in str(
         refused.exception
     )
+    assert "own claim" not in refused.stdout, "a fabric was given"
     assert "is of another fabric" in str(run("allocate", "vclos-2048", "--gpus", 8, "--after", path).exception)
 
 

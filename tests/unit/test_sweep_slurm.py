@@ -57,3 +57,10 @@ def test_without_submitit_the_way_out_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(HeadwayError, match="pip install submitit"):
         sweep_slurm.submitted([cell(0)], tmp_path, {}, None)
+
+
+def test_only_plain_digits_are_numbers():
+    """`²` is a digit to Python and no number."""
+    from headway.cli.sweep import _settings
+
+    assert _settings(["cpus=12", "name=²", "long=" + "9" * 5000]) == {"cpus": 12, "name": "²", "long": "9" * 5000}

@@ -116,7 +116,6 @@ def allocate(
     from rich.console import Console
 
     from headway.cli.tables.fabrics import show_certificate
-    from headway.core.compiler.jit import compiled_before
     from headway.io.files import write_atomically
     from headway.io.keys import read_private_key
     from headway.network.certificates.allocate import allocate as find
@@ -133,8 +132,6 @@ def allocate(
     state = occupied_by(loaded, certificates, failed or [])
     for number in holders(loaded, certificates, failed or []):
         print(f"note: {issued[number]} holds a link that failed: allocate its job again, without it", file=sys.stderr)
-    if not compiled_before():
-        print("compiling the search, once, some seconds ...", file=sys.stderr)
     answer = find(state, gpus, method, wanted)
     if answer.certificate is None:
         raise BadInput(f"no isolated slice of {loaded.name}: {answer.reason}")

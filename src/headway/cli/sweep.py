@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from headway.cli.tables.progress import following, kernels_ready
 from headway.errors import BadInput, HeadwayError, unknown
+from headway.io.specs import plain_whole
 from headway.io.units import counted
 from headway.sim.experiment import options
 
@@ -118,7 +119,8 @@ def _settings(given: list[str] | None) -> dict[str, Any]:
         name, equals, value = setting.partition("=")
         if not equals or not name or not value:
             raise BadInput(f"--slurm {setting}: write NAME=VALUE, such as partition=gpu")
-        found[name] = int(value) if value.isdigit() else value
+        number = plain_whole(value)
+        found[name] = value if number is None else number
     return found
 
 
@@ -179,6 +181,7 @@ def _value(text: str, is_word: bool) -> Any:
     if text == "" or is_word:
         return text or None
     try:
-        return float(text) if not text.isdigit() else int(text)
+        number = plain_whole(text)
+        return float(text) if number is None else number
     except ValueError:
         return text

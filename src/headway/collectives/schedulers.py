@@ -13,6 +13,8 @@ from headway.collectives.simulate.cost import Collective
 from headway.collectives.simulate.play import Timeline
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
+from headway.io.json_file import shown
+from headway.io.specs import plain_whole
 
 SCHEDULERS = ("baseline", "themis", "best")
 # Themis cuts a collective into 64 chunks by default (section 5).
@@ -120,6 +122,9 @@ def fixed_chunks(method: str) -> tuple[str, int | None]:
     name, sign, count = method.partition(FIXED)
     if not sign:
         return name, None
-    if not count.isdecimal() or int(count) < 1 or name == "best":
-        raise BadInput(f"method {method!r}: write baseline@64 or themis-scf@64 (best chooses its chunks by itself)")
-    return name, int(count)
+    fixed = plain_whole(count)
+    if not fixed or name == "best":
+        raise BadInput(
+            f"method '{shown(method)}': write baseline@64 or themis-scf@64 (best chooses its chunks by itself)"
+        )
+    return name, fixed

@@ -27,7 +27,7 @@ from headway.core.deciding.offers import (
 )
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.reservations import is_late
-from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped
+from headway.core.deciding.victims import choose_victims, chosen_worth_at, could_stop_for, mark_stopped
 from headway.core.deciding.why import explain_classes
 from headway.core.events import NOT_WAITING, RESERVE, RESIZE, START, STOP, WAIT_GPUS, WAIT_RESERVATION
 from headway.core.keys import pinned
@@ -153,6 +153,11 @@ def _promise_places(
         forget(out)
         if not choose_victims(state, options, place, scratch, out, job, late):
             return False
+    at = chosen_worth_at(state, options, scratch, job) if options.rent > 0.0 else walk.now
+    if at > walk.now:
+        walk.worth_at = min(walk.worth_at, at)
+        forget(out)
+        return False
     for i in range(walk.chosen):
         mark_stopped(state, scratch, state.jobs[scratch.chosen[i]])
     walk.stops += walk.chosen
@@ -325,6 +330,7 @@ def decide(
 ) -> None:
     """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
+    scratch.walk[0].worth_at = np.inf
     if state.counts[0].waiting == 0 and not (options.migrates or options.packs or options.elastic):
         return
     _begin(state, options, key, scratch, now)
@@ -360,15 +366,18 @@ def next_changed_why(state: State, scratch: Scratch, i: int) -> int:
 
 @jit(types.boolean(OPTIONS_TYPE, types.float64, types.float64))
 def tick_due(options: Options, wake: float, now: float) -> bool:
-    """Whether a world has to record Ticked before it decides: a quantum ended at `wake`."""
-    return options.quantum < np.inf and wake <= now
+    """Whether a world has to record Ticked before it decides: a quantum ended at `wake`, or a job has waited long enough to stop others."""
+    return (options.quantum < np.inf or options.rent > 0.0) and wake <= now
 
 
-@jit(types.float64(STATE_TYPE, OPTIONS_TYPE, types.float64))
-def wake_at(state: State, options: Options, now: float) -> float:
-    """When to decide again even if nothing happens: at the next timer or, where there is a quantum and someone waits, at its end."""
+@jit(types.float64(STATE_TYPE, OPTIONS_TYPE, SCRATCH_TYPE, types.float64))
+def wake_at(state: State, options: Options, scratch: Scratch, now: float) -> float:
+    """After a decision: when to decide again even if nothing happens.
+
+    At the next timer, when a job will have waited long enough to stop others or, where there is a quantum and someone waits, at its end.
+    """
     if options.quantum == np.inf:
-        return next_timer(state)
+        return min(next_timer(state), scratch.walk[0].worth_at)
     if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):
         return np.inf
     turn = (np.floor(now / options.quantum) + 1) * options.quantum

@@ -171,7 +171,7 @@ class Engine:
 
     def wake_at(self, now: float) -> float:
         """When to decide again even if nothing happens."""
-        return float(wake_at(self.state, self.options, float(now)))
+        return float(wake_at(self.state, self.options, self.scratch, float(now)))
 
 
 # Numba pickles what compiled code calls back and copies that at every call: a number is small, the tables of an allotment are not.

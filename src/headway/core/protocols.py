@@ -44,6 +44,9 @@ class Policy:
     limit: float = np.inf  # seconds that a job is taken to run at most, where it has no shorter limit
     requested: float = np.inf  # in simulation: jobs without a limit ask for this many times what they take
     turn: float = 0.0  # seconds a job runs at least before it may lose its GPUs
+    least_turn: float = 0.0  # the same where turns follow from costs (`auto`), but for jobs that report their progress
+    rent: float = 0.0  # a job stops others once it has waited for so many times the GPU-time that their stops cost
+    reports: bool = False  # reads the work left of jobs that report their progress
     thresholds: tuple[float, ...] = ()
     promote: float = np.inf
     samples: NDArray[np.float64] | None = None  # a given distribution of GPU-seconds, for policies that learn
@@ -61,6 +64,7 @@ class Policy:
             quantum=float(self.quantum),
             min_runtime=float(self.turn),
             limit=float(self.limit),
+            rent=float(self.rent),
             elastic=self.allot is not None,
             history=history(self.samples, jobs) if self.learns else history(np.zeros(0)),
             **{name: getattr(self, name) for name in names},

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headway.errors import BadInput
+from headway.io.units import a
 
 # Far above any file that is written for us (the certificate of 8,192 GPUs has 0.3 MB), and no more than some 300 MB once it is read.
 MOST_BYTES = 16 << 20
@@ -33,7 +34,7 @@ def read_json(path: str | Path, what: str = "certificate") -> Any:
 def parse_json(raw: bytes, where: str, what: str = "certificate") -> Any:
     """The plain data of JSON text; `where` begins every message."""
     if len(raw) > MOST_BYTES:
-        raise BadInput(f"{where}: not a {what}: longer than {MOST_BYTES >> 20} MB")
+        raise BadInput(f"{where}: not {a(what)}: longer than {MOST_BYTES >> 20} MB")
     try:
         text = raw.decode("utf-8")
         return json.loads(
@@ -49,7 +50,7 @@ def parse_json(raw: bytes, where: str, what: str = "certificate") -> Any:
         reason = f"not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
     except _Refused as error:
         reason = str(error)
-    raise BadInput(f"{where}: not a {what}: {reason}")
+    raise BadInput(f"{where}: not {a(what)}: {reason}")
 
 
 def shown(value: object) -> str:

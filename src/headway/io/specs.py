@@ -1,12 +1,15 @@
 """How people name a policy, a placement or a workload: `NAME?option=value&option=value`."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 
 from headway.errors import BadInput, unknown
 
 # Enough for any seed; more digits are a typing error.
 MOST_DIGITS = 18
+# Names end up in tables, commands and on terminals: nothing that one of them could take for more than a name.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 
 
 def split(spec: str) -> tuple[str, dict[str, str]]:
@@ -46,14 +49,26 @@ def number(options: Mapping[str, str], key: str) -> float:
     return value
 
 
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that says more than a name: brackets, quotes, control characters."""
+    if not NAME.fullmatch(name):
+        allowed = "at most 64 letters, digits, spaces and . _ : / + -"
+        raise BadInput(f"{what} {ascii(name)[:80]}: a name is {allowed}, and begins with a letter or a digit")
+
+
+def plain_whole(text: str) -> int | None:
+    """A whole number in the digits 0 to 9; None if it is none. Python also takes digits of other scripts, or fails on them."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
 def whole(options: Mapping[str, str], key: str, default: int, least: int, most: int | None = None) -> int:
     """A whole-number option of at least `least`, and at most `most` where that is given."""
     text = options.get(key, str(default))
-    good = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
-    if not good or int(text) < least or (most is not None and int(text) > most):
+    value = plain_whole(text)
+    if value is None or value < least or (most is not None and value > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise BadInput(f"{key}={text} must be a whole number {bounds}")
-    return int(text)
+    return value
 
 
 # Name: (module, what it does, options with their defaults).

@@ -60,3 +60,8 @@ def gbps(text: str) -> float:
 def counted(number: int, what: str) -> str:
     """`1 job`, `2 jobs`, `1,200 GPUs`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def a(what: str) -> str:
+    """`a fabric`, `an inventory`."""
+    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from headway.errors import BadInput, unknown
+from headway.io.units import a
 
 if TYPE_CHECKING:
     import yaml
@@ -47,7 +48,7 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
         with Path(path).open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
         if len(raw) > MOST_BYTES:
-            raise BadInput(f"{path}: not a {what}: longer than {MOST_BYTES >> 20} MB")
+            raise BadInput(f"{path}: not {a(what)}: longer than {MOST_BYTES >> 20} MB")
         text = raw.decode("utf-8")
     except (OSError, ValueError) as error:
         known = {UnicodeDecodeError: "it is not UTF-8 text", FileNotFoundError: "no such file"}
@@ -58,7 +59,7 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
         root = loader.get_single_node()
         if _parts(root, {}) > MOST_PARTS:
             raise BadInput(
-                f"{path}: not a {what}: its aliases stand for more than {MOST_PARTS:,} parts, or for themselves"
+                f"{path}: not {a(what)}: its aliases stand for more than {MOST_PARTS:,} parts, or for themselves"
             )
         return root, None if root is None else loader.construct_document(root)
     except yaml.YAMLError as error:
@@ -67,7 +68,7 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise BadInput(f"{path}{at}: not YAML: {problem}") from None
     except RecursionError:
-        raise BadInput(f"{path}: not a {what}: it is nested too deeply") from None
+        raise BadInput(f"{path}: not {a(what)}: it is nested too deeply") from None
     except ValueError as error:  # such as a 13th month
         raise BadInput(f"{path}: not YAML: {error}") from None
 

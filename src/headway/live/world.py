@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from headway.core.engine import Action, Event, drive
@@ -108,7 +108,7 @@ class LiveWorld(Lifecycle):
         """Remember what to do once the journal has it; what comes of it is reported later."""
         job = self.state.jobs[action.job + 1]
         if action.kind in (START, PACK):
-            launch = self._launch(job)
+            launch = replace(self._launch(job), links=action.links)
             self._to_do.append(lambda: self.executor.start(launch))
         elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)

@@ -9,6 +9,11 @@ SAMPLES = "the jobs that ended"
 
 # name: (module, what it does, options with their defaults)
 TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
+    "headway": (
+        "headway",
+        "queues by attained GPU-time, four times as long each; stops jobs only where that pays (the default)",
+        {"rent": "0.5"},
+    ),
     "fifo": ("fifo", "first come, first served; a job that does not fit holds up those behind it", {}),
     "best-effort": ("best_effort", "first come, first served; a job that does not fit is passed over", {}),
     "backfill": (

@@ -46,6 +46,8 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
             raise BadInput(f"limit={given['limit']} must be a time above 0, such as 8h")
     if "requested" in given:
         changes |= {"requested": specs.number(given, "requested"), "oracle": True}
+    if "rent" in given:
+        changes["rent"] = 0.0 if given["rent"] == "0" else specs.number(given, "rent")
     if "promote" in given:
         changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
     if {"queues", "threshold", "thresholds"} & set(given):

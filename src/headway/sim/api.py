@@ -42,6 +42,8 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
         slowdown=experiment.slowdown == "model",
         min_runtime=by_queue.pop(""),
         queue_min_runtime=by_queue,
+        progress_reports=experiment.progress_reports,
+        progress_error=experiment.progress_error,
         seed=experiment.seed,
         network=find_network(experiment.network, fabric, cluster, placement),
     )

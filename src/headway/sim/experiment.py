@@ -142,6 +142,19 @@ def _above_zero(option: "Option", value: Any) -> float:
     return float(value)
 
 
+def _share(option: "Option", value: Any) -> float:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 <= value <= 1:
+        raise BadInput(f"{option.words} {value!r} is not a number from 0 to 1")
+    return float(value)
+
+
+def _at_least_one(option: "Option", value: Any) -> float:
+    if _above_zero(option, value) < 1:
+        raise BadInput(f"{option.words} {value!r} is not a number of at least 1")
+    return float(value)
+
+
 def _yes_or_no(option: "Option", value: Any) -> bool:
     """A truth value; in YAML 1.2, yes and no are text."""
     found = {"yes": True, "no": False}.get(value) if isinstance(value, str) else value
@@ -189,6 +202,10 @@ class Experiment:
             "Time a job runs before it may be preempted: auto (by what a preemption costs it), or 5m,batch=1h.", _turns
         ),
     ] = "auto"
+    progress_reports: Annotated[
+        float, Option("Share of jobs, 0 to 1, that report how much work is left to policies that ask.", _share)
+    ] = 0.0
+    progress_error: Annotated[float, Option("Reports are wrong by up to this factor, either way.", _at_least_one)] = 1.0
     seed: Annotated[
         int,
         Option(

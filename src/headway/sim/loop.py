@@ -168,6 +168,6 @@ def drive_compiled(
             _explain(state, buffers, clock.now)
             clock.row = 0
         else:
-            clock.wake = wake_at(state, options, clock.now)
+            clock.wake = wake_at(state, options, buffers.scratch, clock.now)
             clock.row = -1
     return FINISHED

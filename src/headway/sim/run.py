@@ -40,6 +40,8 @@ class Setting:
     slowdown: bool = False  # by model
     min_runtime: float | None = 0.0  # seconds; None: by what stopping and starting again costs the job
     queue_min_runtime: Mapping[str, float | None] = field(default_factory=dict)  # the same, of jobs in these queues
+    progress_reports: float = 0.0  # share of jobs that report the work left
+    progress_error: float = 1.0  # the factor by which reports may be wrong
     seed: int = 0
     network: Network = IDEAL
 
@@ -117,7 +119,8 @@ def prepare(
     )
     rows = profiles.rows_of(workload.model)
     costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
-    turns = _turns(workload, setting)
+    left = _known_left(workload, policy, setting)
+    turns = _turns(workload, policy, setting, np.isnan(left))
     admit(
         state,
         slice(None),
@@ -125,7 +128,7 @@ def prepare(
         gpus=workload.gpus,
         model=rows,
         skew=profiles.column("skew")[rows],
-        left=workload.duration_s if policy.oracle else np.nan,
+        left=left,
         min_runtime=turns["min_runtime"],
         turns=turns["turns"],
         save=costs["save"],
@@ -173,14 +176,28 @@ def _costs(
     return {"save": ones * policy.suspends / 2, "resume": ones * policy.suspends / 2, "moved": save + resume}
 
 
-def _turns(workload: Workload, setting: Setting) -> dict[str, NDArray[np.float64]]:
+def _known_left(workload: Workload, policy: Policy, setting: Setting) -> NDArray[np.float64]:
+    """The work left as far as the policy knows: all of it under an oracle, otherwise what jobs report; NaN: not known."""
+    if policy.oracle:
+        return workload.duration_s
+    if not policy.reports or setting.progress_reports == 0.0:
+        return np.full(len(workload), np.nan)
+    drawn = np.random.default_rng([setting.seed, 4]).random((2, len(workload)))
+    wrong = setting.progress_error ** (2 * drawn[1] - 1)
+    return np.where(drawn[0] < setting.progress_reports, workload.duration_s * wrong, np.nan)
+
+
+def _turns(
+    workload: Workload, policy: Policy, setting: Setting, silent: NDArray[np.bool_]
+) -> dict[str, NDArray[np.float64]]:
     """How long jobs run before they may be preempted: by their queue, and never where they are not preemptible."""
     given = np.full(len(workload), np.nan if setting.min_runtime is None else setting.min_runtime)
     for queue, seconds in setting.queue_min_runtime.items():
         given[workload.queue == queue] = np.nan if seconds is None else seconds
     by_cost = np.isnan(given)
+    least = np.where(silent & (setting.preemption_cost != 0.0), policy.least_turn, 0.0)
     return {
-        "min_runtime": np.where(workload.preemptible, np.where(by_cost, 0.0, given), np.inf),
+        "min_runtime": np.where(workload.preemptible, np.where(by_cost, least, given), np.inf),
         "turns": np.where(by_cost, TURNS, 0.0),
     }
 

@@ -18,6 +18,9 @@ from headway.live.executors import ENDED, Launch, Report
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
+from headway.network.certificates.certificate import describe
+from headway.network.certificates.verify import verify
+from headway.network.fabric.file import load_fabric
 from headway.slurm.commands import Commands
 from headway.slurm.requests import Cancel, Refused, Submit, Unreachable
 from headway.slurm.rest import Rest
@@ -228,3 +231,23 @@ def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Pa
     slurm.kill("slurmrestd")
     with pytest.raises(Unreachable):
         rest.poll()
+
+
+def test_slices_of_a_fabric_are_certified_and_have_routes(
+    slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
+) -> None:
+    """Two leaves of two nodes, eight spines: a job across both has links of its own, and their routes follow from its certificate."""
+    (tmp_path / "fabric.yaml").write_text("name: rack\nleaves: 2\nservers_per_leaf: 2\ngpus_per_server: 4\nspines: 8\n")
+    executor = SlurmExecutor(tmp_path / "data", {"fabric": str(tmp_path / "fabric.yaml")}, poll_s=0.3)
+    manager = serve(executor=executor, placement="vclos")
+    assert manager.cluster.leaves == (0, 0, 1, 1)
+    job = submit(manager, run="sleep 60", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
+    until(manager, job, "RUNNING")
+    path = manager.log_files(job, 1)[0].parent / "certificate.json"
+    content = json.loads(path.read_text())
+    (verdict,) = verify([(path.name, content)], describe(load_fabric(str(tmp_path / "fabric.yaml"))))
+    assert (verdict.reasons, verdict.ranks, len(content["links"])) == ([], 16, 16)
+    command = [*HEADWAY, "fabric", "routes", str(path), "--fabric", str(tmp_path / "fabric.yaml")]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "ip route" in shown.stdout or "ip rule" in shown.stdout

@@ -10,6 +10,8 @@ from headway.cli.collective.links import links
 from headway.cli.collective.training import iteration, together
 from headway.cli.manager_options import JsonOption, note, print_json
 from headway.errors import BadInput
+from headway.io.json_file import shown
+from headway.io.specs import plain_whole
 
 if TYPE_CHECKING:
     from headway.collectives.schedulers import Outcome
@@ -173,9 +175,10 @@ def limit(
 def _chunks(text: str) -> int | None:
     if text == "auto":
         return None
-    if not text.isdigit() or int(text) < 1:
-        raise BadInput(f"--chunks {text}: give a whole number of 1 or more, or auto")
-    return int(text)
+    count = plain_whole(text)
+    if not count:
+        raise BadInput(f"--chunks {shown(text)}: give a whole number of 1 or more, or auto")
+    return count
 
 
 def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":

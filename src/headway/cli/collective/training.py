@@ -8,6 +8,8 @@ import typer
 from headway.cli.collective import options
 from headway.cli.manager_options import JsonOption, print_json
 from headway.errors import BadInput
+from headway.io.json_file import shown
+from headway.io.specs import plain_whole
 
 if TYPE_CHECKING:
     from headway.collectives.simulate.graph import Request
@@ -102,6 +104,8 @@ def together(
 ) -> None:
     """When each of several collectives ends that share a network; a higher priority goes first.
 
+    Each method takes the number of chunks with which all of them end soonest; with few large chunks an urgent one may wait longer.
+
     Example: headway collective together all-reduce:1GB all-to-all:10MB:2ms:5 --topology 2D-SW_SW
     """
     from headway.cli.tables.collectives import show_together
@@ -123,10 +127,11 @@ def _request(text: str) -> "Request":
     from headway.io.units import seconds, size_bytes
 
     kind, *rest = text.split(":")
-    if not 1 <= len(rest) <= 3 or (len(rest) == 3 and not rest[2].isdigit()):
-        raise BadInput(f"request {text!r}: write KIND:SIZE[:ISSUED[:PRIORITY]], such as all-gather:10MB:1ms:5")
+    priority = plain_whole(rest[2]) if len(rest) > 2 else 0
+    if not 1 <= len(rest) <= 3 or priority is None:
+        raise BadInput(f"request '{shown(text)}': write KIND:SIZE[:ISSUED[:PRIORITY]], such as all-gather:10MB:1ms:5")
     total = size_bytes(rest[0])
     if total < 1:
         raise BadInput(f"request {text!r}: there is nothing to send")
     issued = seconds(rest[1]) if len(rest) > 1 else 0.0
-    return Request(options.kind_from(kind), total, issued, int(rest[2]) if len(rest) > 2 else 0)
+    return Request(options.kind_from(kind), total, issued, priority)

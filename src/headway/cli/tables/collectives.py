@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from headway.io.units import counted
+
 if TYPE_CHECKING:
     from headway.collectives.advice import Advice
     from headway.collectives.schedulers import Outcome
@@ -21,6 +23,10 @@ MEANS = (
     ("largest speed-up", "speedup_max", ".2f"),
     ("against", "against", ""),
 )
+
+
+# Wide enough for the names of the presets and of dimensions.
+LONGEST_NAME = 22
 
 
 def time_text(seconds: float) -> str:
@@ -39,9 +45,9 @@ def size_text(size_bytes: int) -> str:
 
 
 def _table(first: str, *others: str) -> Table:
-    """A table of numbers, with names in its first column."""
+    """A table of numbers, with names in its first column; a long name goes on in the next line and leaves the numbers their room."""
     table = Table(box=None, pad_edge=False)
-    table.add_column(first, no_wrap=True)
+    table.add_column(first, overflow="fold", max_width=LONGEST_NAME)
     for name in others:
         table.add_column(name, justify="right")
     return table
@@ -54,7 +60,7 @@ def show_outcome(outcome: "Outcome") -> None:
     made = f"best: {outcome.maker}, {outcome.intra}" if own else f"{outcome.scheduler} ({outcome.intra})"
     console.print(
         f"[bold]{outcome.collective}[/] of {size_text(outcome.size_bytes)} on {outcome.topology.name} "
-        f"({outcome.topology.npus} NPUs), {len(outcome.plan.chunks)} chunks, {made}"
+        f"({outcome.topology.npus} NPUs), {counted(len(outcome.plan.chunks), 'chunk')}, {made}"
     )
     console.print(
         f"time {time_text(outcome.time_s)}   limit {time_text(outcome.limit.limit_s)} "
@@ -162,7 +168,7 @@ def show_links(told: dict[str, Any]) -> None:
     console = Console()
     console.print(
         f"[bold]{told['collective']}[/] of {size_text(told['size_bytes'])} on {told['network']} ({told['ranks']} ranks, "
-        f"{told['links']} links), {told['chunks']} chunks"
+        f"{told['links']} links), {counted(told['chunks'], 'chunk')}"
     )
     bound = f"bound {time_text(told['bound_s'])} ({told['of_bound']:.1%} of it reached)"
     console.print(f"time {time_text(told['time_s'])}   {bound}")

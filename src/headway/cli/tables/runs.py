@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from headway.io.units import counted
 from headway.report.times import UNITS, duration
 from headway.sim.experiment import options
+from headway.sim.results.stretch import stretch_told
 
 if TYPE_CHECKING:
     from headway.sim.results.result import Comparison, Result
@@ -45,7 +47,7 @@ def show_comparison(results: "Comparison") -> None:
         table.add_row(_name(result.summary), _within(jct["mean"]), *ratios)
     table.caption = "± is the 95 % confidence interval over seeds, ratios taken seed by seed"
     table.caption_justify = "left"
-    _print(table, results)
+    _print(table, results, first="first seed: ")
 
 
 def _within(found: dict[str, float]) -> str:
@@ -80,7 +82,7 @@ def _against(first: dict[str, Any]) -> str:
 
 def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0), **policy: Any) -> Table:
     """An empty table with a row per policy; `policy` says how their names are shown."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=padding, title=title)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=padding, title=escape(title))
     table.title_justify, table.title_style = "left", "bold"
     table.add_column("policy", **policy)
     for name in headings:
@@ -88,8 +90,12 @@ def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0
     return table
 
 
-def _print(table: Table, results: "Sequence[Result]") -> None:
+def _print(table: Table, results: "Sequence[Result]", first: str = "") -> None:
     Console().print(table)
+    for result in results:
+        who = first + (f"{result.summary['policy']}: " if len(results) > 1 else "")
+        for line in stretch_told(result.summary):
+            print(f"{who}{line}")
     if any(result.summary["elastic"] for result in results):
         print("* changes the sizes of jobs, so its work is not that of jobs that run as asked")
     if results[0].skipped:

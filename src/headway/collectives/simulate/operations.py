@@ -82,12 +82,14 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     chunks, phases = dims.shape
     dim = np.ascontiguousarray(dims).ravel()
     groups = sizes[dim]
-    sent = shards(topology, collective)[dim] * -(-larger // groups)
+    count, shard = shards(topology, collective)[dim], -(-larger // groups)
+    latency = latencies_ps(topology, collective)[dim]
+    longest = np.dot(count * 1.0, shard * ps_per_byte(topology)[dim])  # in floats, which do not run over
+    if longest + float(latency.sum()) > LONGEST_PS or float(count.max()) * float(shard.max()) > LONGEST_PS:
+        raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")
+    sent = count * shard
     # Up to whole picoseconds, so that no plan is quicker than its bandwidth allows; what is whole already stays.
     occupy = np.ceil(sent * ps_per_byte(topology)[dim] * (1 - 1e-12))
-    latency = latencies_ps(topology, collective)[dim]
-    if float(occupy.sum()) + float(latency.sum()) > LONGEST_PS:
-        raise BadInput(f"this {collective} on {topology.name!r} would take months: check its size and the bandwidths")
     chains = _chains(chunks, phases)
     rows = chains.raw.copy().view(OPERATION)
     rows["resource"], rows["occupy_ps"], rows["latency_ps"] = dim, occupy, latency

@@ -14,6 +14,18 @@ from headway.errors import BadInput
 # The limit looks at every set of dimensions: 2^16 sets take a tenth of a second, and no machine has that many
 # dimensions.
 MOST_DIMENSIONS = 16
+# Beyond any network. With them bytes, steps and picoseconds fit into 64 bits, or are refused as too long.
+MOST_NPUS = 1 << 20
+SLOWEST_GBPS, FASTEST_GBPS = 1e-3, 1e9
+LONGEST_LATENCY_NS = 1e9
+
+
+def check_speed(what: str, link_gbps: float, latency_ns: float) -> None:
+    """Refuse a bandwidth or a latency that no link has."""
+    if not SLOWEST_GBPS <= link_gbps <= FASTEST_GBPS:
+        raise BadInput(f"{what} with a bandwidth of {link_gbps:g} Gbps: it must be between 1 Mbps and 1 million Tbps")
+    if not 0 <= latency_ns <= LONGEST_LATENCY_NS:
+        raise BadInput(f"{what} with a latency of {latency_ns:g} ns: it must be between 0 and 1 s")
 
 
 class Kind(StrEnum):
@@ -34,14 +46,10 @@ class Dimension:
     latency_ns: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.size < 2:
-            raise BadInput(
-                f"a {self.kind} dimension of size {self.size}: it needs at least 2 NPUs (leave out a size of 1)"
-            )
-        if not (math.isfinite(self.link_gbps) and self.link_gbps > 0):
-            raise BadInput(f"a {self.kind} dimension with a bandwidth of {self.link_gbps:g} Gbps: it must be above 0")
-        if not (math.isfinite(self.latency_ns) and self.latency_ns >= 0):
-            raise BadInput(f"a {self.kind} dimension with a latency of {self.latency_ns:g} ns: it must be 0 or more")
+        if not 2 <= self.size <= MOST_NPUS:
+            limits = f"it needs 2 to {MOST_NPUS:,} NPUs (leave out a size of 1)"
+            raise BadInput(f"a {self.kind} dimension of size {self.size}: {limits}")
+        check_speed(f"a {self.kind} dimension", self.link_gbps, self.latency_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import preset
 from headway.errors import BadInput, unknown
+from headway.io.json_file import shown
+from headway.io.specs import check_name, plain_whole
 from headway.io.units import gbps, nanoseconds
 from headway.io.yaml_file import read_yaml
 
@@ -49,11 +51,11 @@ def topology_from_shorthand(text: str) -> Topology:
         fields = part.strip().split(":")
         if len(fields) not in (3, 4):
             raise BadInput(f"dimension {number} of the topology, {part.strip()!r}: write {SHORTHAND}")
-        if not fields[1].isdigit():
-            wrong = f"size {fields[1]!r} is not a whole number"
+        kind, npus, bandwidth, latency = (*fields, "0ns")[:4]
+        if (size := plain_whole(npus)) is None:
+            wrong = f"size '{shown(npus)}' is not a whole number"
             raise BadInput(f"dimension {number} of the topology: {wrong}: write {SHORTHAND}")
-        kind, size, bandwidth, latency = (*fields, "0ns")[:4]
-        dimensions.append(_dimension(f"dimension {number}", kind, int(size), bandwidth, latency))
+        dimensions.append(_dimension(f"dimension {number}", kind, size, bandwidth, latency))
     return Topology(text, tuple(dimensions))
 
 
@@ -64,8 +66,10 @@ def _from_file(path: Path) -> Topology:
         _dimension(f"{path}: dimensions[{number}]", row.kind, row.size, row.bandwidth, str(row.latency))
         for number, row in enumerate(rows.dimensions)
     )
+    name = rows.name or path.stem
     try:
-        return Topology(rows.name or path.stem, dimensions)
+        check_name("topology", name)
+        return Topology(name, dimensions)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
 

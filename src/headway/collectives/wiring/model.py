@@ -9,7 +9,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
-from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.collectives.topology.model import Dimension, Kind, Topology, check_speed
 from headway.errors import BadInput
 
 # A plan names every transfer: with more ranks there are millions of them, and dimensions describe such networks better.
@@ -29,10 +29,7 @@ class Link:
     def __post_init__(self) -> None:
         if self.source == self.target:
             raise BadInput(f"link {self}: it leads back to where it begins")
-        if not (math.isfinite(self.link_gbps) and self.link_gbps > 0):
-            raise BadInput(f"link {self}: a bandwidth of {self.link_gbps:g} Gbps must be above 0 (leave the link out)")
-        if not (math.isfinite(self.latency_ns) and self.latency_ns >= 0):
-            raise BadInput(f"link {self}: a latency of {self.latency_ns:g} ns must be 0 or more")
+        check_speed(f"link {self}", self.link_gbps, self.latency_ns)
 
     def __str__(self) -> str:
         return f"{self.source}>{self.target}"

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.collectives.schedulers import ROUNDING
-from headway.collectives.simulate.cost import MOST_BYTES, PS_PER_S, Collective, split_bytes
+from headway.collectives.simulate.cost import MOST_BYTES, PS_PER_BYTE_AT_1_GBPS, PS_PER_S, Collective, split_bytes
+from headway.collectives.simulate.operations import LONGEST_PS
 from headway.collectives.wiring import kernels
 from headway.collectives.wiring.bound import Cut, bound
 from headway.collectives.wiring.exchange import PIECES as PIECES_OF_MESSAGES
@@ -51,6 +52,9 @@ def plan_wiring(wiring: Wiring, collective: Collective, size_bytes: int, chunks:
     if chunks is not None and not 1 <= chunks <= min(size_bytes // ranks, MOST_SENDS * 4 // ranks**2):
         most = min(size_bytes // ranks, MOST_SENDS * 4 // ranks**2)
         raise BadInput(f"{chunks} chunks per rank: give at least 1 and here at most {most}")
+    slowest = min((link.link_gbps for link in wiring.links), default=1.0)
+    if 2.0 * size_bytes * ranks * PS_PER_BYTE_AT_1_GBPS / slowest > LONGEST_PS:
+        raise BadInput(f"this {collective} on {wiring.name!r} could take months: check its size and the slowest link")
     usual = [
         count for count in COUNTS if count == 1 or (count * ranks**2 <= MOST_SENDS and count * ranks <= size_bytes)
     ]

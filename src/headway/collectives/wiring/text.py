@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.collectives.topology.text import topology_from
 from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring, wiring_of
 from headway.errors import BadInput
+from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
 from headway.io.yaml_file import read_yaml
 
@@ -49,8 +50,12 @@ def wiring_from(text: str) -> Wiring:
         if isinstance(rows.ranks, int) and not 2 <= rows.ranks <= MOST_RANKS:
             raise BadInput(f"it has {rows.ranks} ranks and needs 2 to {MOST_RANKS}")
         ranks = [str(rank) for rank in (range(rows.ranks) if isinstance(rows.ranks, int) else rows.ranks)]
+        name, switches = rows.name or path.stem, [str(switch) for switch in rows.switches]
+        for what, given in (("network", [name]), ("rank", ranks), ("switch", switches)):
+            for one in given:
+                check_name(what, one)
         links = [link for number, row in enumerate(rows.links) for link in _links(number, row)]
-        return Wiring(rows.name or path.stem, tuple(ranks), tuple(map(str, rows.switches)), tuple(links))
+        return Wiring(name, tuple(ranks), tuple(switches), tuple(links))
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
 

@@ -22,6 +22,7 @@ from headway.core.deciding.offers import (
     offer,
     offer_places,
 )
+from headway.core.deciding.victims import stop_cost, worth_at
 from headway.core.events import RESERVE, START
 from headway.core.keys import next_look, turn
 from headway.core.order import comes_before
@@ -34,6 +35,9 @@ from headway.core.timers import pop, push
 from headway.job_state import JobState
 
 NOT_KNOWN: Final = 1e12  # seconds: bounds from here on are not known
+PATIENCE: Final = (
+    64.0  # jobs that can be stopped pass until the one reserving has waited for so many times the time to its bound
+)
 
 
 @jit
@@ -159,6 +163,18 @@ def _fits(
 
 
 @jit
+def _worth_by(state: State, options: Options, scratch: Scratch, job: Any, listed: int, gone: int) -> float:
+    """By when it is worth stopping all of the first `gone` that come after the job, and they have stopped."""
+    cost, save = 0.0, 0.0
+    for i in range(listed - gone, listed):
+        other = state.jobs[scratch.bounds[i].what]
+        if comes_before(options, scratch, job, other):
+            cost += stop_cost(other)
+            save = max(save, other.save)
+    return worth_at(options, job, cost) + save
+
+
+@jit
 def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Work out the reservation of a waiting job. True: its place is in the row being written, its bound in the walk."""
     walk, bounds, listed = scratch.walk[0], scratch.bounds, _list_bounds(state, options, scratch, out, job)
@@ -179,6 +195,8 @@ def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: A
                 _fits(state, options, place, scratch, out, job, listed, high)
     bound = bounds[listed - low].at if low > 0 else walk.now
     walk.bound = max(bound, walk.now, walk.stopped_by) if bound < NOT_KNOWN else np.inf
+    if options.rent > 0.0:
+        walk.bound = max(walk.bound, _worth_by(state, options, scratch, job, listed, low))
     while walk.bound < np.inf and low < listed:
         done = _sort(bounds, listed, done, low + 1)
         if bounds[listed - low - 1].at > walk.bound:
@@ -205,6 +223,26 @@ def _keep(state: State, scratch: Scratch, out: Actions, listed: int, gone: int) 
         links.extra = links.offer & links.extra & ~mask
 
 
+@jit
+def _is_firm(scratch: Scratch, first: Any) -> bool:
+    """Whether the job has waited so long that those who can be stopped do not pass it either."""
+    walk = scratch.walk[0]
+    return walk.now - first.queued >= PATIENCE * (walk.bound - walk.now)
+
+
+@jit
+def _firm_bound(state: State, options: Options, scratch: Scratch, first: Any) -> float:
+    """The bound with those who may still pass: until the reservation is firm, as far as the turns of the jobs that run now tell."""
+    walk, longest = scratch.walk[0], 0.0
+    for i in range(state.counts[0].running if options.preempts else 0):
+        job = state.jobs[state.run[i]]
+        over = next_look(options, walk.now + job.resume + turn(job, options), walk.now)
+        longest = max(longest, over + job.save - walk.now if over < np.inf else 0.0)
+    if longest <= walk.bound - walk.now or _is_firm(scratch, first):
+        return walk.bound
+    return max(walk.bound, first.queued + (PATIENCE + 1.0) * longest)
+
+
 @jit(types.boolean(STATE_TYPE, OPTIONS_TYPE, PLACE_TYPE, SCRATCH_TYPE, ACTIONS_TYPE))
 def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch, out: Actions) -> bool:
     """After a decision: write what is kept for the first job that found no place into the first row of `out`. False: nothing is."""
@@ -212,6 +250,7 @@ def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch,
     first = scratch.walk[0].first
     if first < 0 or not options.reserves or not reserve(state, options, place, scratch, out, state.jobs[first]):
         return False
+    scratch.walk[0].bound = _firm_bound(state, options, scratch, state.jobs[first])
     close_row(out, RESERVE, first)
     return True
 
@@ -236,4 +275,7 @@ def is_late(
             return False
     if walk.bound == np.inf:
         return not can_stop
-    return _gone_by(state, options, key, scratch, job, state.jobs[walk.first], starts) > walk.bound
+    first = state.jobs[walk.first]
+    if can_stop and not _is_firm(scratch, first):
+        return False
+    return _gone_by(state, options, key, scratch, job, first, starts) > walk.bound

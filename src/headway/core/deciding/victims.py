@@ -94,6 +94,30 @@ def choose_victims(
 
 
 @jit
+def worth_at(options: Options, job: Any, cost: float) -> float:
+    """When a waiting job will have waited for as much GPU-time as stopping others costs: to rent, then to buy (ski rental)."""
+    return job.queued + options.rent * cost / job.gpus
+
+
+@jit
+def stop_cost(job: Any) -> float:
+    """GPU-seconds that stopping a job and starting it again takes."""
+    return float(job.gpus * (job.save + job.resume))
+
+
+@jit
+def chosen_worth_at(state: State, options: Options, scratch: Scratch, job: Any) -> float:
+    """When it is worth stopping the chosen jobs."""
+    cost = 0.0
+    for i in range(scratch.walk[0].chosen):
+        victim = state.jobs[scratch.chosen[i]]
+        cost += stop_cost(victim)
+        if victim.partner >= 0:
+            cost += stop_cost(state.jobs[victim.partner])
+    return worth_at(options, job, cost)
+
+
+@jit
 def mark_stopped(state: State, scratch: Scratch, job: Any) -> None:
     """The job is to be stopped, with the one on the same GPUs: what they hold is free soon."""
     walk = scratch.walk[0]

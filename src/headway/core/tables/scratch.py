@@ -37,6 +37,7 @@ WALK: Final = np.dtype(
         ("now", "f8"),
         ("bound", "f8"),  # by when the GPUs of the reservation are free
         ("stopped_by", "f8"),  # by when those that stop have stopped
+        ("worth_at", "f8"),  # when the first job will have waited long enough to stop others
         ("decision", "i8"),
         ("explained", "i8"),  # the last decision that says why jobs wait
         ("ordered", "i8"),  # jobs in `order`

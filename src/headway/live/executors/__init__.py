@@ -29,6 +29,7 @@ class Launch:
     array_id: int | None = None
     array_index: int | None = None
     environment: dict[str, str] = field(default_factory=dict)  # HEADWAY_API, HEADWAY_TOKEN and the like
+    links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are the job's alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 Whoever allocates, writes routes or keeps a ledger takes certificates through this door only.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headway.errors import BadInput
@@ -11,12 +12,19 @@ from headway.network.certificates.verify import verify
 from headway.network.fabric.model import Fabric
 
 
-def admitted(contents: list[tuple[str, Any]], fabric: Fabric, key: bytes | None = None) -> list[Certificate]:
+def admitted(
+    contents: Sequence[tuple[str, Any]],
+    fabric: Fabric,
+    key: bytes | None = None,
+    in_force: Mapping[str, Certificate] | None = None,
+) -> list[Certificate]:
     """Certificates, each given as (name, plain data), that the verifier accepts together on this fabric.
 
-    Otherwise a refusal with the first reason. `key` is the public key that must have signed them.
+    Otherwise a refusal with the first reason. `key` is the public key that must have signed them. Those `in_force`, by name, came
+    through this door before: they are not checked again, and nothing that they hold is held twice.
     """
-    for verdict in verify(contents, describe(fabric), key):
+    before = [(name, certificate.as_json()) for name, certificate in (in_force or {}).items()]
+    for verdict in verify(list(contents), describe(fabric), key, before):
         if verdict.reasons:
             raise BadInput(f"{verdict.where}: rejected: {verdict.reasons[0]}")
     return [certificate_from(content) for _, content in contents]

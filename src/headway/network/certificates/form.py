@@ -108,8 +108,10 @@ def malformed(content: Any) -> str:
     try:
         _Certificate.model_validate_json(json.dumps(content, allow_nan=False))
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
+        first = error.errors(include_url=False)[0]
         field = ".".join(shown(str(part)) for part in first["loc"]) or "certificate"
+        if first["type"] == "string_pattern_mismatch":
+            return f"field {field}: '{shown(first['input'])}' is not written as such a field is"
         return f"field {field}: {shown(first['msg'].lower())}"
     except (ValueError, TypeError, RecursionError) as error:
         return f"field certificate: not plain JSON data ({shown(str(error).lower())})"

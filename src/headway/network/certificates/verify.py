@@ -9,6 +9,7 @@ A certificate describes its fabric itself. Whether that is the fabric that stand
 gives it (the anchored check); without it a verdict says that the fabric is the certificate's own claim.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +82,7 @@ class Verdict:
 
     where: str
     anchored: bool = False  # the fabric was given, and is the one that the certificate describes
+    own_claim: bool = True  # no fabric was given to check against
     ranks: int = 0
     fabric: str = ""
     signature: str = "none"  # or wrong, or valid, or unchecked (right, but nobody said whose it should be)
@@ -98,7 +100,7 @@ class Verdict:
     @property
     def notes(self) -> list[str]:
         """What the verdict rests on and was not checked."""
-        notes = [] if self.anchored or not self.fabric else [OWN_CLAIM]
+        notes = [OWN_CLAIM] if self.own_claim and self.fabric else []
         if self.signature == "unchecked":
             notes.append(f"signed by {self.signed_by}, which nobody vouched for: give --key to say whose it must be")
         return notes
@@ -120,18 +122,22 @@ class Verdict:
 
 
 def verify(
-    certificates: list[tuple[str, Any]], fabric: dict[str, Any] | None = None, key: bytes | None = None
+    certificates: list[tuple[str, Any]],
+    fabric: dict[str, Any] | None = None,
+    key: bytes | None = None,
+    in_force: Iterable[tuple[str, Any]] = (),
 ) -> list[Verdict]:
     """Check certificates, each given as (name, plain data), alone and against one another.
 
-    `fabric` is the real fabric as certificates describe it, `key` the public key that must have signed them all.
+    `fabric` is the real fabric as certificates describe it, `key` the public key that must have signed them all. Those `in_force` were
+    accepted before on the same fabric: they are not checked again, and nothing that they hold may be held by another.
     """
     verdicts = []
-    held: dict[tuple[Any, ...], str] = {}
+    held = {thing: where for where, content in in_force for thing in _holdings(content)}
     known = complete_fabric(fabric) if fabric else None
     first = "the one given" if fabric else ""
     for where, content in certificates:
-        verdict = Verdict(where)
+        verdict = Verdict(where, own_claim=fabric is None)
         verdicts.append(verdict)
         if reason := malformed(content):
             verdict.reasons.append(reason)

@@ -9,7 +9,6 @@ Parallel links between one leaf and one spine are counted as so many virtual spi
 physical spine v // parallel_links. A leaf's uplinks fit one 64-bit mask, which is what the allocation search works on.
 """
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
+from headway.io.specs import check_name
 
 MOST_UPLINKS = 64  # bits in the word that holds one leaf's free links
 # Beyond any cluster: a slip of the keyboard must not fill memory.
 MOST_GPUS, MOST_LEAVES, MOST_CABLES = 1 << 20, 1 << 16, 1 << 22
-# Names are printed, and written into switch configuration.
-NAME = re.compile("[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 
 KINDS = ("leaf-spine", "rail", "three-tier")
 
@@ -55,9 +53,7 @@ class Fabric:
         """Refuse what cannot be numbered; readers check the rest, with file and field."""
         if self.kind not in KINDS:
             raise BadInput(f"fabric {self.name}: kind {self.kind!r}: one of {', '.join(KINDS)}")
-        if not NAME.fullmatch(self.name):
-            allowed = "at most 64 letters, digits, spaces and . _ : / + -"
-            raise BadInput(f"fabric {ascii(self.name)[:80]}: a name is {allowed}, and begins with a letter or a digit")
+        check_name("fabric", self.name)
         if not self.server_group:
             raise BadInput(f"fabric {self.name}: no servers")
         if list(self.server_group) != sorted(self.server_group):

@@ -55,7 +55,7 @@ def render(
     """
     if form not in CHOICES:
         raise unknown("format", form, CHOICES)
-    devices = _chosen(devices_of(certificate, inventory, failed), switch)
+    devices = _chosen(devices_of(certificate, inventory, failed), switch, inventory)
     others = [one for other in beside for one in devices_of(other, inventory)]
     if form == "json":
         return json.dumps(_plain(certificate, devices, _Budget(budget, others)), indent=1) + "\n"
@@ -72,14 +72,12 @@ def render(
     return "\n".join(lines) + "\n"
 
 
-def _chosen(devices: list[Device], switch: str) -> list[Device]:
-    found = [one for one in devices if switch in ("", one.name, one.switch)]
-    if switch and not found:
-        names = [name for one in devices for name in (one.name, one.switch)]
-        if not names:
-            return []
-        raise unknown("switch", switch, dict.fromkeys(names))
-    return found
+def _chosen(devices: list[Device], switch: str, inventory: Inventory) -> list[Device]:
+    """All devices, or the one named; none for a switch of the hall that is not on the job's way."""
+    hall = dict.fromkeys(name for key, one in inventory.switches.items() for name in (key, one.switch))
+    if switch and switch not in hall:
+        raise unknown("switch", switch, hall)
+    return [one for one in devices if switch in ("", one.name, one.switch)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ B divides n or n divides B.
 from dataclasses import dataclass
 
 from headway.errors import BadInput, unknown
+from headway.io.json_file import shown
+from headway.io.specs import plain_whole
 
 PATTERNS = ("ring", "halving-doubling", "hierarchical-ring", "all-to-all", "pipeline", "hybrid")
 DEFAULT_GROUP = 8  # GPUs of one server in vClos's evaluation: the inner ring of hierarchical-ring, the hybrid's block
@@ -32,9 +34,10 @@ def parse_pattern(text: str) -> Pattern:
         if group:
             raise BadInput(f"pattern {text!r}: {name} takes no group; write {name}")
         return Pattern(name)
-    if group and (not group.isdigit() or int(group) < 1):
-        raise BadInput(f"pattern {text!r}: the group is a number of ranks, as in {name}:8")
-    return Pattern(name, int(group) if group else DEFAULT_GROUP)
+    size = plain_whole(group) if group else DEFAULT_GROUP
+    if not size:
+        raise BadInput(f"pattern '{shown(text)}': the group is a number of ranks, as in {name}:8")
+    return Pattern(name, size)
 
 
 def why_undefined(pattern: Pattern, ranks: int) -> str:

@@ -9,6 +9,7 @@ from headway import __version__
 from headway.core.events import REASONS
 from headway.core.receipts import MICROSECONDS
 from headway.sim.experiment import Experiment
+from headway.sim.results.stretch import stretch_of
 from headway.sim.run import Run
 
 
@@ -24,7 +25,12 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
     jobs = run.jobs
     makespan = float(jobs["end"].max() - jobs["submit"].min())
     used = run.setting.network.fabric
-    fabric = used and {"fabric": used.name, "circuits_moved": run.circuits_moved, "undecided": run.undecided}
+    fabric = used and {
+        "fabric": used.name,
+        "circuits_moved": run.circuits_moved,
+        "undecided": run.undecided,
+        **stretch_of(run),
+    }
     return {
         "policy": run.policy.name,
         "placement": run.placement.name,

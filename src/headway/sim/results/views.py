@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.report.data import Bars, Jobs, OverTime, PolicyView, Study
+from headway.sim.results.stretch import stretch_told
 from headway.sim.results.timeline import Timeline, finish_time_fairness, slow_down
 from headway.sim.run import Run
 from headway.sim.trace import with_seed
@@ -35,6 +36,8 @@ def study(results: "Comparison") -> Study:
     elastic = [result.summary["policy"] for result in results if result.summary["elastic"]]
     if elastic:
         notes.append(f"{', '.join(elastic)} changes the sizes of jobs: its work is not that of jobs that run as asked")
+    seed = "first seed: " if results.seeds > 1 else ""
+    notes += [f"{seed}{one.summary['policy']}: {line}" for one in results for line in stretch_told(one.summary)]
     means = ({result.summary["jct_s"]["mean"] for result in every} for every in results.by_policy)
     if results.seeds > 1 and all(len(found) == 1 for found in means):
         notes.append("all seeds gave the same result: nothing in this study is drawn at random")

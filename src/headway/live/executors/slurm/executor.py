@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headway.errors import BadInput
 from headway.io import specs
+from headway.io.files import write_atomically
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, NodeReport, Report
 from headway.live.executors.process.account import account_of, own_account
 from headway.live.executors.process.progress import read_progress
@@ -23,6 +24,7 @@ from headway.live.executors.process.render import inherited
 from headway.live.executors.process.shim import write
 from headway.live.executors.slurm import capacity, discovery
 from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, saved
+from headway.live.executors.slurm.fabric import CERTIFICATE, certificate, fabric_of, with_fabric
 from headway.live.executors.slurm.outage import Outage
 from headway.live.executors.slurm.render import PORTS, Site, read_comment, render
 from headway.slurm.commands import Commands
@@ -36,7 +38,7 @@ SHARE = 10.0  # a poll, or a look, that takes a second is repeated after so many
 PATIENCE_S = 60.0  # Slurm may take so long to start what should fit at once
 KILL_S = 5.0  # after SIGKILL to the ranks, before the whole Slurm job is cancelled
 APART_S = 5.0  # after one part is over, before the others are ended
-OPTIONS = ("partition", "account", "qos", "reservation", "constraint", "rest", "poll")
+OPTIONS = ("partition", "account", "qos", "reservation", "constraint", "rest", "poll", "fabric")
 BUSY = ("limit", "temporarily", "too many", "already completing")  # what a refusal says that will pass
 
 
@@ -50,6 +52,7 @@ class SlurmExecutor:
         self.poll_s = specs.number(given, "poll") if "poll" in given else poll_s
         rest = given.pop("rest", "")
         given.pop("poll", None)
+        self.fabric = fabric_of(given.pop("fabric")) if "fabric" in given else None
         self.door: Door = Rest(rest) if rest else Commands()
         self.options, self.partition, self.patience_s = given, given.get("partition", ""), PATIENCE_S
         self.outage = Outage()
@@ -70,7 +73,8 @@ class SlurmExecutor:
 
     def discover(self) -> Discovery:
         """The nodes with GPUs of Slurm, or of one partition."""
-        return discovery.discover(self.door, self.data, self.partition)
+        found = discovery.discover(self.door, self.data, self.partition)
+        return Discovery(with_fabric(found.cluster, self.fabric), found.note) if self.fabric else found
 
     def check_user(self, user: str) -> None:
         """Under root, a user needs an account; it is the one that the Slurm jobs run under."""
@@ -183,6 +187,8 @@ class SlurmExecutor:
             os.close(os.open(folder / log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
         for made in [folder / "own", *(folder / log for log in logs)] if who else []:
             os.chown(made, who.pw_uid, who.pw_gid)  # type: ignore[union-attr]
+        if self.fabric is not None:
+            write_atomically(folder / CERTIFICATE, certificate(self.fabric, launch))
         nodes = frozenset(launch.nodes)
         attempt = Attempt(launch.job, launch.attempt, folder, [PartRun(each) for each in as_user], nodes, port)
         write(str(folder), "launch.json", saved(attempt), durable=True)
