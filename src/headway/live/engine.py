@@ -14,6 +14,7 @@ from headway.core.protocols import Placement, Policy
 from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
+from headway.network.slices.vclos import can_ever_fit, possible_sizes
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 
@@ -60,6 +61,7 @@ class LiveEngine(Engine):
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
+        self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if placement.needs_fabric else 0
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
@@ -75,6 +77,20 @@ class LiveEngine(Engine):
         self.decisions, self.decide_s = self.decisions + 1, self.decide_s + spent
         self.longest_decide_s = max(self.longest_decide_s, spent)
         return made
+
+    def why_never(self, gpus: int) -> str:
+        """Why a job of so many GPUs could never be placed, where placements reserve links; empty: it could."""
+        if self.uplinks == 0 or can_ever_fit(*self._shape, gpus):
+            return ""
+        below, above = possible_sizes(*self._shape, gpus)
+        near = " or ".join(str(size) for size in (below, above) if size)
+        return f"no slice of the fabric has {gpus} GPUs and links of its own: ask for {near}"
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """Leaves, GPUs of the largest, and links of each to spines."""
+        nodes = self.state.nodes
+        return len(self.state.leaves), int(np.bincount(nodes["leaf"], weights=nodes["gpus"]).max()), self.uplinks
 
     def make_room(self, jobs: int) -> None:
         """Make sure that the tables have at least so many rows."""

@@ -161,6 +161,8 @@ class Manager:
             raise BadInput(
                 f"the job asks for {spec.gpus} GPUs, but the cluster {self.cluster.name} has {self.cluster.total}: it could never start"
             )
+        if why := self._state.engine.why_never(spec.gpus):
+            raise BadInput(why)
         longest_s = self._state.longest_s
         if spec.time_limit is not None and spec.time_limit > longest_s:
             raise BadInput(

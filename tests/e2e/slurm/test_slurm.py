@@ -14,6 +14,7 @@ import pytest
 from tests.slurm_cluster import SlurmCluster, wait_until
 from tests.slurm_manager import ME, submit, until
 
+from headway.errors import BadInput
 from headway.live.executors import ENDED, Launch, Report
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.jobfile.spec import job_spec
@@ -241,6 +242,8 @@ def test_slices_of_a_fabric_are_certified_and_have_routes(
     executor = SlurmExecutor(tmp_path / "data", {"fabric": str(tmp_path / "fabric.yaml")}, poll_s=0.3)
     manager = serve(executor=executor, placement="vclos")
     assert manager.cluster.leaves == (0, 0, 1, 1)
+    with pytest.raises(BadInput, match="no slice of the fabric has 13 GPUs.*12 or 14"):
+        submit(manager, run="true", resources={"accelerators": 13}, tasks_per_node="gpu")
     job = submit(manager, run="sleep 60", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
     until(manager, job, "RUNNING")
     path = manager.log_files(job, 1)[0].parent / "certificate.json"

@@ -1,4 +1,4 @@
-"""The fabric of a Slurm cluster, where an operator gives it (`slurm?fabric=FILE`), and a certificate of the links that an attempt has alone.
+"""The fabric of a Slurm cluster, where an operator gives it (`slurm?fabric=FILE`), and certificates of the links that attempts have alone.
 
 Slurm's topology.conf is a tree, and says nothing of spines. Servers of the fabric are Slurm's nodes in the same order.
 """
