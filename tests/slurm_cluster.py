@@ -172,7 +172,7 @@ class SlurmCluster:
             daemon.terminate()
         for daemon in self.daemons.values():
             try:
-                daemon.wait(10)
+                daemon.wait(3)  # slurmctld may wait much longer for a node that was killed
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()

@@ -7,7 +7,6 @@ import getpass
 import os
 import random
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -78,5 +77,7 @@ def serve(data: str, out: str, seed: int, odds: float, jobs: int) -> None:
     time.sleep(3600)
 
 
-if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
+def serve_on(conf: str, data: str, out: str, seed: int, odds: float, jobs: int) -> None:
+    """The same in a process that does not know yet where its Slurm is."""
+    os.environ["SLURM_CONF"] = conf
+    serve(data, out, seed, odds, jobs)

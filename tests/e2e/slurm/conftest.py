@@ -16,7 +16,7 @@ TOPOLOGY = "SwitchName=leaf0 Nodes=n[0-1]\nSwitchName=leaf1 Nodes=n[2-3]\nSwitch
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[SlurmCluster]:
     """The daemons; Slurm's commands find them in this process's environment. The loss of a node is noticed quickly."""
-    cluster = started(4, 4, more="SlurmdTimeout=6\nSlurmctldTimeout=5", topology=TOPOLOGY)
+    cluster = started(4, 4, more="SlurmdTimeout=3\nSlurmctldTimeout=5", topology=TOPOLOGY)
     os.environ["SLURM_CONF"] = str(cluster.conf)
     yield cluster
     del os.environ["SLURM_CONF"]

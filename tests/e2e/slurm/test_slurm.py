@@ -72,7 +72,7 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
     wait_until(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i").count("\n") == 1, "the others' jobs do not run")
     manager = serve()
     wait_until(lambda: [node.free for node in manager.nodes()] == [4, 4, 0, 0], "others' jobs are not seen")
-    steps = 60
+    steps = 40
     train = submit(
         manager,
         command=[*TRAIN, str(steps), "--step-s", "0.1"],
@@ -242,7 +242,7 @@ def test_slices_of_a_fabric_are_certified_and_have_routes(
     executor = SlurmExecutor(tmp_path / "data", {"fabric": str(tmp_path / "fabric.yaml")}, poll_s=0.3)
     manager = serve(executor=executor, placement="vclos")
     assert manager.cluster.leaves == (0, 0, 1, 1)
-    with pytest.raises(BadInput, match="no slice of the fabric has 13 GPUs.*12 or 14"):
+    with pytest.raises(BadInput, match=r"no slice of the fabric has 13 GPUs.*12 or 14"):
         submit(manager, run="true", resources={"accelerators": 13}, tasks_per_node="gpu")
     job = submit(manager, run="sleep 60", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
     until(manager, job, "RUNNING")

@@ -135,12 +135,11 @@ class Attempt:
         if done is not None:  # Slurm says whether that was its own doing: a node that went down, a limit
             part.done_since = part.done_since or now
             return part.over_since is not None or now - part.done_since >= LINGER_S
-        if part.over_since is not None and now - part.over_since >= (0.0 if self._unclaimed(number) else LINGER_S):
+        if part.over_since is not None and not self.claimed(number) and self.forbid(number):
+            return True  # it never began, and now it cannot
+        if part.over_since is not None and now - part.over_since >= LINGER_S:
             return True
         return part.gone_since is not None and now - part.gone_since >= GONE_S
-
-    def _unclaimed(self, number: int) -> bool:
-        return not self.claimed(number)
 
     def report(self) -> Report:
         """How an attempt ended, all of whose parts are over."""
@@ -162,6 +161,13 @@ class Attempt:
         if not ran and asked:
             return Report(ENDED, *key, signalled=True, never_ran=True)
         failed = _text(self.own / "failed").strip()
+        if (
+            not ran and not failed and not states & SAID.keys()
+        ):  # srun failed, or Slurm ended it before its ranks were up
+            how = self._last_words() or "Slurm did not say why"
+            return Report(
+                ENDED, *key, lost=True, never_ran=True, refused=True, message=f"its ranks did not start: {how}"
+            )
         code = 127 if failed else self._code(found)
         return Report(ENDED, *key, exit_code=code, signalled=told, message=failed or self._words(states, code))
 
@@ -172,11 +178,19 @@ class Attempt:
         return (
             bool(states & LOST)
             or self.late
-            or any(
-                done is None and (part.seen is None or part.revoked or part.gone_since is not None)
-                for done, part in zip(found, self.parts, strict=True)
-            )
+            or any(done is None and self._unknown(number) for number, done in enumerate(found))
         )
+
+    def _unknown(self, number: int) -> bool:
+        """Whether nothing can be said of a part that left no last word.
+
+        Slurm's word that all is well is about another job if this one did not claim the part: it was submitted twice, or slurmctld lost it
+        and used its number again.
+        """
+        part = self.parts[number]
+        if part.seen is None or part.revoked or part.gone_since is not None:
+            return True
+        return part.seen.exit_code == 0 and self.stop is None and self.claimed(number) != str(part.seen.id)
 
     def _code(self, found: list[tuple[int, bool] | None]) -> int:
         first = _text(self.own / "bad").strip()
@@ -191,6 +205,14 @@ class Attempt:
         return (
             next((SAID[state] for state in sorted(states) if state in SAID), "") if code and self.stop is None else ""
         )
+
+    def _last_words(self) -> str:
+        """The last line of what srun said."""
+        for number in range(len(self.parts)):
+            lines = [line for line in _text(self.folder / f"slurm.{number}.log").splitlines() if line.strip()]
+            if lines:
+                return lines[-1].strip()[:200]
+        return ""
 
     def _reason(self) -> str:
         return next((part.seen.reason for part in self.parts if part.seen and part.seen.reason), "no reason given")
