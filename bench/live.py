@@ -155,12 +155,15 @@ def deep_queue(queued: int) -> dict[str, Any]:
             walls.append(time.perf_counter() - began)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        rounds, busy = server.metric("headway_decisions_total"), server.metric("headway_decision_seconds_total")
+        rounds, busy = (
+            server.metric("headway_decision_duration_seconds_count"),
+            server.metric("headway_decision_duration_seconds_sum"),
+        )
         for _ in range(50):
             server.ask("POST", "/v1/jobs", {"command": ["true"]})
         rounds_after, busy_after = (
-            server.metric("headway_decisions_total"),
-            server.metric("headway_decision_seconds_total"),
+            server.metric("headway_decision_duration_seconds_count"),
+            server.metric("headway_decision_duration_seconds_sum"),
         )
         each = (busy_after - busy) / max(1.0, rounds_after - rounds)
         server.ask("POST", "/v1/jobs/1/cancel")

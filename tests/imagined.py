@@ -42,7 +42,7 @@ class Rows:
     def __init__(self) -> None:
         self.rows: list[JournalRow] = []
 
-    def append(self, rows: list[JournalRow]) -> list[int]:
+    def append(self, rows: list[JournalRow], finished: object = (), made: object = None) -> list[int]:
         """Keep the rows."""
         self.rows += rows
         return list(range(len(self.rows) - len(rows) + 1, len(self.rows) + 1))

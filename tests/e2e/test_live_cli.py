@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from headway.cli.main import main
+from headway.live.executors.process.cgroups.find import find_cgroups
 
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 
@@ -173,11 +174,14 @@ def test_a_batch_script_is_kept_as_it_was(shell: Shell, tmp_path: Path) -> None:
     done = shell("submit", "train.sh", "--json", "--", "argument", cwd=tmp_path)
     script.write_text("#!/bin/sh\necho second\n")
     assert "--mail-type has no effect here" in done.stderr
-    assert "resources.memory is not enforced yet" in done.stderr
+    groups = find_cgroups(tmp_path)
+    groups.close()
+    loose = "memory" not in groups.enforced
+    assert ("resources.memory is not enforced here" in done.stderr) == loose
     number = json.loads(done.stdout)["job_id"]
     job = shell.until(number, "COMPLETED")
     assert (job["name"], job["gpus"]) == ("batch", 2)
-    assert "resources.memory is not enforced yet" in shell("show", str(number)).stderr
+    assert ("resources.memory is not enforced here" in shell("show", str(number)).stderr) == loose
     assert shell("logs", str(number)).stdout == "first argument\n"
 
 
@@ -194,7 +198,11 @@ def test_arrays_and_dependencies(shell: Shell) -> None:
 def test_hold_release_requeue_explain(shell: Shell) -> None:
     number = shell.json("submit", "--grace", "1s", "--", "sleep", "30")["job_id"]
     shell.until(number, "RUNNING")
-    shell.json("hold", str(number))
+    refused = shell("hold", str(number))
+    assert (refused.returncode, f"requeue --hold {number}" in refused.stderr) == (1, True)
+    stopped = shell("requeue", "--hold", str(number))
+    assert "has reported no checkpoint" in stopped.stderr
+    assert "of work on 1 GPU" in stopped.stderr
     shell.until(number, "HELD")
     told = shell("explain", str(number)).stdout
     assert "HELD: held" in told

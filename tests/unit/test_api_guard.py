@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from headway.live.http.guard import BURST_S, STRANGERS_PER_S, Guard
+from headway.live.http.guard import STRANGERS_PER_S, Guard
+from headway.live.http.server.limits import BURST_S
 from headway.live.http.tokens import Tokens
 
 HOST = "127.0.0.1:8642"

@@ -6,6 +6,7 @@ import pytest
 
 from headway.errors import BadInput
 from headway.live.jobfile.sbatch import memory_gb, read_script, time_limit_s
+from headway.live.jobfile.sbatch_options import REFUSED
 from headway.live.jobfile.spec import job_spec
 
 
@@ -31,8 +32,8 @@ def test_common_lines_become_a_job(tmp_path: Path) -> None:
     assert job.command[:2] == ("/bin/bash", "-c")
     assert job.command[-2:] == ("train.sh", "a b")
     assert job.command[2] == path.read_text(encoding="utf-8")
-    assert len(read.notes) == 1
-    assert "--output" in read.notes[0]
+    assert (job.resources.type, job.output) == ("a100", "out.txt")
+    assert ["here the signal goes to every process" in note for note in read.notes] == [True]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,13 @@ def test_lines_after_the_first_command_do_not_count(tmp_path: Path) -> None:
         ("--gres=fpga:1", "only gpu is known"),
         ("--gpus=3 -N 2", "does not divide over 2 nodes"),
         ("--gpus-per-node=2 --gres=gpu:4", "two ways that differ"),
-        ("--dependency=singleton", "is not known here"),
+        ("--dependency=aftercorr:3", "--dependency=aftercorr:3 is not known here: write afterok"),
+        ("--dependency=after:3", "--dependency=after:3 is not known here"),
+        ("--dependency=afterok:3?afterok:4", "is not known here"),
+        ("--gpus-per-node=a100:2 --gres=gpu:h100:2", "of type a100 and of type h100"),
+        (r"--constraint=a100|h100", "only features joined by &"),
+        ("--mem=4G --mem-per-gpu=2G", "memory is asked for in another way too"),
+        ("--begin=now+1hour", "--begin: jobs start as soon as they can"),
         ("nodes=2", "is not an option"),
         ("--exclusive", "--exclusive: jobs share nodes"),
         ("--nodelist=n1", "--nodelist: nodes cannot be chosen"),
@@ -117,3 +124,55 @@ def test_times_and_memory_as_slurm_reads_them() -> None:
     times = {"90": 5400, "1:30": 90, "2:00:00": 7200, "1-0": 86_400, "1-1:30": 91_800, "0-0:0:5": 5}
     assert {text: time_limit_s(text, "") for text in times} == times
     assert memory_gb("1000", "") == memory_gb("1000M", "") == pytest.approx(1.048576)
+
+
+def test_dependencies_types_and_features_are_obeyed(tmp_path: Path) -> None:
+    lines = (
+        "#SBATCH --dependency=afterok:1:2,afterany:3,afternotok:4,singleton\n#SBATCH -C ib&nvlink -H\n"
+        "#SBATCH --gpus-per-node=h100:4 --cpus-per-gpu=8 --mem-per-gpu=64G --array=0-99:5%3\n"
+    )
+    read = read_script(script(tmp_path, lines))
+    job = job_spec(read.fields)
+    assert job.after == (1, 2, "any:3", "notok:4", "singleton")
+    assert (job.constraints, job.hold, job.array) == (("ib", "nvlink"), True, "0-99:5%3")
+    assert (job.resources.type, job.resources.accelerators, job.resources.cpus) == ("h100", 4, 32)
+    assert job.resources.memory == pytest.approx(4 * 64 * 2**30 / 1e9)
+    assert read.notes == []
+
+
+# The options of sbatch by its manual (Slurm 24.05), with a value that each takes.
+MANUAL = {
+    "account": "a", "acctg-freq": "30", "array": "0-3", "batch": "x", "bb": "x", "bbf": "x", "begin": "now", "chdir": "/tmp",
+    "cluster-constraint": "x", "clusters": "c", "comment": "x", "constraint": "x", "container": "x", "container-id": "x",
+    "contiguous": None, "core-spec": "1", "cores-per-socket": "1", "cpu-freq": "low", "cpus-per-gpu": "1", "cpus-per-task": "1",
+    "deadline": "x", "delay-boot": "1", "dependency": "singleton", "distribution": "block", "error": "x", "exclude": "x",
+    "exclusive": None, "export": "ALL", "export-file": "x", "extra": "x", "extra-node-info": "1", "get-user-env": None, "gid": "1",
+    "gpu-bind": "none", "gpu-freq": "low", "gpus": "1", "gpus-per-node": "1", "gpus-per-socket": "1", "gpus-per-task": "1",
+    "gres": "gpu:1", "gres-flags": "x", "hint": "x", "hold": None, "ignore-pbs": None, "input": "x", "job-name": "x",
+    "kill-on-invalid-dep": "yes", "licenses": "x", "mail-type": "ALL", "mail-user": "x", "mcs-label": "x", "mem": "1G",
+    "mem-bind": "local", "mem-per-cpu": "1G", "mem-per-gpu": "1G", "mincpus": "1", "network": "x", "nice": "1", "no-kill": None,
+    "no-requeue": None, "nodefile": "x", "nodelist": "x", "nodes": "1", "ntasks": "1", "ntasks-per-core": "1",
+    "ntasks-per-gpu": "1", "ntasks-per-node": "1", "ntasks-per-socket": "1", "open-mode": "append", "output": "x",
+    "overcommit": None, "oversubscribe": None, "parsable": None, "partition": "x", "prefer": "x", "priority": "1",
+    "profile": "all", "propagate": "ALL", "qos": "x", "quiet": None, "reboot": None, "requeue": None, "reservation": "x",
+    "resv-ports": "1", "segment": "1", "signal": "USR1@30", "sockets-per-node": "1", "spread-job": None, "stepmgr": None,
+    "switches": "1", "test-only": None, "thread-spec": "1", "threads-per-core": "1", "time": "10", "time-min": "5", "tmp": "1G",
+    "tres-bind": "x", "tres-per-task": "x", "uid": "1", "use-min-nodes": None, "verbose": None, "wait": None,
+    "wait-all-nodes": "1", "wckey": "x", "wrap": "x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", MANUAL)
+def test_no_option_of_sbatch_is_dropped_in_silence(tmp_path: Path, option: str) -> None:
+    value = MANUAL[option]
+    line = f"#SBATCH --{option}" + ("" if value is None else f"={value}")
+    plain = read_script(script(tmp_path, ""))
+    if option in REFUSED:
+        with pytest.raises(BadInput, match=f"--{option}: "):
+            read_script(script(tmp_path, line))
+        return
+    read = read_script(script(tmp_path, line))
+    fields = {name: value for name, value in read.fields.items() if name != "command"}
+    obeyed = fields != {name: value for name, value in plain.fields.items() if name != "command"}
+    assert obeyed != any(f"--{option}" in note for note in read.notes)
+    job_spec(read.fields)

@@ -24,6 +24,8 @@ def test_what_only_bounds_a_job_is_noted() -> None:
     spec = job_spec({"run": "true", "resources": {"cpus": 8, "memory": 64}, "queue": "team-a"})
     refuse_unsupported(spec)
     assert [note.split()[0] for note in notes_on(spec)] == ["resources.cpus", "resources.memory", "queue"]
+    held = notes_on(spec, frozenset({"memory"}))  # what the machine holds jobs to is not noted
+    assert [note.split()[0] for note in held] == ["resources.cpus", "queue"]
 
 
 def test_what_is_obeyed_is_neither_refused_nor_noted() -> None:

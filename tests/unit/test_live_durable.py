@@ -53,18 +53,16 @@ def opened(data: Path, policy: str = "tiresias-l?threshold=0.2") -> Manager:
 
 def replayed(data: Path, policy: str = "tiresias-l?threshold=0.2") -> ClusterState:
     """The state that the journal tells."""
-    state = ClusterState(cluster("2x2"), find_policy(policy), find_placement("consolidated"))
     journal = Journal(data)
     try:
-
-        class World:
-            last_seq = 0
-            arrivals: list[int] = []  # noqa: RUF012
-
-        recovery.restore(state, journal, World())  # type: ignore[arg-type]
+        journal.commit(lambda connection: connection.execute("DELETE FROM snapshots"))
+        return recovery.restore(lambda before: fresh(policy), journal)[0]
     finally:
         journal.close()
-    return state
+
+
+def fresh(policy: str) -> ClusterState:
+    return ClusterState(cluster("2x2"), find_policy(policy), find_placement("consolidated"))
 
 
 def assert_same(one: ClusterState, other: ClusterState) -> None:
@@ -126,8 +124,9 @@ def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
     manager = opened(data)
     job = manager.submit(JobSpec(run="true", array="0-1%1"), ME)[1]
     manager.submit(JobSpec(run="true", after=(job,)), ME)
-    held = manager.submit(JobSpec(run="true"), ME)[0]
-    manager.hold(held)
+    held = manager.submit(JobSpec(run="true", resources={"accelerators": 4}, hold=True), ME)[0]  # type: ignore[arg-type]
+    while manager.counts()["HELD"] < 1:
+        time.sleep(0.02)
     manager.stop()
     with sqlite3.connect(data / "journal.db") as connection:
         connection.execute("""UPDATE events SET kind = 'Gated' WHERE kind = 'Blocked'""")
@@ -301,9 +300,6 @@ def test_a_data_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(JournalFailed, match="data folder"):
         Manager(tmp_path / "file" / "data", cluster("1x1"))
-    (tmp_path / "journal.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(JournalFailed, match="cannot be written"):
-        Manager(tmp_path, cluster("1x1"))
 
 
 def test_clocks_that_jump_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,12 +332,6 @@ def test_a_wall_clock_that_jumps_does_not_touch_service(data: Path, monkeypatch:
     again = opened(data)
     assert abs(again.clock() - real()) < 60
     again.stop()
-
-
-def test_another_cluster_is_refused(data: Path) -> None:
-    opened(data).stop()
-    with pytest.raises(Exception, match="belongs to a cluster of 1x2"):
-        Manager(data, cluster("3x4"))
 
 
 def test_a_policy_that_raises_stops_the_manager_and_loses_nothing(

@@ -14,6 +14,7 @@ from headway.cli.manager_options import (
     print_notes,
     print_view,
 )
+from headway.cli.tables.terminal import plain
 from headway.errors import BadInput, unknown
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
@@ -107,17 +108,22 @@ def logs(
     ] = False,
     rank: Annotated[int | None, typer.Option(min=0, help="Only this rank; default: all, each line labelled.")] = None,
     attempt: Annotated[int | None, typer.Option(min=0, help="Only this attempt; default: the latest.")] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines (of every rank).")
+    ] = None,
 ) -> None:
-    """What a job printed. With --follow it continues until the job ends, through preemptions; the exit code is then 0, 100 or 103.
+    """What a job printed. With --follow it continues until the job ends, through preemptions and restarts of the manager; the exit
+    code is then 0, 100 or 103. On a terminal, control characters are shown, not obeyed.
 
-    Example: headway logs 12 --follow
+    Example: headway logs 12 --follow --tail 20
     """
-    lines = session.client.logs(job, follow=follow, rank=rank, attempt=attempt)
+    lines = session.client.logs(job, follow=follow, rank=rank, attempt=attempt, tail=tail)
     if session.as_json:
         print_json({"job_id": job, "lines": list(lines)})
     else:
+        shown = plain if sys.stdout.isatty() else str
         for line in lines:
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(shown(line) + "\n")
             if follow:
                 sys.stdout.flush()
     if follow:
@@ -131,8 +137,11 @@ def nodes(
         typer.Argument(metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs again."),
     ] = None,
     node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The node's name.")] = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", "-s", help="Only how many nodes are alike: state, GPUs, in use or free.")
+    ] = False,
 ) -> None:
-    """The nodes and what is free on them; drain one for maintenance, and resume it.
+    """The nodes and what is free on them, first how many are alike; drain one for maintenance, and resume it.
 
     Example: headway nodes drain n001
     """
@@ -144,9 +153,14 @@ def nodes(
             raise BadInput(f"which node? headway nodes {verb} {client.nodes()[0]['name']}")
         client.set_node(node, verb)
     found = client.nodes()
-    if not session.printed_as_json(found):
-        from headway.cli.tables.jobs import nodes_table
+    from headway.cli.tables.nodes import nodes_table, summarised, summary_table
 
+    groups = summarised(found)
+    if session.printed_as_json(groups if summary else found):
+        return
+    print_view(summary_table(groups))
+    if not summary:
+        print_view("")
         print_view(nodes_table(found))
 
 

@@ -1,12 +1,28 @@
-"""The commands that change jobs: `cancel`, `hold`, `release`, `requeue`. Each takes several jobs and acts on as many as it can."""
+"""The commands that change jobs: `cancel`, `hold`, `release`, `requeue`. Each takes many jobs and acts on as many as it can."""
 
-from typing import Annotated
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.manager_options import JobsArgument, Session, add_command, note
+from headway.cli.manager_options import Session, add_command, note
+from headway.cli.operate.selection import Filters, ask, chosen, first_of_array
+from headway.io.units import counted
 
-WaitOption = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job has ended.")]
+if TYPE_CHECKING:
+    from headway.client.job import JobView
+
+JobsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[JOB...]", help="Jobs: 12, 100-120, 12_3, 12_[3-7], '12_*' (a whole array)."),
+]
+UserOption = Annotated[str | None, typer.Option("--user", "-u", help="All jobs of this user.")]
+StateOption = Annotated[list[str] | None, typer.Option("--state", "-s", help="All jobs in this state; repeatable.")]
+NameOption = Annotated[str | None, typer.Option("--name", "-n", help="All jobs with this in their name.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", "-q", help="All jobs of this queue.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again before many jobs are changed.")]
+WaitOption = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the jobs have ended.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -15,52 +31,127 @@ def register(app: typer.Typer) -> None:
         add_command(app, command)
 
 
-def cancel(session: Session, jobs: JobsArgument, wait: WaitOption = False) -> None:
-    """Stop jobs and remove them from the queue.
+def cancel(
+    session: Session,
+    jobs: JobsArgument = None,
+    now: Annotated[bool, typer.Option("--now", help="Kill at once, without a grace.")] = False,
+    user: UserOption = None,
+    state: StateOption = None,
+    name: NameOption = None,
+    queue: QueueOption = None,
+    yes: YesOption = False,
+    wait: WaitOption = False,
+) -> None:
+    """Stop jobs and remove them from the queue. They get their grace to save, or none with --now.
 
-    Example: headway cancel 12 13
+    Example: headway cancel 12 100-120 '31_[3-7]', or headway cancel --user ada --state PENDING
     """
-    _each(session, "cancel", jobs, wait)
+    numbers = chosen(session.client, jobs or (), Filters(user, state or (), name, queue), "cancel", yes)
+    _act(session, "cancel", numbers, now, wait)
 
 
-def hold(session: Session, jobs: JobsArgument) -> None:
-    """Keep waiting jobs from starting, until they are released.
+def hold(
+    session: Session,
+    jobs: JobsArgument = None,
+    user: UserOption = None,
+    state: StateOption = None,
+    name: NameOption = None,
+    queue: QueueOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Keep waiting jobs from starting, until they are released. Jobs that run are left alone: see requeue --hold.
 
     Example: headway hold 12
     """
-    _each(session, "hold", jobs)
+    filters = Filters(user, state or (["PENDING"] if user or name or queue else ()), name, queue)
+    _act(session, "hold", chosen(session.client, jobs or (), filters, "hold", yes))
 
 
-def release(session: Session, jobs: JobsArgument) -> None:
+def release(
+    session: Session,
+    jobs: JobsArgument = None,
+    user: UserOption = None,
+    name: NameOption = None,
+    queue: QueueOption = None,
+    yes: YesOption = False,
+) -> None:
     """Let held jobs start again.
 
     Example: headway release 12
     """
-    _each(session, "release", jobs)
+    filters = Filters(user, ["HELD"] if user or name or queue else (), name, queue)
+    _act(session, "release", chosen(session.client, jobs or (), filters, "release", yes))
 
 
-def requeue(session: Session, jobs: JobsArgument) -> None:
-    """Stop running jobs (or take ended ones) and put them back into the queue.
+def requeue(
+    session: Session,
+    jobs: JobsArgument = None,
+    hold: Annotated[
+        bool, typer.Option("--hold", help="Keep them from starting again until they are released.")
+    ] = False,
+    user: UserOption = None,
+    state: StateOption = None,
+    name: NameOption = None,
+    queue: QueueOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Stop running jobs (or take ended ones) and put them back into the queue; says what work that loses.
 
-    Example: headway requeue 12
+    Example: headway requeue --hold 12
     """
-    _each(session, "requeue", jobs)
+    numbers = chosen(session.client, jobs or (), Filters(user, state or (), name, queue), "requeue", yes)
+    _say_what_is_lost(session, numbers, yes)
+    _act(session, "requeue", numbers, hold)
 
 
-def _each(session: Session, verb: str, jobs: list[int], wait: bool = False) -> None:
+def _say_what_is_lost(session: Session, numbers: Sequence[int], yes: bool) -> None:
+    """What running jobs have not saved; on a terminal, where there is somebody to answer, go on only after a yes."""
+    if len(numbers) > 1:
+        running = session.client.jobs(state=("RUNNING", "STARTING"))
+        jobs = [job for job in running if job.job_id in set(numbers)]
+    else:
+        jobs = [session.client.job(number) for number in numbers]
+    lines = [line for job in jobs if (line := lost(job))]
+    for line in lines[:10]:
+        note(f"headway: {line}")
+    if len(lines) > 10:
+        note(f"headway: and {counted(len(lines) - 10, 'other job')} the same")
+    if lines and not yes and sys.stdin.isatty() and sys.stderr.isatty():
+        ask("stop " + ("it?" if len(lines) == 1 else "them?"), "")
+
+
+def lost(job: "JobView") -> str:
+    """What stopping a job loses, in one line; empty where it does not run."""
+    from headway.cli.tables.jobs import span
+
+    if job.unsaved_s is None:
+        return ""
+    work = f"{span(job.unsaved_s)} of work on {counted(job.gpus, 'GPU')} ({span(job.unsaved_s * job.gpus)} of GPU time)"
+    saved = job.progress.get("checkpointed")
+    if saved is not None:
+        return (
+            f"job {job.job_id} saved step {saved} {span(job.unsaved_s)} ago; what it does not save in its grace is lost"
+        )
+    return f"job {job.job_id} has reported no checkpoint: {work} is lost, unless it saves in its grace"
+
+
+def _act(session: Session, verb: str, numbers: Sequence[int], option: bool = False, wait: bool = False) -> None:
     """Act on every job; refusals are printed, and the first one gives the exit code."""
-    from headway.client.transport import ApiError
-
-    done, code = [], 0
-    for number in jobs:
-        try:
-            job = session.client.act(number, verb)
-            done.append(session.client.wait(number) if wait else job)
-        except ApiError as error:
-            note(f"headway: {error}")
-            code = code or error.exit_code
+    client, code = session.client, 0
+    done, refused = client.act_all(verb, numbers, option)
+    for error in refused:
+        note(f"headway: {error}")
+        code = code or error.exit_code
+    if wait:
+        done = [client.wait(job.job_id) for job in done]
     if not session.printed_as_json(done):
-        for job in done:
+        for job in done[:20]:
             typer.echo(f"job {job.job_id} is {job.state}")
+        if len(done) > 20:
+            typer.echo(f"and {counted(len(done) - 20, 'more job')}")
+    if not numbers:
+        note("headway: there are no such jobs")
+    if task := first_of_array(done):
+        note(f"headway: job {task.job_id} is the first task of an array; the whole array is '{task.job_id}_*'")
     if code:
         raise typer.Exit(code)

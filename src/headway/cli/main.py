@@ -9,7 +9,10 @@ import typer
 
 from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, sweep, trace
 from headway.cli.collective import commands as collective
+from headway.cli.machine import doctor
+from headway.cli.operate import health, history, journal, shell
 from headway.cli.slurm import commands as slurm
+from headway.cli.tables.terminal import plain_lines
 from headway.core.compiler import notices
 from headway.errors import HeadwayError
 
@@ -20,7 +23,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="When, where and how distributed training jobs run on a shared GPU cluster.",
 )
-for group in (simulate, sweep, trace, collective, fabric, serve, submit, cluster, control, replay, slurm, demo):
+ABOUT_TRACES = (simulate, sweep, trace, collective, fabric)
+ABOUT_JOBS = (serve, submit, shell, cluster, control, history, health, journal, doctor, replay, slurm, demo)
+for group in (*ABOUT_TRACES, *ABOUT_JOBS):
     group.register(app)
 
 
@@ -37,7 +42,7 @@ def main() -> None:
             if sys.stdout is not None:  # closed by the caller
                 sys.stdout.flush()  # a full disk shows here, while an error can still be printed
     except HeadwayError as error:
-        print(f"headway: {error}", file=sys.stderr)
+        print(plain_lines(f"headway: {error}"), file=sys.stderr)
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

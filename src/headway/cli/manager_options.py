@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.tables.terminal import plain_lines
 from headway.job_state import JobState
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ DataOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 JobArgument = Annotated[int, typer.Argument(metavar="JOB", min=1, help="The job's number.")]
-JobsArgument = Annotated[list[int], typer.Argument(metavar="JOB...", min=1, help="Numbers of jobs.")]
 
 
 class Session:
@@ -92,7 +92,7 @@ def exit_code(job: "JobView") -> int:
 
 def note(text: str) -> None:
     """Print a line on stderr, for people."""
-    typer.echo(text, err=True)
+    typer.echo(plain_lines(text), err=True)
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.client.folder import TOKEN_FILE, URL_FILE, data_folder
+from headway.cli.operate.site import site_of, start_webhook
+from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
 NameArgument = Annotated[str, typer.Argument(help="A name for the token.")]
-# Streams (logs, events) are cut off when the manager has been stopping for this long.
-STOP_WITHIN_S = 2
-MOST_CONNECTIONS = 1024
 
 
 def register(app: typer.Typer) -> None:
@@ -59,25 +57,74 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
     ] = None,
+    max_grace: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="The longest time that a job may take to stop; longer graces are cut to it."),
+    ] = "10m",
+    max_jobs_per_user: Annotated[
+        int | None, typer.Option(min=1, help="Jobs of one user that may run and wait; default: any number.")
+    ] = None,
+    gpu_type: Annotated[str, typer.Option(help="The type of all GPUs, such as a100, for jobs that ask for one.")] = "",
+    feature: Annotated[
+        list[str] | None, typer.Option(help="A feature of all nodes, for jobs with constraints; repeatable.")
+    ] = None,
+    prolog: Annotated[
+        Path | None, typer.Option(help="A program that runs before every attempt of a job; if it fails, the job waits.")
+    ] = None,
+    epilog: Annotated[Path | None, typer.Option(help="A program that runs after every attempt of a job.")] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where every change of a job's state is sent, as JSON.")
+    ] = None,
+    webhook_secret: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with the secret that what is sent is signed with.")
+    ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Speak TLS, with this certificate and its chain (PEM).")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of the certificate (PEM).")] = None,
+    log_cap: Annotated[
+        str, typer.Option(metavar="SIZE", help="The most that is kept of what one rank prints: its newest part.")
+    ] = "100MB",
+    unit: Annotated[
+        bool, typer.Option("--systemd-unit", help="Print a systemd unit for these options, and stop.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a manager on this machine until it is stopped; its jobs keep running, and the next manager adopts them.
 
     Example: headway serve --cluster 2x4 --policy "tiresias-l?threshold=3600"
     """
+    if unit:
+        from headway.cli.machine.unit import systemd_unit
+
+        typer.echo(systemd_unit(sys.argv[2:], data), nl=False)
+        return
+    from headway.cli.machine import certificates
+    from headway.io.units import size_bytes
+    from headway.live.http.private import check_folder
     from headway.sim.experiment import turns
 
-    folder, min_runtimes = data_folder(data), turns(min_runtime, "--min-runtime")
+    folder, min_runtimes, cap = data_folder(data), turns(min_runtime, "--min-runtime"), size_bytes(log_cap)
+    site = site_of(max_grace, max_jobs_per_user, (gpu_type, feature or []), (prolog, epilog), executor)
+    tls = certificates.checked(tls_cert, tls_key)
+    check_folder(folder)
     listening = _listen(host, port)
     port = listening.getsockname()[1]
-    if not listening.getsockname()[0].startswith(("127.", "::1")):
-        note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: use a TLS proxy")
-    url = f"http://{_reached_as(host)}:{port}"
-    manager = _manager(folder, cluster, executor, url, policy=policy, placement=placement, min_runtimes=min_runtimes)
+    if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
+        note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
+    url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
+    given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
+    manager = _manager(folder, cluster, executor, url, cap, **given)
+    if tls is not None:
+        certificates.publish(tls[0], folder)
+    hook = None
     try:
-        _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json)
+        hook = start_webhook(manager, webhook, webhook_secret) if webhook else None
+        _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json, tls)
     finally:
+        if hook:
+            hook.stop()
         manager.stop()
         listening.close()
 
@@ -107,7 +154,7 @@ def _hosts(host: str, port: int, more: list[str]) -> list[str]:
     return [f"{name}:{port}" for name in names] + [name if ":" in name else f"{name}:{port}" for name in more]
 
 
-def _manager(folder: Path, cluster: str | None, executor: str, url: str, **given: Any) -> "Manager":
+def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap_bytes: int, **given: Any) -> "Manager":
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -118,12 +165,18 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, **given
 
         runs = find_executor(executor, folder)
         where, secret = _cluster(cluster, runs), job_secret(folder)
+        if hasattr(runs, "log_cap_bytes"):
+            runs.log_cap_bytes = log_cap_bytes
+        trusted = {"HEADWAY_CERT": str(folder.absolute() / CERTIFICATE_FILE)} if url.startswith("https") else {}
 
         def environment(job: "Job", attempt: int) -> dict[str, str]:
-            return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id)}
+            return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id), **trusted}
 
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
         manager.start()
+    for line in (*manager.warnings, getattr(runs, "not_enforced", "")):
+        if line:
+            note(f"headway: {line}")
     return manager
 
 
@@ -140,18 +193,23 @@ def _cluster(spec: str | None, executor: "Executor") -> "Cluster":
 
 
 def _serve(
-    manager: "Manager", folder: Path, listening: socket.socket, url: str, hosts: list[str], rate: float, as_json: bool
+    manager: "Manager",
+    folder: Path,
+    listening: socket.socket,
+    url: str,
+    hosts: list[str],
+    rate: float,
+    as_json: bool,
+    tls: tuple[str, str] | None,
 ) -> None:
-    import getpass
-
-    import uvicorn
-
+    from headway.io.accounts import own_account
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
     from headway.live.http.guard import Guard
+    from headway.live.http.server.connections import make_server
     from headway.live.http.tokens import Tokens
 
-    api: Any = Guard(make_api(manager), Tokens(folder, getpass.getuser()), hosts, rate_per_s=rate)
+    api: Any = Guard(make_api(manager), Tokens(folder, own_account()[1]), hosts, rate_per_s=rate)
     write_atomically(folder / URL_FILE, url + "\n")
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
@@ -160,20 +218,10 @@ def _serve(
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
-    config = uvicorn.Config(
-        api,
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=STOP_WITHIN_S,
-        limit_concurrency=MOST_CONNECTIONS,
-    )
     # The server handles these and raises them again afterwards, when there is nothing left to do.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
-    server, failures = uvicorn.Server(config), list[str]()
+    server, failures = make_server(api, tls), list[str]()
 
     def watch() -> None:
         failures.append(manager.wait_for_failure())
@@ -196,20 +244,30 @@ def make(
         typer.Option(help="The user that jobs submitted with it belong to (and run as, if the manager runs as root)."),
     ],
     scope: Annotated[str, typer.Option(help="read, submit (own jobs) or operate (all jobs and nodes).")] = "submit",
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="How long it is good for, such as 30d; default: until it is revoked."),
+    ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token and print it once; only its hash is kept.
+    """Make a token and print it once; only its hash is kept. Whoever has a submit token runs programs as its user.
 
-    Example: headway token make ada-laptop --user ada --scope submit
+    A manager that is not run by root runs all jobs as its owner: there, tokens of other users may only read.
+
+    Example: headway token make ada-laptop --user ada --scope submit --expires 30d
     """
+    import time
+
+    from headway.io.units import seconds
     from headway.live.http.tokens import Scope, make_token
 
     if scope not in {"read", "submit", "operate"}:
         raise unknown("scope", scope, ("read", "submit", "operate"))
-    secret = make_token(data_folder(data), name, user, Scope(scope))
+    until = None if expires is None else time.time() + seconds(expires, "--expires")
+    secret = make_token(data_folder(data), name, user, Scope(scope), until)
     if as_json:
-        print_json({"name": name, "user": user, "scope": scope, "token": secret})
+        print_json({"name": name, "user": user, "scope": scope, "token": secret, "expires": until})
     else:
         typer.echo(secret)
 
@@ -224,10 +282,19 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     kept = stored_tokens(data_folder(data)).values()
     if as_json:
-        print_json([{"name": each.name, "user": each.user, "scope": each.scope} for each in kept])
+        print_json([{"name": o.name, "user": o.user, "scope": o.scope, "expires": o.expires} for o in kept])
         return
     for each in kept:
-        typer.echo(f"{each.name}  {each.user}  {each.scope}")
+        typer.echo(f"{each.name}  {each.user}  {each.scope}  {_until(each.expires)}")
+
+
+def _until(expires: float | None) -> str:
+    import time
+
+    if expires is None:
+        return "does not expire"
+    word = "expired" if expires <= time.time() else "expires"
+    return f"{word} {time.strftime('%Y-%m-%d %H:%M', time.localtime(expires))}"
 
 
 @token.command()

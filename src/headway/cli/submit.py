@@ -16,6 +16,7 @@ from headway.cli.manager_options import (
     note,
     print_notes,
 )
+from headway.cli.tables.terminal import plain
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
@@ -57,9 +58,15 @@ def submit(
         typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU; default: 1."),
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
-    after: Annotated[list[int] | None, typer.Option(min=1, help="Start only after this job has completed.")] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="JOB",
+            help="Start only after this job has completed; any:JOB (ended), notok:JOB (not completed), singleton; repeatable.",
+        ),
+    ] = None,
     array: Annotated[
-        str | None, typer.Option("--array", "-a", help="One job per index: 0-9, or 0-99%8 for 8 at once.")
+        str | None, typer.Option("--array", "-a", help="One job per index: 0-9, 0-99:5, or 0-99%8 for 8 at once.")
     ] = None,
     time_limit: Annotated[
         str | None, typer.Option("--time-limit", "-t", help="Stop it after this time, such as 90s, 15m or 24h.")
@@ -79,6 +86,15 @@ def submit(
             metavar="auto|TIME", help="Time it runs before it may be preempted; default: as the manager says."
         ),
     ] = None,
+    gpu_type: Annotated[str | None, typer.Option(help="Only GPUs of this type, such as a100.")] = None,
+    constraint: Annotated[
+        list[str] | None, typer.Option("--constraint", "-C", help="A feature that its nodes must have; repeatable.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A copy of its log; %j is the job's number, %a the index."),
+    ] = None,
+    hold: Annotated[bool, typer.Option("--hold", "-H", help="Let it wait until it is released.")] = False,
     key: Annotated[str | None, typer.Option(help="Submit at most once with this key, however often repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where and when it would start.")] = False,
     wait: Annotated[
@@ -93,10 +109,12 @@ def submit(
     words = context.meta.get(COMMAND_WORDS, [])
     spec = _spec(file, words)
     flat = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit, "after": after}
-    flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks}
+    flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks, "constraints": constraint}
+    flat |= {"hold": True if hold else None, "output": output}
     spec |= {field: value for field, value in flat.items() if value is not None}
     for field, part, value in (
         ("resources", "accelerators", gpus),
+        ("resources", "type", gpu_type),
         ("checkpoint", "dir", None if checkpoint is None else str(Path(checkpoint).absolute())),
         ("preemption", "grace", grace),
         ("preemption", "min_runtime", min_runtime),
@@ -189,6 +207,6 @@ def _wait(session: Session, numbers: list[int], timeout: str | None) -> int:
     if not session.printed_as_json({**first, "jobs": ended}):
         for job in ended:
             code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
-            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + job.message if job.message else ''}")
+            typer.echo(f"job {job.job_id} {job.state}{code}{': ' + plain(job.message) if job.message else ''}")
     codes = [exit_code(job) for job in ended]
     return next((code for code in (NOT_FINISHED, FAILED, CANCELLED) if code in codes), 0)

@@ -12,14 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headway.client.folder import find_manager
+from headway.client.folder import find_certificate, find_manager
 from headway.client.job import JobView, job_view
+from headway.client.received import Received
 from headway.client.transport import ApiError, Transport, Unreachable
 from headway.errors import BadInput
 from headway.job_state import FINAL_STATES
 
 POLL_S = 0.2
 PAGE = 1000
+MOST_AT_ONCE = 500  # jobs that one request changes
+OPTIONS = {"cancel": "now", "requeue": "hold"}  # what a verb may be told beside its jobs
 RESTART_S = 60.0  # how long wait() sits out a manager that does not answer
 
 
@@ -28,7 +31,7 @@ class Client:
 
     def __init__(self, url: str | None = None, token: str | None = None, *, data: Path | None = None) -> None:
         self.url, found = find_manager(url, token, data)
-        self.transport = Transport(self.url, found)
+        self.transport = Transport(self.url, found, find_certificate(self.url, data))
 
     def __enter__(self) -> "Client":
         return self
@@ -83,41 +86,109 @@ class Client:
         user: str | None = None,
         state: str | Iterable[str] | None = None,
         name: str | None = None,
+        queue: str | None = None,
+        array_id: int | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        newest: bool = False,
+        after_id: int = 0,
+        to_id: int | None = None,
         limit: int | None = None,
     ) -> list[JobView]:
-        """All jobs that you may see, by number, filtered; at most `limit`."""
+        """All jobs that you may see, by number (or the newest first), filtered; at most `limit`.
+
+        `since` and `until` are seconds since 1970, by submission; `after_id` and `to_id` bound the numbers.
+        """
         states = [state] if isinstance(state, str) else list(state or ())
-        query = {"user": user, "state": states or None, "name": name}
+        query: dict[str, Any] = {
+            "user": user,
+            "state": states or None,
+            "name": name,
+            "queue": queue,
+            "array_id": array_id,
+        }
+        query |= {"since": since, "until": until, "newest": "true" if newest else None}
         found: list[JobView] = []
-        after = 0
+        after = after_id
         while limit is None or len(found) < limit:
             size = PAGE if limit is None else min(PAGE, limit - len(found))
             page = self.transport.call("GET", "/v1/jobs", query={**query, "after_id": after, "limit": size})
-            found += [job_view(row) for row in page["jobs"]]
-            if page["next_after_id"] is None:
+            found += [job_view(row) for row in page["jobs"] if to_id is None or row["job_id"] <= to_id]
+            if page["next_after_id"] is None or (to_id is not None and int(page["next_after_id"]) >= to_id):
                 break
             after = int(page["next_after_id"])
         return found
 
-    def cancel(self, job_id: int) -> None:
-        """Stop a job and take it out of the queue."""
-        self.act(job_id, "cancel")
+    def cancel(self, job_id: int, now: bool = False) -> None:
+        """Stop a job and take it out of the queue; `now` leaves it no grace to save."""
+        self.act(job_id, "cancel", now)
 
-    def act(self, job_id: int, verb: str) -> JobView:
-        """cancel, hold, release or requeue a job; the job afterwards."""
-        return job_view(self.transport.call("POST", f"/v1/jobs/{int(job_id)}/{verb}"))
+    def act(self, job_id: int, verb: str, option: bool = False) -> JobView:
+        """cancel, hold, release or requeue a job; the job afterwards. The option of cancel is `now`, that of requeue `hold`."""
+        query = {OPTIONS[verb]: "true"} if option and verb in OPTIONS else None
+        return job_view(self.transport.call("POST", f"/v1/jobs/{int(job_id)}/{verb}", query=query))
+
+    def act_all(self, verb: str, job_ids: Sequence[int], option: bool = False) -> tuple[list[JobView], list[ApiError]]:
+        """The same for many jobs: those that changed, and the refusals of the others."""
+        done: list[JobView] = []
+        refused: list[ApiError] = []
+        for at in range(0, len(job_ids), MOST_AT_ONCE):
+            body: dict[str, Any] = {"verb": verb, "job_ids": list(job_ids[at : at + MOST_AT_ONCE])}
+            if option and verb in OPTIONS:
+                body[OPTIONS[verb]] = True
+            answer = self.transport.call("POST", "/v1/actions", body=body)
+            done += [job_view(row) for row in answer["jobs"]]
+            refused += [ApiError(int(each["status"]), each["detail"]) for each in answer["refused"]]
+        return done, refused
+
+    def history(
+        self,
+        *,
+        user: str | None = None,
+        state: str | Iterable[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 100,
+    ) -> list[dict[str, Any]]:
+        """What became of jobs, the newest first, also of those that are long over; times are seconds since 1970."""
+        states = [state] if isinstance(state, str) else list(state or ())
+        query = {"user": user, "state": states or None, "since": since, "until": until, "limit": limit}
+        return list(self.transport.call("GET", "/v1/history", query=query)["jobs"])
+
+    def health(self) -> dict[str, Any]:
+        """How the manager is doing: times of decisions and commits, depth of the queue, lag of the journal, last errors."""
+        return self.transport.call("GET", "/v1/health")
 
     def explain(self, job_id: int) -> dict[str, Any]:
         """Why the job waits: reason, numbers, jobs ahead, what would change it, and the receipt of its wait."""
         return self.transport.call("GET", f"/v1/jobs/{int(job_id)}/explain")
 
     def logs(
-        self, job_id: int, *, follow: bool = False, rank: int | None = None, attempt: int | None = None
+        self,
+        job_id: int,
+        *,
+        follow: bool = False,
+        rank: int | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
     ) -> Iterator[str]:
-        """The lines that the job wrote; with `follow` as they come, until the job ends."""
-        query = {"follow": str(follow).lower(), "rank": rank, "attempt": attempt}
-        for line in self.transport.lines(f"/v1/jobs/{int(job_id)}/logs", query):
-            yield line.decode("utf-8", "replace")
+        """The lines that the job wrote; with `follow` as they come, until the job ends. A restart of the manager is waited out.
+
+        With several ranks each line begins with its rank, such as `[0] `; `tail` gives only the last lines of every rank.
+        """
+        query = {"follow": str(follow).lower(), "rank": rank, "attempt": attempt, "tail": tail, "format": "json"}
+        received, heard = Received(labelled=rank is None), time.monotonic()
+        while not received.done:
+            try:
+                path = f"/v1/jobs/{int(job_id)}/logs"
+                for line in self.transport.lines(path, {**query, "resume": received.resume}):
+                    yield from received.lines(line)
+                    heard = time.monotonic()
+            except Unreachable:
+                if not follow or time.monotonic() - heard > RESTART_S:
+                    raise
+            if not received.done:
+                time.sleep(POLL_S)
 
     def events(self, after: int = 0) -> Iterator[dict[str, Any]]:
         """What happens to your jobs, as it happens, from the event after number `after`; it does not end by itself."""

@@ -6,6 +6,7 @@ from pathlib import Path
 DEFAULT_URL = "http://127.0.0.1:8642"
 TOKEN_FILE = "token"
 URL_FILE = "url"
+CERTIFICATE_FILE = "certificate.pem"
 
 
 def data_folder(given: Path | None = None) -> Path:
@@ -26,6 +27,15 @@ def find_manager(url: str | None = None, token: str | None = None, data: Path | 
     if not token and url.rstrip("/") == (written or DEFAULT_URL).rstrip("/"):
         token = _read(folder / TOKEN_FILE)
     return url, token or ""
+
+
+def find_certificate(url: str, data: Path | None = None) -> Path | None:
+    """The one certificate to trust at this address: `HEADWAY_CERT`, or the one that its manager left beside the address."""
+    if data is None and os.environ.get("HEADWAY_CERT"):
+        return Path(os.environ["HEADWAY_CERT"])
+    folder = data_folder(data)
+    left = folder / CERTIFICATE_FILE
+    return left if url.rstrip("/") == _read(folder / URL_FILE).rstrip("/") and left.is_file() else None
 
 
 def _read(path: Path) -> str:

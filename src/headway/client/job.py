@@ -32,6 +32,8 @@ class JobView:
     message: str
     first_started_at: float | None
     notes: tuple[str, ...] = ()  # what was accepted but is not enforced
+    unsaved_s: float | None = None  # while it runs: what it has run since its last checkpoint, which a stop may lose
+    spec: dict[str, Any] | None = None  # its job file, in the answer about one job
 
 
 def job_view(row: Mapping[str, Any]) -> JobView:

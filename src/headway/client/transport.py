@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -36,7 +37,7 @@ class Unreachable(HeadwayError):
 class Transport:
     """Requests to one manager. Threads may share it: each has its own connection."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, certificate: Path | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise BadInput(f"{url!r} is not the address of a manager: write http://127.0.0.1:8642")
@@ -47,6 +48,7 @@ class Transport:
         if not token.isascii() or any(c.isspace() for c in token):
             raise BadInput("the token is damaged: it must be ASCII without spaces, as `serve` or `token make` print it")
         self.url, self._host, self._secure = url.rstrip("/"), parts.hostname, parts.scheme == "https"
+        self._certificate = certificate
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._local = threading.local()
@@ -102,13 +104,42 @@ class Transport:
         return f"{self._prefix}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
 
     def _open(self, timeout_s: float | None) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=TIMEOUT_S)
-        connection.connect()
+        connection = self._secured() if self._secure else self._plain()
         if connection.sock is not None:
             # A small request must not wait for the answer to the packet before it.
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sock.settimeout(timeout_s)
+        return connection
+
+    def _plain(self) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        connection.connect()
+        return connection
+
+    def _secured(self) -> http.client.HTTPConnection:
+        """By TLS: the one certificate that is known, whatever name it is for; otherwise one that this machine's authorities signed."""
+        import ssl
+
+        known = self._certificate
+        context = ssl.create_default_context() if known is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if known is not None:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # compared below, byte by byte
+        connection = http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=context)
+        try:
+            connection.connect()
+        except ssl.SSLCertVerificationError as error:
+            fix = "set HEADWAY_CERT to a copy of the manager's certificate, or SSL_CERT_FILE to that of its authority"
+            raise BadInput(f"the certificate of {self.url} is not trusted ({error.verify_message}): {fix}") from None
+        if known is not None:
+            try:
+                same = connection.sock.getpeercert(True) == ssl.PEM_cert_to_DER_cert(known.read_text(encoding="ascii"))
+            except (OSError, ValueError) as error:
+                raise BadInput(f"{known} is no certificate in PEM: {error}") from None
+            if not same:
+                connection.close()
+                raise BadInput(
+                    f"{self.url} does not show the certificate in {known}: somebody else answers there, or it was replaced"
+                )
         return connection
 
     def _connection(self) -> http.client.HTTPConnection:

@@ -41,6 +41,12 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
         jobs[name][rows] = values
 
 
+def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
+    """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
+    state.jobs[j], state.receipts[j] = row, receipt
+    state.jobs["row"][j] = j
+
+
 def close_node(state: State, node: int, now: float) -> None:
     """Start nothing more on a node; what runs there goes on."""
     _set_closed(state, node, 1, now)
@@ -85,6 +91,13 @@ def _count_fewest(state: State) -> None:
     fewest = fewest_nodes((state.nodes["gpus"] - withheld(state))[state.nodes["closed"] == 0])
     state.fewest[:] = len(state.nodes)
     state.fewest[: len(fewest)] = fewest
+
+
+def credit(state: State, j: int, seconds: float) -> None:
+    """Count seconds that the job ran beyond those between its facts (or, below zero, did not run): facts may be learnt late."""
+    job, gpu_s = state.jobs[j], seconds * float(state.jobs["gpus"][j])
+    job["service"], job["total"], job["ran"] = job["service"] + gpu_s, job["total"] + gpu_s, job["ran"] + seconds
+    job["done"], job["left"] = job["done"] + seconds * job["rate"], job["left"] - seconds * job["rate"]
 
 
 def set_costs(state: State, j: int, save: float, resume: float) -> None:

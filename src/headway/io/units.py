@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 
 from headway.errors import BadInput
 
@@ -60,6 +61,18 @@ def gbps(text: str) -> float:
 def counted(number: int, what: str) -> str:
     """`1 job`, `2 jobs`, `1,200 GPUs`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def ranges(numbers: Iterable[int], most: int = 6) -> str:
+    """`3, 5-9, 12`: as few words as possible, and no more than `most` of them."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    return ", ".join(words[:most]) + (", …" if len(words) > most else "")
 
 
 def a(what: str) -> str:

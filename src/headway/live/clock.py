@@ -7,9 +7,12 @@ seam, and jobs that ran while it was down are credited with exactly the seconds 
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+from headway.live.executors import Stamp
+
+MOST_BOOTS = 8  # of which a job's end may be read yet
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -27,13 +30,21 @@ class Clock:
 
     offset: float
     boot: str
+    before: tuple[tuple[str, float], ...] = ()  # earlier boots with their offsets, the latest first
 
     def __call__(self) -> float:
         return self.offset + time.monotonic()
 
     def saved(self) -> str:
         """What the next manager needs to go on."""
-        return json.dumps(asdict(self))
+        return json.dumps({"offset": self.offset, "boot": self.boot, "before": self.before})
+
+    def when(self, stamp: Stamp) -> float:
+        """When something was by this clock that was written down on the same machine; of boots long gone, by the wall clock."""
+        for boot, offset in ((self.boot, self.offset), *self.before):
+            if boot and boot == stamp.boot:
+                return offset + stamp.monotonic
+        return min(stamp.wall, self())
 
 
 def resume_clock(saved: str | None, last: float) -> Clock:
@@ -41,4 +52,7 @@ def resume_clock(saved: str | None, last: float) -> Clock:
     boot, before = boot_id(), json.loads(saved) if saved else {}
     same_boot = boot and before.get("boot") == boot
     offset = float(before["offset"]) if same_boot else time.time() - time.monotonic()
-    return Clock(max(offset, last - time.monotonic()), boot)
+    earlier = [(str(name), float(of)) for name, of in before.get("before", ())]
+    if before and not same_boot:
+        earlier.insert(0, (str(before.get("boot", "")), float(before["offset"])))
+    return Clock(max(offset, last - time.monotonic()), boot, tuple(earlier[:MOST_BOOTS]))

@@ -5,15 +5,19 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
+from headway.core.events import ENDED
 from headway.core.operations import copied, grow, grow_history
 from headway.core.protocols import Placement, Policy
+from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
+from headway.live.operation.measures import QUICK, Histogram
 from headway.network.slices.vclos import can_ever_fit, possible_sizes
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
@@ -41,8 +45,6 @@ def _leaves(cluster: Cluster, placement: Placement) -> dict[str, Any]:
 class LiveEngine(Engine):
     """The engine, with room for jobs to come."""
 
-    decisions, decide_s, longest_decide_s = 0, 0.0, 0.0
-
     def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
         if policy.requested < np.inf:
             plans = "backfill plans with the time limits of jobs, or with backfill?limit=8h for those without"
@@ -61,10 +63,13 @@ class LiveEngine(Engine):
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
+        self.spent = Histogram(QUICK)  # seconds of each decision
         self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if placement.needs_fabric else 0
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
+        if event.kind == ENDED:
+            self._make_room_for_sample()
         with explained():
             super().record(event, now)
 
@@ -73,9 +78,7 @@ class LiveEngine(Engine):
         began = perf_counter()
         with explained():
             made = super().decide(now)
-        spent = perf_counter() - began
-        self.decisions, self.decide_s = self.decisions + 1, self.decide_s + spent
-        self.longest_decide_s = max(self.longest_decide_s, spent)
+        self.spent.add(perf_counter() - began)
         return made
 
     def why_never(self, gpus: int) -> str:
@@ -95,14 +98,34 @@ class LiveEngine(Engine):
     def make_room(self, jobs: int) -> None:
         """Make sure that the tables have at least so many rows."""
         if jobs > len(self.state.jobs):
-            room = max(jobs, 2 * len(self.state.jobs))
-            self._use(grow(self.state, room), grow_history(self.options.history, room))
+            self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
+
+    def _make_room_for_sample(self) -> None:
+        """The history keeps a sample of every job that ended, longer than the tables keep its row."""
+        past = self.options.history
+        used = int(past.counts["fitted"][0] + past.counts["new"][0])
+        if past.counts["grows"][0] and used + 1 >= len(past.samples):
+            self._use(self.state, grow_history(past, 2 * used + 2))
+
+    def retire(self, keep: NDArray[np.int64]) -> None:
+        """Drop the rows of jobs that are over; those of the others move up."""
+        self.state = without_rows(self.state, keep)
+
+    def move(self, state: State) -> None:
+        """Go on with the same jobs on other nodes."""
+        self._use(state, self.options.history)
+
+    def load(self, state: State, past: History) -> None:
+        """Go on from tables of an earlier manager."""
+        self._use(state, past)
 
     def copy_for(self, jobs: int) -> "LiveEngine":
         """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
         other = copy(self)
+        other.spent = Histogram(QUICK)
         state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)
-        past = grow_history(copied(self.options.history), jobs)
+        past = copied(self.options.history)
+        past = grow_history(past, int(past.counts["fitted"][0] + past.counts["new"][0]) + 2 * jobs + 1)
         other._use(state._replace(jobs=state.jobs[:jobs]), past)
         return other
 

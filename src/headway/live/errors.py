@@ -17,5 +17,9 @@ class JournalFailed(HeadwayError):
     """The journal cannot be written: nothing was accepted, and nothing is started until it can."""
 
 
+class JournalDamaged(JournalFailed):
+    """The journal's file is not a journal, or a part of it cannot be read."""
+
+
 class AlreadyServed(HeadwayError):
     """Another manager serves this data folder."""

@@ -12,10 +12,11 @@ from headway.core.events import CROSSED, ENDED, HELD, NAMES, REASONS, RELEASED, 
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
-from headway.live.executors import Executor, NodeReport, Report
+from headway.live.executors import Executor, NodeReport, Report, Stamp
 from headway.live.nodes import node_changes
+from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
-from headway.live.records import CANCEL, HOLD, NOTHING, REQUEUE, TIME_UP, Blocker, Job, Progress
+from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
 from headway.live.state import ASKED, BLOCKED, PROGRESSED, ClusterState
 from headway.live.store.journal import JournalRow
 
@@ -36,6 +37,7 @@ class Lifecycle:
         self._alarms: list[tuple[float, str, int, int]] = []
         self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
         self._progress_at: dict[int, float] = {}
+        self.measures = Measures()
 
     def note(self, event: Event | Action | Cause, now: float) -> None:
         """Write down what the engine recorded, an action with the places it was given."""
@@ -47,12 +49,17 @@ class Lifecycle:
             data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}
         self._write(NAMES[event.kind], event.job, now, data)
         if event.kind == STARTED:
-            self.set_alarms(self.state.jobs[event.job + 1], now)
+            job = self.state.at(event.job)
+            self.set_alarms(job, now)
+            if self.state.attempt(job) == 1:
+                self.measures.waited(job.spec.queue, now - job.submitted)
 
     def _write(self, kind: str, job: int, now: float, data: dict[str, Any]) -> None:
         """Write a row of the journal, and learn from it. `job` is the engine's row, or -1 for a fact about no job."""
-        attempt = self.state.attempt(self.state.jobs[job + 1]) if job >= 0 else 0
-        row = JournalRow(now, kind, job + 1, attempt, data)
+        about = self.state.at(job) if job >= 0 else None
+        row = JournalRow(now, kind, *((about.id, self.state.attempt(about)) if about else (0, 0)), data)
+        if not self._rows:
+            self.measures.behind_since = now
         self._rows.append(row)
         self.state.learn(row)
 
@@ -80,6 +87,7 @@ class Lifecycle:
         if report.progress is not None:
             yield from self.progressed(job, report.progress, now)
         if report.what == executors.STARTED and state == JobState.STARTING:
+            self._data = self._charged(job, STARTED, report, now)
             yield Event(STARTED, job.row)
         elif report.what == executors.ENDED:
             yield from self._attempt_over(job, report, now)
@@ -87,31 +95,52 @@ class Lifecycle:
     def _attempt_over(self, job: Job, report: Report, now: float) -> Iterator[Event]:
         if job.progress != job.noted:
             self._note_progress(job, now)
+        if report.lost or report.refused:
+            self.measures.error(now, f"job {job.id}: {report.message}")
+        if report.trouble:
+            self.measures.error(now, f"job {job.id}: {report.trouble}")
         found = outcome(job, report, now, self.backoff)
+        data = found.data | self._charged(job, ENDED if found.state else STOPPED, report, now)
         if found.state:
-            yield from self.ended(job, found.state, found.data)
+            yield from self.ended(job, found.state, data)
             return
-        self._data = found.data
+        self._data = data
         yield Event(STOPPED, job.row)
-        if found.blockers:
-            yield from self.block(job, found.blockers, found.not_before)
+        blockers = found.blockers | self._too_large(job)
+        if blockers:
+            yield from self.block(job, blockers, found.not_before)
+
+    def _charged(self, job: Job, kind: int, report: Report, now: float) -> dict[str, float]:
+        """Charge the job for the time that it ran, where a report says when that began or ended; the part of the row about it."""
+        at = self.when(report.at) if report.at else None
+        if at is None:
+            return {}
+        began = job.attempts.began
+        if kind != STARTED and job.started is not None:
+            began = max(began, job.started)
+        at = max(at, began)
+        self.state.charge(job, kind, at, now)
+        return {"at": at}
+
+    def when(self, stamp: Stamp) -> float | None:
+        """When something was by the manager's clock; None: not known."""
+        return None
 
     def ended(self, job: Job, state: JobState, data: dict[str, Any]) -> Iterator[Event]:
         """The job is over; others may have waited for that."""
         self._data = {**data, "state": state.name}
+        self._progress_at.pop(job.id, None)
         yield Event(ENDED, job.row)
         for other_id in sorted(self.state.dependants.pop(job.id, ())):
-            other = self.state.jobs[other_id]
-            if state != JobState.COMPLETED and not other.final:
-                yield from self._cancel_dependant(other, job.id, state)
+            other = self.state.jobs.get(other_id)
+            if other is None or other.final:
+                continue  # it is over
+            if why := self.state.unmet(other, job):
+                yield from self.ended(other, JobState.CANCELLED, {"message": why})
             elif not other.waits_for:
                 yield from self.unblock(other, Blocker.DEPENDENCY)
         if job.array_id is not None:
             yield from self._next_of_array(job.array_id)
-
-    def _cancel_dependant(self, job: Job, other: int, state: JobState) -> Iterator[Event]:
-        message = f"job {other}, which it was to follow, ended as {state.name}"
-        yield from self.ended(job, JobState.CANCELLED, {"message": message})
 
     def progressed(self, job: Job, progress: Progress, now: float) -> Iterator[Event]:
         """Keep what the job says; first steps and checkpoints go to the journal at once, the rest now and then."""
@@ -133,16 +162,21 @@ class Lifecycle:
     def submitted(self, job: Job, now: float) -> Iterator[Event]:
         """Hand an accepted job to the engine, and block it while it has to wait for others."""
         yield Event(SUBMITTED, job.row)
-        for other in sorted(job.waits_for):
-            if final := self.state.jobs[other].final:  # it failed before this one came
-                yield from self._cancel_dependant(job, other, final)
-                return
-        blockers = Blocker.DEPENDENCY if job.waits_for else NOTHING
+        if why := self.state.unmet(job):  # it failed before this one came
+            yield from self.ended(job, JobState.CANCELLED, {"message": why})
+            return
+        blockers = self._too_large(job) | (Blocker.DEPENDENCY if job.waits_for else NOTHING)
+        if job.spec.hold and not self.state.attempt(job):
+            blockers |= Blocker.HELD
         array = self.state.arrays.get(job.array_id or 0)
         if array and array.limit is not None and array.active > array.limit:
             blockers |= Blocker.ARRAY_LIMIT
         if blockers:
             yield from self.block(job, blockers)
+
+    def _too_large(self, job: Job) -> Blocker:
+        """A job that was accepted for a larger cluster waits until there is one again."""
+        return Blocker.NODE_DOWN if job.spec.gpus > self.state.cluster.total else NOTHING
 
     def block(self, job: Job, blockers: Blocker, not_before: float = 0.0) -> Iterator[Event]:
         """Keep the job from the engine until all of its blockers are gone."""
@@ -170,9 +204,10 @@ class Lifecycle:
         """Unblock as many tasks as the limit of their array allows, in order."""
         array = self.state.arrays[array_id]
         while array.limit is not None and array.active < array.limit and array.next < len(array.tasks):
-            task = self.state.jobs[array.tasks[array.next]]
+            task = self.state.jobs.get(array.tasks[array.next])
             array.next += 1
-            yield from self.unblock(task, Blocker.ARRAY_LIMIT)
+            if task:  # it may have been cancelled, and retired
+                yield from self.unblock(task, Blocker.ARRAY_LIMIT)
 
     def set_alarms(self, job: Job, now: float) -> None:
         """Remember what happens to a running (or backing off) job at a known time."""
@@ -187,7 +222,9 @@ class Lifecycle:
         """Back-offs that are over, and attempts whose time is up."""
         while self._alarms and self._alarms[0][0] <= now:
             _, what, job_id, attempt = heapq.heappop(self._alarms)
-            job = self.state.jobs[job_id]
+            job = self.state.jobs.get(job_id)
+            if job is None:
+                continue  # it is over, and retired
             if what == RETRY:
                 if job.not_before <= now:
                     yield from self.unblock(job, Blocker.RETRY_BACKOFF)
@@ -196,35 +233,40 @@ class Lifecycle:
 
     # ---- stopping and starting
 
-    def stop(self, job: Job, why: str) -> Iterator[Event]:
-        """Ask a job with processes to stop, for a reason other than making room."""
+    def stop(self, job: Job, why: str, at_once: bool = False) -> Iterator[Event]:
+        """Ask a job with processes to stop, for a reason other than making room; `at_once` leaves it no grace."""
+        data: dict[str, Any] = {"why": why, **({"now": True} if at_once else {})}
         if self.state.job_state(job) != JobState.STOPPING:
-            self._data = {"why": why}
+            self._data = data
             yield Event(STOP, job.row)
-        elif job.stop_reason != CANCEL:
-            self._write(ASKED, job.row, self._now, {"why": why})
+        elif job.stop_reason != CANCEL or (at_once and not job.kill):
+            self._write(ASKED, job.row, self._now, data)
         self.stop_processes(job)
 
     def stop_processes(self, job: Job) -> None:
         """Signal the ranks once this round is in the journal."""
-        attempt, how = self.state.attempt(job), job.spec.preemption
-        self._to_do.append(lambda: self.executor.stop(job.id, attempt, how.signal, how.grace))
+        attempt, how = self.state.attempt(job), self.state.how_to_stop(job)
+        self._to_do.append(lambda: self.executor.stop(job.id, attempt, *how))
 
     # ---- what people ask for
 
-    def cancel(self, job: Job) -> Iterator[Event]:
-        """End a job; its processes get the signal and the grace of its own preemption."""
+    def cancel(self, job: Job, at_once: bool = False) -> Iterator[Event]:
+        """End a job; its processes get the signal and the grace of its own preemption, or are killed at once."""
         if self.state.job_state(job).has_processes:
-            yield from self.stop(job, CANCEL)
+            yield from self.stop(job, CANCEL, at_once)
         else:
             yield from self.ended(job, JobState.CANCELLED, {"message": "cancelled"})
 
     def hold(self, job: Job) -> Iterator[Event]:
-        """Keep a job from running until it is released; one that runs is stopped."""
-        if self.state.job_state(job).has_processes:
+        """Keep a waiting job from running until it is released; one that is being stopped to run again later is held after that."""
+        if not self.state.job_state(job).has_processes:
+            yield from self.block(job, Blocker.HELD)
+        elif self.state.job_state(job) == JobState.STOPPING and job.stop_reason in (PREEMPT, REQUEUE, HOLD):
             yield from self.stop(job, HOLD)
         else:
-            yield from self.block(job, Blocker.HELD)
+            what = "hold acts on jobs that wait, and stops none"
+            instead = f"`headway requeue --hold {job.id}` stops this one and holds it"
+            raise WrongState(f"job {job.id} is {self.state.shown_state(job).name}: {what}; {instead}")
 
     def release(self, job: Job) -> Iterator[Event]:
         """Let a held job run."""
@@ -233,11 +275,14 @@ class Lifecycle:
             raise WrongState(f"job {job.id} is {shown}: only a HELD job can be released")
         yield from self.unblock(job, Blocker.HELD)
 
-    def requeue(self, job: Job, now: float) -> Iterator[Event]:
-        """Run it again: a running job is stopped first, a finished one waits anew."""
+    def requeue(self, job: Job, now: float, hold: bool = False) -> Iterator[Event]:
+        """Run it again: a running job is stopped first, a finished one waits anew; with `hold` once it is released."""
         if self.state.job_state(job).has_processes:
-            yield from self.stop(job, REQUEUE)
+            yield from self.stop(job, HOLD if hold else REQUEUE)
         elif job.final:
             yield from self.submitted(job, now)
+            if hold and not job.final:
+                yield from self.block(job, Blocker.HELD)
         else:
-            raise WrongState(f"job {job.id} is {self.state.shown_state(job).name}: it waits already")
+            instead = f": `headway hold {job.id}` keeps it from starting" if hold else ""
+            raise WrongState(f"job {job.id} is {self.state.shown_state(job).name}: it waits already{instead}")

@@ -47,6 +47,8 @@ def outcome(job: Job, report: Report, now: float, backoff: Backoff) -> Outcome:
         return Outcome(None, data, Blocker.HELD if job.stop_reason == HOLD else NOTHING)
     if clean:
         return Outcome(JobState.COMPLETED, data)
+    if report.signalled and not job.stop_reason:
+        return Outcome(None, data)  # a manager stopped it whose journal is lost: it has not failed
     if report.never_ran:
         # Nothing of it was done, so the job has not failed. A machine that is short of something gets time to recover.
         again = (Blocker.RETRY_BACKOFF, now + backoff.first_s) if report.refused else (NOTHING, 0.0)

@@ -19,6 +19,7 @@ class Blocker(IntFlag):
     DEPENDENCY = 2
     ARRAY_LIMIT = 4
     RETRY_BACKOFF = 8
+    NODE_DOWN = 16  # the cluster has become smaller than the job
 
 
 NOTHING = Blocker(0)
@@ -65,6 +66,7 @@ class Job:
     failures: int = 0
     preemptions: int = 0
     stop_reason: str = ""  # why it is being stopped
+    kill: bool = False  # it is being stopped without a grace
     first_started: float | None = None
     started: float | None = None
     ended: float | None = None
@@ -75,12 +77,10 @@ class Job:
     seats: tuple[int, ...] = ()  # GPUs, in the order of ranks
     progress: Progress = field(default_factory=Progress)
     noted: Progress = field(default_factory=Progress)  # the same as the journal has it
+    saved: float | None = None  # when it reported its last checkpoint of this attempt
     attempts: Attempts = field(default_factory=Attempts)
-
-    @property
-    def row(self) -> int:
-        """Its row in the engine's table."""
-        return self.id - 1
+    ran_on: tuple[str, ...] = ()  # the nodes of its last attempt
+    row: int = -1  # its row in the engine's tables, which moves up when jobs before it are retired
 
     @property
     def active_task(self) -> bool:

@@ -4,8 +4,9 @@ The live loop and the replay after a restart go through the same two calls for e
 after a restart equals the state that wrote the journal.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster
 from headway.core import events
 from headway.core.engine import Action, Cause, Event
+from headway.core.events import NO_JOB
 from headway.core.keys import TURNS
 from headway.core.operations import (
     Known,
     admit,
     close_node,
+    credit,
     open_node,
     set_costs,
     set_displaced,
@@ -32,9 +35,15 @@ from headway.core.tables.state import State
 from headway.job_state import JobState
 from headway.live import nodes
 from headway.live.engine import LiveEngine
+from headway.live.jobfile.after import NOTOK
+from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.operation.site import KILL, PLAIN, Site
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
+from headway.live.store import turnover
+from headway.live.store.archive import from_text
 from headway.live.store.journal import JournalRow
+from headway.live.store.past import Past
 from headway.live.turns import AUTO, Attempts, MinRuntimes, given_turn
 
 KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
@@ -42,6 +51,8 @@ KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
+# Retired: all but the last few jobs that are over leave the tables. Recalled: one of them comes back, to be run again.
+RETIRED, RECALLED = "Retired", "Recalled"
 # What journals of version 0.1 call a Blocked row and the blockers in it.
 OLD_BLOCKED, OLD_BLOCKERS = "Gated", "gates"
 
@@ -51,25 +62,38 @@ class Array:
     """The tasks of an array, how many may be active at once, and how many are."""
 
     limit: int | None
-    tasks: list[int] = field(default_factory=list)
+    tasks: range  # their numbers
     active: int = 0
     next: int = 0  # tasks before this one do not wait for the limit
+    kept: int = 0  # tasks that are not retired
 
 
 class ClusterState:
     """Jobs, nodes and the engine with its tables."""
 
     def __init__(
-        self, cluster: Cluster, policy: Policy, placement: Placement, min_runtimes: MinRuntimes = AUTO
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        placement: Placement,
+        min_runtimes: MinRuntimes = AUTO,
+        site: Site = PLAIN,
     ) -> None:
-        self.cluster, self.placement = cluster, placement.name
+        self.site = site
+        self.cluster, self.placement, self.policy = cluster, placement.name, policy.name
         self.min_runtimes, self.longest_s = min_runtimes, policy.limit
         self.engine = LiveEngine(cluster, policy, placement)
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
+        self.by_row: list[Job] = []
+        self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
+        self.past = Past()  # the retired ones
         self.arrays: dict[int, Array] = {}
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
+        self.active_of: Counter[str] = Counter()  # how many of them each user has
+        self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
+        self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property
     def tables(self) -> State:
@@ -80,14 +104,30 @@ class ClusterState:
 
     def add(self, job: Job) -> None:
         """Take in a job that was accepted; the engine does not know it yet."""
+        job.row = len(self.by_row)
+        self.by_row.append(job)
         self.jobs[job.id] = job
-        self.active.add(job.id)
+        self.count(job, True)
         if job.array_id is not None:
-            if job.array_id not in self.arrays:
-                self.arrays[job.array_id] = Array(array_tasks(job.spec.array or "0")[1])
-            self.arrays[job.array_id].tasks.append(job.id)
-        self.engine.make_room(job.id)
+            self._array(job).kept += 1
+        self.engine.make_room(len(self.by_row))
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **self.known(job.spec))
+
+    def _array(self, job: Job) -> Array:
+        """The array of a task, which has at least the tasks up to this one."""
+        first = job.array_id or job.id
+        if first not in self.arrays:
+            tasks = range(first, first + self.past.arrays.pop(first, 0))
+            self.arrays[first] = Array(array_tasks(job.spec.array or "0")[1], tasks, next=len(tasks))
+        array = self.arrays[first]
+        array.tasks = range(first, max(array.tasks.stop, job.id + 1))
+        return array
+
+    def count(self, job: Job, active: bool) -> None:
+        """Count a job among those that have not ended, or no more."""
+        if (job.id in self.active) != active:
+            (self.active.add if active else self.active.discard)(job.id)
+            self.active_of[job.user] += 1 if active else -1
 
     def known(self, spec: JobSpec) -> Known:
         """What a job file says of turns and limits, as columns of the engine's table. A job whose time is up has its grace to go."""
@@ -95,7 +135,7 @@ class ClusterState:
         return {
             "min_runtime": Attempts().min_runtime(spec, given),
             "turns": TURNS if given is None else 0.0,
-            "limit": np.inf if limit_s is None else limit_s + spec.preemption.grace,
+            "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
         }
 
     def limit_s(self, spec: JobSpec) -> float | None:
@@ -103,18 +143,61 @@ class ClusterState:
         limit_s = min(self.longest_s, np.inf if spec.time_limit is None else spec.time_limit)
         return limit_s if limit_s < np.inf else None
 
+    def notes(self, spec: JobSpec) -> tuple[str, ...]:
+        """What of a job is accepted but not carried out as asked, one sentence each."""
+        return (*notes_on(spec, self.enforced), *self.site.notes(spec))
+
+    def how_to_stop(self, job: Job) -> tuple[str, float]:
+        """The signal that a job gets, and the seconds until it is killed."""
+        return (KILL, 0.0) if job.kill else (job.spec.preemption.signal, self.site.grace_s(job.spec))
+
     def active_jobs(self) -> list[Job]:
         """The jobs that have not ended, by number."""
         return [self.jobs[job_id] for job_id in sorted(self.active)]
 
     def needs(self, job: Job) -> set[int]:
-        """The jobs that it waits for; an array's number stands for all its tasks."""
-        every = (task for named in job.spec.after for task in self.tasks_of(named))
-        return {task for task in every if task in self.jobs and self.jobs[task].final != JobState.COMPLETED}
+        """The jobs that it waits for, which have not ended; an array's number stands for all its tasks."""
+        named = {task for need in job.spec.needs for task in self.tasks_of(need.job)}
+        found = {task for task in named if self.knows(task) and self.final_of(task) is None}
+        if job.spec.singleton:
+            found |= {each.id for each in self.active_jobs() if each.id < job.id and same_line(each, job)}
+        return found
 
-    def tasks_of(self, job_id: int) -> list[int]:
+    def unmet(self, job: Job, ended: Job | None = None) -> str:
+        """Why what a job waits for can no longer come true, if so; `ended` is the job that has just ended, else all are looked at."""
+        after = job.spec.after  # a number stands for a job that must complete
+        if ended is not None:
+            follows = [ended.id] if ended.id in after or ended.array_id in after else []
+        else:
+            follows = [task for kept in after if isinstance(kept, int) for task in self.tasks_of(kept)]
+        for task in follows:
+            final = self.final_of(task)
+            if final not in (None, JobState.COMPLETED):
+                return f"job {task}, which it was to follow, ended as {final.name}"
+        for need in job.spec.needs if not job.waits_for else ():
+            ends = [self.final_of(task) for task in self.tasks_of(need.job) if self.knows(task)]
+            if need.kind == NOTOK and all(end == JobState.COMPLETED for end in ends):
+                return f"job {need.job} completed, and it was to run only if that did not"
+        return ""
+
+    def tasks_of(self, job_id: int) -> Sequence[int]:
         """The jobs that a number stands for: all tasks of an array, or one job."""
-        return self.arrays[job_id].tasks if job_id in self.arrays else [job_id]
+        if job_id in self.arrays:
+            return self.arrays[job_id].tasks
+        return range(job_id, job_id + self.past.arrays.get(job_id, 1))
+
+    def at(self, row: int) -> Job:
+        """The job with this row in the engine's tables."""
+        return self.by_row[row]
+
+    def knows(self, job_id: int) -> bool:
+        """Whether there is or was such a job."""
+        return job_id in self.jobs or self.past.final_of(job_id) is not None
+
+    def final_of(self, job_id: int) -> JobState | None:
+        """How a job ended, be it retired or not; None: it has not."""
+        job = self.jobs.get(job_id)
+        return job.final if job else self.past.final_of(job_id)
 
     def job_state(self, job: Job) -> JobState:
         """Its state for the engine, which holds every blocked job."""
@@ -134,19 +217,30 @@ class ClusterState:
 
     # ---- rows of the journal
 
-    def replay(self, rows: Iterable[JournalRow]) -> int:
-        """Record and learn every row of the journal again; returns the number of the last."""
-        seq = 0
+    def replay(self, rows: Iterable[JournalRow], accept: Callable[[float], None] = lambda job_id: None) -> None:
+        """Record and learn every row of the journal again; `accept` adds the jobs up to a number that were accepted."""
         for row in rows:
+            accept(row.data.get("accepted", row.job))
+            if "at" in row.data:
+                self.charge(self.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
             if row.kind in KINDS:
                 self.engine.record(self._fact(row), row.time)
             self.learn(row)
-            seq = row.seq
-        return seq
+        accept(np.inf)
+
+    def charge(self, job: Job, kind: int, at: float, now: float) -> None:
+        """A start or an end that is recorded now was at another time: to be called before, so that the job is charged for what it ran."""
+        late_s, state = now - at, self.job_state(job)
+        if kind == events.STARTED:
+            credit(self.tables, job.row, late_s)
+        elif state == JobState.RUNNING:
+            credit(self.tables, job.row, -late_s)
+        elif state == JobState.STOPPING and job.attempts.stop_asked is not None:  # charged until it was asked to stop
+            credit(self.tables, job.row, -max(0.0, job.attempts.stop_asked - at))
 
     def _fact(self, row: JournalRow) -> Event | Action | Cause:
         """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine."""
-        kind, j = KINDS[row.kind], row.job - 1
+        kind, j = KINDS[row.kind], self.jobs[row.job].row if row.job else NO_JOB
         if kind == events.EXPLAINED:
             return Cause(int(row.data["class"]), events.REASONS.index(row.data["why"]))
         if "places" not in row.data:
@@ -171,10 +265,12 @@ class ClusterState:
 
     def _learn_job(self, job: Job, row: JournalRow) -> None:
         kind, data = KINDS.get(row.kind, -1), row.data
+        at = float(data.get("at", row.time))
         if kind == events.SUBMITTED:
             job.known, job.final, job.ended, job.exit_code = True, None, None, None
             job.stop_reason = job.message = ""
-            self.active.add(job.id)
+            self.count(job, True)
+            self.finished.pop(job.id, None)
             job.waits_for = self.needs(job)
             for other in job.waits_for:
                 self.dependants.setdefault(other, set()).add(job.id)
@@ -186,34 +282,37 @@ class ClusterState:
         elif kind in (events.START, events.PACK):
             self._seat(job, row)
         elif kind == events.STARTED:
-            job.started = row.time
+            job.started = at
             if job.first_started is None:
-                job.first_started = row.time
+                job.first_started = at
         elif kind in (events.STOP, events.RESIZE):
             job.stop_reason = data.get("why") or job.stop_reason or PREEMPT
             job.preemptions += job.stop_reason == PREEMPT
+            job.kill = bool(data.get("now"))
             set_displaced(self.tables, job.row, job.stop_reason == PREEMPT)
         elif row.kind == ASKED:
-            job.stop_reason = data["why"]
+            job.stop_reason, job.kill = data["why"], bool(data.get("now"))
             set_displaced(self.tables, job.row, False)
         elif kind in (events.STOPPED, events.ENDED):
             self._unseat(job, row, ended=kind == events.ENDED)
         elif row.kind == PROGRESSED:
+            if data.get("checkpointed") not in (None, job.noted.checkpointed):
+                job.saved = row.time
             job.progress = job.noted = Progress(**data)
 
     def _measure(self, job: Job, row: JournalRow, preempted: bool) -> None:
         """Take in what a row says about the costs and the turns of the job."""
-        kind, attempts = KINDS.get(row.kind, -1), job.attempts
+        kind, attempts, at = KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
         if kind in (events.START, events.PACK):
             attempts.start(row.time)
         elif kind == events.STARTED:
-            attempts.started(row.time)
+            attempts.started(at)
         elif row.kind == PROGRESSED:
             attempts.progressed(job.noted.step, job.noted.total, row.time)
         elif kind in (events.STOP, events.RESIZE):
             attempts.stop(row.time)
         elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
-            attempts.over(row.time, preempted)
+            attempts.over(at, preempted)
         else:
             return
         set_costs(self.tables, job.row, attempts.save.value, attempts.resume.value)
@@ -236,22 +335,24 @@ class ClusterState:
         job.places = tuple((node, len(held[node])) for node in dict.fromkeys(order))
         job.seats = tuple(gpu for node, _ in job.places for gpu in sorted(held[node]))
         job.progress = job.noted = Progress()
-        job.stop_reason, job.exit_code = "", None
+        job.stop_reason, job.kill, job.saved, job.exit_code = "", False, None, None
 
     def _unseat(self, job: Job, row: JournalRow, ended: bool) -> None:
         data = row.data
         job.failures = int(data.get("failures", job.failures))
         job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
+        job.ran_on = tuple(self.cluster.nodes[node] for node, _ in job.places) or job.ran_on
         job.stop_reason, job.places, job.seats = "", (), ()
         if not ended:
             return
-        job.final, job.ended = JobState[data["state"]], row.time
+        job.final, job.ended = JobState[data["state"]], float(data.get("at", row.time))
         self._block(job, NOTHING, row.time)
         set_outcome(self.tables, job.row, job.final)
-        self.active.discard(job.id)
-        for other in self.dependants.get(job.id, ()):
-            if job.final == JobState.COMPLETED:
-                self.jobs[other].waits_for.discard(job.id)
+        self.count(job, False)
+        self.finished[job.id] = None
+        for other in map(self.jobs.get, self.dependants.get(job.id, ())):
+            if other:
+                other.waits_for.discard(job.id)
 
     def _learn_nodes(self, row: JournalRow) -> None:
         """Which nodes take jobs: all but the drained ones, and none from Closing until the next manager has opened."""
@@ -260,6 +361,8 @@ class ClusterState:
             (self.drained.add if row.kind == DRAINED else self.drained.discard)(node)
             (close_node if row.kind == DRAINED else open_node)(self.tables, node, row.time)
         elif row.kind in (CLOSING, OPENED):
+            if row.kind == OPENED:
+                turnover.move(self, turnover.cluster_in(row.data), bool(row.data.get("numbered")), row.time)
             for node in range(len(self.cluster.nodes)):
                 if row.kind == CLOSING:
                     close_node(self.tables, node, row.time)
@@ -267,6 +370,10 @@ class ClusterState:
                     open_node(self.tables, node, row.time)
         elif row.kind in nodes.KINDS:
             nodes.learn(self.tables, self.cluster.nodes, row)
+        elif row.kind == RETIRED:
+            turnover.retire(self, int(row.data["keep"]))
+        elif row.kind == RECALLED:
+            turnover.recall(self, from_text(row.data["text"]))
 
     # ---- numbers
 
@@ -277,6 +384,11 @@ class ClusterState:
     def service_gpu_s(self, job: Job, now: float) -> float:
         """GPU-seconds attained in all attempts."""
         return service_gpu_s(self.tables.jobs[job.row], now)
+
+
+def same_line(a: Job, b: Job) -> bool:
+    """Whether two jobs have one user and one name, as Slurm's singletons understand it."""
+    return a.user == b.user and a.spec.name == b.spec.name
 
 
 def service_gpu_s(row: Any, now: float) -> float:

@@ -123,9 +123,8 @@ class Attempts:
             return np.inf
         return max(self.doubled_s, SHORTEST_TURN_S) if given is None else given
 
-    @property
-    def left_s(self) -> float | None:
-        """Seconds that it runs yet by its own reports, if it has said enough."""
+    def left_s(self, step: int | None) -> float | None:
+        """Seconds that it runs yet by its own reports, if it has said enough; `step` is its last, be it in the journal yet or not."""
         if self.total is None or self.step_s is None:
             return None
-        return max(0.0, (self.total - self.furthest) * self.step_s)
+        return max(0.0, (self.total - max(self.furthest, step or 0)) * self.step_s)

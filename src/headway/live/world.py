@@ -7,27 +7,36 @@ requests answered. While the journal cannot be written nothing is performed: the
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from headway.cluster.nodes import Cluster
 from headway.core.engine import Action, Event, drive
-from headway.core.events import CROSSED, PACK, RESIZE, START, STOP
+from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP
 from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
-from headway.live.errors import JournalFailed
-from headway.live.executors import Executor, Launch, Shared
+from headway.live.errors import JournalFailed, WrongState
+from headway.live.executors import Executor, Launch, Shared, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
-from headway.live.records import Job
-from headway.live.state import ClusterState
-from headway.live.store.journal import Journal
+from headway.live.records import REQUEUE, Blocker, Job
+from headway.live.state import OPENED, RECALLED, RETIRED, ClusterState
+from headway.live.store.archive import archived, finished_row
+from headway.live.store.history import HistoryRow
+from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.snapshot import snapshot
+from headway.live.store.snapshot_table import Snapshot, insert_snapshot
+from headway.live.store.turnover import losers
 
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
 JOURNAL_RETRY_S = 0.5
+KEPT_FINISHED = 1000  # finished jobs in memory at least; when there are twice as many, the older ones are retired
+ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most so many rows
+ENDED_NAME = NAMES[ENDED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +68,24 @@ class LiveWorld(Lifecycle):
         self.engine_gone = threading.Event()
         self.arrivals: deque[int] = deque()
         self.requests: deque[Request] = deque()
-        self.rounds, self.busy_s, self.longest_s = 0, 0.0, 0.0
         self._began = perf_counter()
         self._wake = threading.Condition()
         self._woken = False
         self._closing = False
         self._gone = False
         self._answers: list[Future[None]] = []
+        self.identity = ""  # of the journal
+        self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
+        self.snapshot_seq = 0  # the last row that a snapshot knows
+        self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
+        self._snapshot: Snapshot | None = None
 
     # ---- the four calls of the protocol
 
     def wait(self, until: float) -> float | None:
         """End the round: journal, perform, answer; then sleep until something happens."""
-        spent = perf_counter() - self._began
-        self.rounds, self.busy_s, self.longest_s = self.rounds + 1, self.busy_s + spent, max(self.longest_s, spent)
+        self.measures.rounds.add(perf_counter() - self._began)
+        self._tidy()
         self.lock.release()
         try:
             if self._commit():
@@ -95,18 +108,22 @@ class LiveWorld(Lifecycle):
         yield from self.alarms_due(now)
         while self.arrivals:
             yield from self.submitted(self.state.jobs[self.arrivals.popleft()], now)
+        while self.state.strange:
+            yield from self.block(self.state.jobs[self.state.strange.pop()], Blocker.HELD)
         while self.requests:
             request = self.requests.popleft()
             try:
                 yield from request.act(now)
             except Exception as error:
+                if not isinstance(error, HeadwayError):
+                    self.measures.error(now, f"{type(error).__name__}: {error}")
                 request.done.set_exception(error)
             else:
                 self._answers.append(request.done)
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Remember what to do once the journal has it; what comes of it is reported later."""
-        job = self.state.jobs[action.job + 1]
+        job = self.state.at(action.job)
         if action.kind in (START, PACK):
             launch = replace(self._launch(job), links=action.links)
             self._to_do.append(lambda: self.executor.start(launch))
@@ -114,7 +131,37 @@ class LiveWorld(Lifecycle):
             self.stop_processes(job)
         return iter(())
 
+    def when(self, stamp: Stamp) -> float | None:
+        """When something was by the manager's clock; clocks of tests need not know."""
+        read = getattr(self.clock, "when", None)
+        return None if read is None else float(read(stamp))
+
+    def recall(self, job_id: int, now: float) -> None:
+        """Take a retired job back into memory."""
+        found = self.journal.read(lambda connection: archived(connection, job_id))
+        if found is None:
+            raise WrongState(f"job {job_id} has ended, and the journal has not kept enough of it: submit it anew")
+        row = JournalRow(
+            now,
+            RECALLED,
+            job_id,
+            int(found.row["attempt"]),
+            {"text": found.text, "accepted": max(self.state.jobs, default=0)},
+        )
+        self._rows.append(row)
+        self.state.learn(row)
+
     # ---- from other threads
+
+    @property
+    def just_ended(self) -> list[HistoryRow]:
+        """Jobs that have ended, but not in the journal yet."""
+        return [row for row, _ in self._finished]
+
+    @property
+    def unwritten(self) -> int:
+        """Rows that are recorded, but not in the journal yet."""
+        return len(self._rows)
 
     def wake(self) -> None:
         """End the sleep."""
@@ -169,14 +216,72 @@ class LiveWorld(Lifecycle):
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
             self.engine_gone.set()
 
+    def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
+        """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
+        now = self._now = self.clock()
+        if (cluster.nodes, cluster.gpus) != (self.state.cluster.nodes, self.state.cluster.gpus):
+            self._record(self._make_way(cluster, numbered), now)
+        data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}
+        self._write(OPENED, NO_JOB, now, {**data, **rules})
+        fits = [
+            job
+            for job in self.state.active_jobs()
+            if job.blockers & Blocker.NODE_DOWN and job.spec.gpus <= cluster.total
+        ]
+        for job in fits:
+            self._record(self.unblock(job, Blocker.NODE_DOWN), now)
+        if not self._commit():
+            raise JournalFailed(self.trouble)
+
+    def _make_way(self, cluster: Cluster, numbered: bool) -> Iterator[Event]:
+        """Before the nodes change: stop whoever holds GPUs that go, withdraw promises, and hold jobs that have become too large."""
+        for job in losers(self.state, cluster, numbered):
+            if self.state.job_state(job) != JobState.STOPPING:
+                yield from self.stop(job, REQUEUE)
+        self._to_do.clear()  # whoever adopts them stops them
+        for job in self.state.active_jobs():
+            if self.state.tables.jobs["promise"][job.row] >= 0:
+                yield Event(RESERVE, job.row)
+            if job.spec.gpus > cluster.total and not job.blockers & Blocker.NODE_DOWN and job.known:
+                yield from self.block(job, Blocker.NODE_DOWN)
+
+    def _record(self, facts: Iterable[Event], now: float) -> None:
+        """Record facts outside of the loop."""
+        for event in facts:
+            self.state.engine.record(event, now)
+            self.note(event, now)
+
+    def _tidy(self) -> None:
+        """Write down who ended in this round; now and then let finished jobs leave the memory, and take a snapshot."""
+        ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME}
+        jobs = [job for job in map(self.state.jobs.get, ended) if job and job.final]
+        self._finished += [finished_row(self.state, job, self._now) for job in jobs]
+        if len(self.state.finished) >= 2 * KEPT_FINISHED:
+            self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
+        if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
+            self._snapshot = snapshot(self.state)
+
+    def save(self) -> None:
+        """Take a snapshot, so that the next manager starts quickly. To be called when the loop has ended."""
+        if self.failure or self._rows or self.last_seq == self.snapshot_seq:
+            return
+        with contextlib.suppress(JournalFailed):
+            made, seq = snapshot(self.state), self.last_seq
+            self.journal.commit(lambda connection: insert_snapshot(connection, seq, made))
+
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
         while self._rows:
+            began = perf_counter()
             try:
-                self.last_seq = self.journal.append(self._rows)[-1]
-                self._rows = []
+                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)[-1]
+                self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
+                self._rows, self._finished, self._snapshot = [], [], None
+                self.mark(self.last_seq)
+                self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 self.trouble = str(error)
+                self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
                 if self._closing:
                     return False
@@ -221,4 +326,7 @@ class LiveWorld(Lifecycle):
         nodes = tuple(names[node] for node, gpus in job.places for _ in range(gpus))
         attempt = self.state.attempt(job)
         task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
-        return Launch(job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment)
+        around = (self.state.site.prolog, self.state.site.epilog)
+        return Launch(
+            job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around, journal=self.identity
+        )

@@ -1,6 +1,7 @@
 """The API's routes about jobs, over a real manager."""
 
 import json
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -66,12 +67,15 @@ def test_cancel_hold_release_requeue(live: Any) -> None:
     assert live.ask("POST", f"/v1/jobs/{number}/requeue").status_code == 200
     assert live.until(number, "RUNNING", "PENDING")["attempt"] in {1, 2}
     live.until(number, "RUNNING")
-    assert live.ask("POST", f"/v1/jobs/{number}/hold").status_code == 200
+    refused = live.ask("POST", f"/v1/jobs/{number}/hold")
+    assert (refused.status_code, refused.headers["content-type"]) == (409, "application/problem+json")
+    assert f"requeue --hold {number}" in refused.json()["detail"]
+    assert live.ask("POST", f"/v1/jobs/{number}/requeue?hold=true").json()["state"] in {"STOPPING", "HELD"}
     live.until(number, "HELD")
     assert live.ask("GET", f"/v1/jobs/{number}/explain").json()["reason"] == "held"
     assert live.ask("POST", f"/v1/jobs/{number}/release").json()["state"] in {"PENDING", "STARTING", "RUNNING"}
     live.until(number, "RUNNING")
-    assert live.ask("POST", f"/v1/jobs/{number}/cancel").status_code == 200
+    assert live.ask("POST", f"/v1/jobs/{number}/cancel?now=true").status_code == 200
     live.until(number, "CANCELLED")
     again = live.ask("POST", f"/v1/jobs/{number}/cancel")
     assert again.status_code == 409
@@ -139,7 +143,13 @@ def test_metrics_are_in_prometheus_format(live: Any) -> None:
         else:
             name, value = line.rsplit(" ", 1)
             values[name] = float(value)
-    assert values["headway_gpus_total"] == 4
+    assert values["headway_gpus"] == 4
+    # A histogram ends with all that it counted, and nothing but counts of events is called _total.
+    count = values["headway_decision_duration_seconds_count"]
+    assert count == values['headway_decision_duration_seconds_bucket{le="+Inf"}'] > 0
+    assert values['headway_job_wait_seconds_bucket{le="+Inf",queue="default"}'] >= 1
+    gauges = re.findall(r"^# TYPE (\S+) gauge$", answer.text, re.M)
+    assert not [name for name in gauges if name.endswith("_total")]
     assert values['headway_jobs{state="COMPLETED"}'] >= 1
 
 
@@ -192,7 +202,10 @@ def test_a_journal_that_cannot_be_written_is_said_and_acknowledges_nothing(
 
     monkeypatch.setattr(idle.manager, "submit", full)
     answer = idle.ask("POST", "/v1/jobs", json={"command": ["true"]})
-    assert (answer.status_code, answer.json()) == (
-        503,
-        {"detail": "the journal cannot be written (disk full): nothing was accepted"},
-    )
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json() == {
+        "type": "about:blank",
+        "title": "Service Unavailable",
+        "status": 503,
+        "detail": "the journal cannot be written (disk full): nothing was accepted",
+    }

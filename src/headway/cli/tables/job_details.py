@@ -22,6 +22,10 @@ HOLDS = {
 }
 
 
+# Where a receipt counts more under a reason than a job that waits for it now.
+IN_RECEIPTS = {"stopping": "it was saving, or others that made room for it"}
+
+
 def job_table(job: "JobView") -> Table:
     """Everything about one job, one fact per line; what is not known is left out."""
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -117,7 +121,8 @@ def _receipt(wait_us: int, receipt_us: dict[str, int]) -> list[RenderableType]:
         table.add_column(justify=justify, no_wrap=True)
     for reason, spent_us in sorted(receipt_us.items(), key=lambda item: -item[1]):
         share = Text(bar(spent_us / wait_us, 20), style="yellow")
-        table.add_row(f"  {reason}", f"{spent_us / 1e6:,.3f} s", share, Text(REASONS.get(reason, ""), style="dim"))
+        words = IN_RECEIPTS.get(reason) or REASONS.get(reason, "")
+        table.add_row(f"  {reason}", f"{spent_us / 1e6:,.3f} s", share, Text(words, style="dim"))
     table.add_row("  waited", f"{wait_us / 1e6:,.3f} s", "", Text("the sum, exactly", style="dim"))
     return [Text("\nwhere its wait went", style="bold"), table]
 

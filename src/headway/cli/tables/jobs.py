@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -149,20 +148,6 @@ def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
     if status.get("trouble"):
         line.append(f"\n{short(status['trouble'].strip().splitlines()[-1], 300)}", style="red")
     return line
-
-
-def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
-    """One line per node."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (("NODE", "left"), ("STATE", "left"), ("GPUS", "right"), ("FREE", "right"), ("JOBS", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for node in nodes:
-        busy = int(node["gpus"]) - int(node["free"])
-        style = "yellow" if node["state"] != "open" else "green" if busy else ""
-        jobs = ", ".join(str(number) for number in node.get("jobs", ()))
-        state = Text(node["state"], style=style)
-        table.add_row(escape(node["name"]), state, str(node["gpus"]), str(node["free"]), jobs)
-    return table
 
 
 def in_order(jobs: Iterable["JobView"]) -> list["JobView"]:

@@ -13,7 +13,20 @@ from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.ask.receipt import receipt, waiting_order
-from headway.live.ask.reserved import Holder, Reserved, Sees, bound, holding, joined, places, reserved, turns, within
+from headway.live.ask.reserved import (
+    Holder,
+    Reserved,
+    Sees,
+    bound,
+    holding,
+    joined,
+    named,
+    places,
+    reserved,
+    turns,
+    within,
+)
+from headway.live.jobfile.after import WORDS
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -48,9 +61,14 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     waits = state.job_state(job) in (JobState.FUTURE, JobState.PENDING)
     ahead = jobs_ahead(state, job) if waits else []
     numbers = _numbers(state, job, now, len(ahead))
-    kept = _kept(state, job, reason, now, sees) if waits else None
+    first = reserved(state, now, sees) if waits else None
+    kept = first[1] if first and (first[0] == job.id or reason == "reservation") else None
     in_turn = turns(state, job, now, sees) if reason == "turn" else ()
     message, change = _words(state, job, reason, numbers, now)
+    if first and first[0] != job.id and reason in ("gpus", "preempted", "fragmentation") and not job.blockers:
+        # What becomes free goes to the job that GPUs are kept for, before anybody else.
+        other = "another job" if first[1].job_id is None else f"job {first[1].job_id}"
+        change = [f"{other}, for which GPUs are kept, starts, and more GPUs become free"]
     if kept or in_turn:
         message, change = _kept_words(state, job, kept, in_turn, message, change, now)
     seen = tuple(_seen(state, ahead, sees))
@@ -64,12 +82,6 @@ def _seen(state: ClusterState, numbers: Iterable[int], sees: Sees) -> Iterable[i
     return (number for number in list(numbers)[:MOST_AHEAD] if sees(number, state.jobs[number].user))
 
 
-def _kept(state: ClusterState, job: Job, reason: str, now: float, sees: Sees) -> Reserved | None:
-    """The reservation that the job has, or waits for."""
-    found = reserved(state, now, sees)
-    return found[1] if found and (found[0] == job.id or reason == "reservation") else None
-
-
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
     """The waiting jobs that the policy sorts before this one, in order."""
     jobs = state.tables.jobs[: len(state.jobs)]
@@ -78,7 +90,7 @@ def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
     # One that was accepted this instant comes after all who wait, and after those that were accepted before it.
     accepted = np.nonzero(jobs["state"][: job.row] == JobState.FUTURE)[0]
     before = order[: int(here[0])] if len(here) else np.concatenate([order, accepted])
-    return [int(row) + 1 for row in before]
+    return [state.at(int(row)).id for row in before]
 
 
 def _numbers(state: ClusterState, job: Job, now: float, ahead: int) -> dict[str, float]:
@@ -112,7 +124,8 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
     if reason == "node_down":
         closed = [name for name, shut in zip(state.cluster.nodes, state.tables.nodes["closed"], strict=True) if shut]
         have, names = int(numbers["gpus_open"]), ", ".join(closed[:8])
-        line = f"it asks for {asked} GPUs and the nodes that take jobs have {have}: {names} are drained"
+        drained = f"{names} {'is' if len(closed) == 1 else 'are'} drained"
+        line = f"it asks for {counted(asked, 'GPU')} and the nodes that take jobs have {have}: {drained}"
         return line, [f"headway nodes resume {name}" for name in closed[:1]]
     if reason == "stopping":
         if state.job_state(job) == JobState.STOPPING:
@@ -123,16 +136,21 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         change = ["a job on a partly used node ends"]
         if state.placement == "consolidated":
             change.append("placement consolidated?strict=no takes more nodes")
-        return f"{free} GPUs are free, but not {asked} on {need}: at most {most} on one", change
+        return f"{_are(free, 'GPU')} free, but not {asked} on {need}: at most {most} on one", change
     if state.engine.options.blocks and ahead:
-        line = f"nobody overtakes under this policy, and {counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
+        line = f"nobody overtakes under this policy, and {_are(ahead, 'job')} ahead of it"
         passes = ["a policy that lets jobs pass, such as best-effort or tiresias-l"] if asked <= free else []
         return line, ["the jobs ahead start", *passes]
     again = "it was preempted and " if reason == "preempted" else "it "
-    are = "is" if ahead == 1 else "are"
-    return f"{again}needs {asked} GPUs and {free} are free; {counted(ahead, 'job')} {are} ahead of it", [
+    left = "none is" if not free else f"{free} {'is' if free == 1 else 'are'}"
+    return f"{again}needs {counted(asked, 'GPU')} and {left} free; {_are(ahead, 'job')} ahead of it", [
         "a job with GPUs ends"
     ]
+
+
+def _are(count: int, what: str) -> str:
+    """`1 job is`, `2 jobs are`."""
+    return f"{counted(count, what)} {'is' if count == 1 else 'are'}"
 
 
 def _kept_words(
@@ -152,7 +170,9 @@ def _kept_words(
     if kept is None:
         return message, change
     if kept.job_id == job.id:
-        parts = [f"{places(kept)} are kept for it, {bound(kept, now)}", holding(kept, now) if kept.by else ""]
+        one = sum(kept.nodes.values()) == 1
+        parts = [f"{places(kept)} {'is' if one else 'are'} kept for it, {bound(kept, now)}"]
+        parts.append(holding(kept, now) if kept.by else "")
         first = "Jobs that come before it in the order may still go first"
         return ". ".join([message, *(part for part in parts if part), first]), change
     other = "another job" if kept.job_id is None else f"job {kept.job_id}"
@@ -164,7 +184,7 @@ def _kept_words(
 
 def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
     """What would let a job pass the reservation of another: being gone in time."""
-    change, grace_s = [], job.spec.preemption.grace
+    change, grace_s = [], state.site.grace_s(job.spec)
     if kept.in_s is not None and job.spec.time_limit is None and kept.in_s > 2 * grace_s:
         change.append(f"a time limit of at most {kept.in_s - grace_s:.0f} s, after which it would be gone in time")
     if state.engine.options.preempts and not job.spec.may_preempt:
@@ -172,16 +192,36 @@ def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
     return change
 
 
+def _dependency(job: Job) -> tuple[str, list[str]]:
+    """What a job follows: which jobs must complete, and which must end."""
+    numbers = sorted(job.waits_for)
+    shown = f"{named(numbers[:MOST_AHEAD])}" + (
+        f" and {len(numbers) - MOST_AHEAD} more" if numbers[MOST_AHEAD:] else ""
+    )
+    if job.spec.singleton:
+        return f"it is a singleton: {shown} of the same user and name must end first", ["they end"]
+    kinds = {need.kind for need in job.spec.needs}
+    word = WORDS[next(iter(kinds))] if len(kinds) == 1 else "must end as it asked for"
+    return f"it follows {shown}, which {word} first", [f"{shown} {'ends' if len(numbers) == 1 else 'end'}"]
+
+
 def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[str, list[str]]:
     """The same for a job that is not offered to the engine."""
+    if reason == "node_down":
+        line = f"it asks for {job.spec.gpus} GPUs, and since the cluster changed there are {state.cluster.total}"
+        return line, [f"a cluster of at least {job.spec.gpus} GPUs", f"headway cancel {job.id}"]
     if reason == "held":
         return "a person holds it", [f"headway release {job.id}"]
     if reason == "dependency":
-        others = ", ".join(map(str, sorted(job.waits_for)[:MOST_AHEAD]))
-        return f"it follows {others}, which must complete first", [f"job {others} completes"]
+        return _dependency(job)
     if reason == "array_limit":
         limit = state.arrays[job.array_id or 0].limit
         change = ["a task of the array ends", "submit with a higher limit after %"]
         return f"its array runs at most {limit} tasks at once", change
     left_s = max(0.0, job.not_before - now)
-    return f"it failed {job.failures} times and is tried again in {left_s:.1f} s", ["the back-off ends"]
+    if not job.failures:
+        return f"it could not be started ({job.message or 'no reason given'}) and is tried again in {left_s:.1f} s", [
+            "the back-off ends"
+        ]
+    times = "once" if job.failures == 1 else f"{job.failures} times"
+    return f"it failed {times} and is tried again in {left_s:.1f} s", ["the back-off ends"]

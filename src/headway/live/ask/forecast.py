@@ -4,7 +4,7 @@ Run times are not known (see guesses.py): the future is run several times with o
 Were every job given the mean run time instead, jobs that began together would all end together, and the answer would be too late.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.engine import Action, Cause, Event, drive
-from headway.core.events import ENDED, PACK, RESERVE, RESIZE, START, STOP, STOPPED
+from headway.core.events import ENDED, HELD, PACK, RELEASED, RESERVE, RESIZE, START, STOP, STOPPED, SUBMITTED
 from headway.core.operations import admit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
-from headway.io.units import counted
+from headway.io.units import counted, ranges
 from headway.job_state import JobState
 from headway.live.ask.guesses import Guesses
 from headway.live.engine import LiveEngine
-from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
-from headway.live.records import CANCEL, HOLD, TIME_UP
+from headway.live.records import CANCEL, HOLD, TIME_UP, Blocker, Job
 from headway.live.state import ClusterState
 from headway.live.turns import given_turn
 from headway.sim.world import new_world, resume_from, truth_table
@@ -49,14 +48,19 @@ class DryRun:
 class Ahead(SimulatedWorld):
     """The simulated world from this moment until its last job starts, or until too many rounds have passed."""
 
-    def __init__(self, engine: LiveEngine, truth: NDArray[Any], now: float, most_rounds: int) -> None:
+    def __init__(
+        self, engine: LiveEngine, truth: NDArray[Any], now: float, most_rounds: int, waits: Mapping[int, set[int]]
+    ) -> None:
         super().__init__(engine, new_world(truth, len(engine.state.seats)), journal(engine.state, 0, False))
+        # Rows of jobs that are blocked until others (rows too) have ended.
+        self.waits = {row: set(others) for row, others in waits.items()}
         self.wanted, self.now, self.round, self.most_rounds = len(truth) - 1, now, 0, most_rounds
         self.starts_at: float | None = None
         # What the first decision does: for the wanted job, and to those that make room.
         self.at_once: Action | None = None
         self.stops: list[int] = []
         resume_from(self.state, self.world, now)
+        self.world.clock["done"] -= sum(1 for row in waits if row != self.wanted)  # these end after all
 
     def wait(self, until: float) -> float | None:
         """Jump to the next moment, unless the job has started."""
@@ -68,10 +72,24 @@ class Ahead(SimulatedWorld):
         self.now = max(self.now, at)  # an accepted job may be older than this moment
         return self.now
 
+    def facts(self, now: float) -> Iterator[Event]:
+        """What happens; jobs that waited for others go on when those have ended, and the wanted job may be blocked as it comes."""
+        for event in super().facts(now):
+            yield event
+            if event.kind == ENDED:
+                for others in self.waits.values():
+                    others.discard(event.job)
+            elif event.kind == SUBMITTED and event.job == self.wanted and self.waits.get(self.wanted):
+                yield Event(HELD, self.wanted)
+        for row in [row for row, others in self.waits.items() if not others]:
+            if self.state.jobs["state"][row] == JobState.HELD:
+                del self.waits[row]
+                yield Event(RELEASED, row)
+
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Watch for the job's start."""
         if action.kind in (STOP, RESIZE) and self.round == 1:
-            self.stops.append(action.job + 1)
+            self.stops.append(action.job)
         if action.job == self.wanted:
             self.at_once = action if self.round == 1 else self.at_once
             self.starts_at = now if action.kind in (START, PACK) else self.starts_at
@@ -97,9 +115,18 @@ class Ahead(SimulatedWorld):
 class Forecast:
     """A forecast for one job: made under the manager's lock, run without it."""
 
-    def __init__(self, state: ClusterState, spec: JobSpec, now: float) -> None:
+    def __init__(self, state: ClusterState, spec: JobSpec, now: float, user: str = "") -> None:
         self.names, self.spec, self.now, self.known = state.cluster.nodes, spec, now, state.known(spec)
+        self.notes = state.notes(spec)
         self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
+        self.numbers = list(state.jobs)  # by row
+        new = Job(max(state.jobs, default=0) + 1, user, spec, now)
+        needs = state.needs(new)
+        self.unmet, self.follows = state.unmet(new), tuple(sorted(needs))
+        self.waits = {len(state.jobs): {state.jobs[other].row for other in needs}} if needs else {}
+        for job in state.active_jobs():
+            if job.blockers == Blocker.DEPENDENCY and job.known:
+                self.waits[job.row] = {state.jobs[other].row for other in job.waits_for}
         self.leaving: list[int] = []  # rows of jobs that will not come back
         for job in state.active_jobs():
             if state.job_state(job) == JobState.STOPPING and job.stop_reason in (CANCEL, TIME_UP, HOLD):
@@ -139,6 +166,7 @@ class Forecast:
             truth_table(left_s, save=guesses.save, resume=guesses.resume, moved=guesses.resume),
             self.now,
             rounds,
+            self.waits,
         )
         drive(engine, world)
         return world
@@ -149,16 +177,28 @@ class Forecast:
         starts_now = world.at_once is not None and world.at_once.kind in (START, PACK)
         nodes = tuple(dict.fromkeys(self.names[node] for node in world.nodes())) if world.at_once else ()
         stops: tuple[int, ...] = ()
-        if starts_now:
+        behind = counted(ahead, "job")
+        if self.follows:
+            named = f"job{'s' if len(self.follows) > 1 else ''} {ranges(self.follows)}"
+            behind = f"{named}, which it follows" + (f", and {behind} in the queue" if ahead else "")
+        if self.unmet:
+            starts_now, left_s, nodes = False, None, ()
+            message = f"would be cancelled at once: {self.unmet}"
+        elif self.spec.hold:
+            starts_now, left_s, nodes = False, None, ()
+            message = "would wait until it is released"
+        elif starts_now:
             message = f"would start now on {', '.join(nodes)}"
         elif world.at_once:
-            stops = tuple(world.stops)
+            stops = tuple(self.numbers[row] for row in world.stops)
             message = f"would start on {', '.join(nodes)} after stopping {counted(len(stops), 'job')} to make room"
         elif left_s is not None:
-            message = f"would start in roughly {left_s:.0f} s, behind {counted(ahead, 'job')}, if jobs take as long as those before them"
+            message = (
+                f"would start in roughly {left_s:.0f} s, behind {behind}, if jobs take as long as those before them"
+            )
         else:
             no_samples = "no job has completed yet, so run times cannot be guessed"
             why = "the queue is too long to guess" if self.guesses.possible else no_samples
-            message = f"would wait behind {counted(ahead, 'job')}; {why}"
+            message = f"would wait behind {behind}; {why}"
         tasks = len(array_tasks(self.spec.array)[0]) if self.spec.array else 1
-        return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, notes_on(self.spec))
+        return DryRun(self.spec.gpus, tasks, starts_now, nodes, left_s, stops, ahead, message, self.notes)

@@ -56,7 +56,8 @@ class Guesses:
         self.ran_s, self.told_s = np.zeros(n), np.full(n, np.nan)
         for job in state.active_jobs():
             self.ran_s[job.row] = worked_s(state, job, now)
-            self.told_s[job.row] = np.nan if job.attempts.left_s is None else job.attempts.left_s
+            left_s = job.attempts.left_s(job.progress.step)
+            self.told_s[job.row] = np.nan if left_s is None else left_s
         jobs = [*state.jobs.values(), None]
         self.save = _costs(jobs, spec, lambda job: job.attempts.save)
         self.resume = _costs(jobs, spec, lambda job: job.attempts.resume)

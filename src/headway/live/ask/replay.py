@@ -14,6 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
+from headway.core.compiler.mistakes import explained
+from headway.core.engine import drive
+from headway.core.keys import TURNS
+from headway.core.operations import admit
 from headway.errors import BadInput
 from headway.job_state import FINAL_STATES, JobState
 
@@ -21,12 +25,13 @@ from headway.job_state import FINAL_STATES, JobState
 SHORTEST_S = 1e-3
 # A job that was blocked for a decision or two is not worth a word.
 BLOCKED_S = 0.1
+CUT = frozenset({JobState.CANCELLED.name, JobState.TIMEOUT.name})  # jobs that were stopped for good
 AVERAGED = FINAL_STATES - {JobState.CANCELLED.name}
 
 
 @dataclass(frozen=True, slots=True)
 class PastJob:
-    """One job of the live journal: what it asked for and how long it really ran, in all attempts together."""
+    """One job of the live journal: what it asked for, how long it really worked in all attempts together, and what stopping it took."""
 
     job_id: int
     user: str
@@ -39,6 +44,13 @@ class PastJob:
     blocked_s: float = 0.0  # waited for a hold, a dependency, an array's limit or a back-off: the same under any policy
     name: str = ""
     queue: str = ""
+    save_s: float | None = None  # from the signal until its GPUs were free, on average; None: it was never stopped
+    start_s: float = 0.0  # from the start of an attempt until its first step, on average; not in `run_s`
+    reports: bool = False  # it reports its steps
+    min_runtime_s: float | None = (
+        None  # that it runs before it may be preempted; None: by what stopping and starting cost
+    )
+    limit_s: float | None = None  # it would have been ended after this time
 
     @property
     def averaged(self) -> bool:
@@ -93,25 +105,51 @@ def replay(
 
 def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement: str) -> Outcome:
     """Run the simulator to the end. Jobs that could not be preempted live cannot be preempted here."""
+    from headway.live.ask.relived import Habits, Relived
     from headway.placement.registry import find_placement
     from headway.policies.registry import find_policy
-    from headway.sim.run import Setting, simulate_run
+    from headway.sim.run import Setting, prepare
     from headway.workloads.workload import workload
 
     # A blocked job arrives when nothing blocks it any more; the time before that is added again below.
     jobs = sorted(jobs, key=lambda job: job.submitted_at + job.blocked_s)
-    began = min(job.submitted_at for job in jobs)
+    rules = find_policy(policy)
     load = workload(
         "live journal",
-        [job.submitted_at - began + job.blocked_s for job in jobs],
+        [
+            job.submitted_at + job.blocked_s for job in jobs
+        ],  # the manager's own times, so that quanta fall where they did
         [job.gpus for job in jobs],
         [max(SHORTEST_S, job.run_s) for job in jobs],
         job_id=[str(job.job_id) for job in jobs],
         user=[job.user for job in jobs],
         preemptible=[job.preemptible for job in jobs],
+        limit_s=[np.inf if job.limit_s is None else job.limit_s for job in jobs],
     )
-    run = simulate_run(load, cluster, find_policy(policy), find_placement(placement), Setting())
-    return _outcome(policy, jobs, began + run.jobs["end"], int(run.jobs["preemptions"].sum()))
+    engine, world = prepare(load, cluster, rules, find_placement(placement), Setting())
+    world.truth["save"] = _saves(jobs)
+    turns = np.array([TURNS if job.min_runtime_s is None else 0.0 for job in jobs])
+    admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)
+    habits = [Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT) for job in jobs]
+    relived = Relived(engine, world, habits)
+    with explained():
+        drive(engine, relived)
+    if int(world.clock["done"][0]) < len(jobs):
+        raise BadInput(f"under {policy} some of these jobs can never start: nothing runs, and nothing will end")
+    table = engine.state.jobs
+    preemptions = int(table["preemptions"].sum()) - len(relived.cut)
+    return _outcome(policy, jobs, table["end"], preemptions)
+
+
+def _saves(jobs: Sequence[PastJob]) -> NDArray[np.float64]:
+    """What stopping each job takes: as it did or, for jobs that were never stopped, as in others of their size, or in all."""
+    saved: dict[int, list[float]] = {}
+    for job in jobs:
+        if job.save_s is not None:
+            for size in (job.gpus, 0):
+                saved.setdefault(size, []).append(job.save_s)
+    mean = {size: float(np.mean(times)) for size, times in saved.items()}
+    return np.array([mean.get(job.gpus, mean.get(0, 0.0)) if job.save_s is None else job.save_s for job in jobs])
 
 
 def _outcome(name: str, jobs: Sequence[PastJob], ended: NDArray[np.float64], preemptions: int | None) -> Outcome:
@@ -145,5 +183,8 @@ def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
             "waited for a hold, a dependency, an array's limit or a retry: that time is kept as it was",
         ),
     )
-    costs = "run times hold what preemptions cost live (restarts, work done twice); the simulator adds none of its own"
+    costs = (
+        "stops and starts take what they took live, or what they took other jobs of the size; work done twice counts as work:"
+        " another policy may cause less of it, or more"
+    )
     return (*(f"{count} jobs {words}" for count, words in biases if count), costs)

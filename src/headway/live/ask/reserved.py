@@ -49,7 +49,7 @@ def reserved(state: ClusterState, now: float, sees: Sees) -> tuple[int, Reserved
     nodes = {state.cluster.nodes[node]: gpus for node, gpus in found.places}
     holders = [_holder(state, found, job, now) for job in _on_nodes(state, dict(found.places))]
     seen = [holder for holder in holders if sees(holder.job_id, state.jobs[holder.job_id].user)]
-    job = state.jobs[found.job + 1]
+    job = state.at(found.job)
     by = found.bound + _grace_s(state, holders, found.bound) if found.bound < np.inf else None
     named = tuple(sorted(seen, key=lambda holder: (holder.until or np.inf, holder.job_id)))[:MOST_NAMED]
     shown = job.id if sees(job.id, job.user) else None
@@ -81,7 +81,7 @@ def _holder(state: ClusterState, found: Reservation, job: Job, now: float) -> Ho
 def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
     """How much longer than they did so far those who are stopped until then may take to save."""
     stopped = [state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP)]
-    return max((max(0.0, job.spec.preemption.grace - job.attempts.save.value) for job in stopped), default=0.0)
+    return max((max(0.0, state.site.grace_s(job.spec) - job.attempts.save.value) for job in stopped), default=0.0)
 
 
 def turns(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:
@@ -121,7 +121,8 @@ def places(kept: Reserved) -> str:
 def bound(kept: Reserved, now: float) -> str:
     """By when, and why then; or why nobody can say."""
     if kept.by is None:
-        return f"as they become free; no bound can be given, because {_why_unknown(kept)}"
+        free = "when it becomes free" if sum(kept.nodes.values()) == 1 else "as they become free"
+        return f"{free}; no bound can be given, because {_why_unknown(kept)}"
     last = max((h for h in kept.holders if h.until is not None), key=lambda h: h.until or 0.0, default=None)
     if last is None:
         return f"free {within(kept.by - now)} at the latest"

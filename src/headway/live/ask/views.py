@@ -1,6 +1,6 @@
 """What people see: jobs, nodes, numbers. Rows are copied in one go, so that ten thousand jobs are quick."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,10 @@ from headway.core.receipts import MICROSECONDS
 from headway.job_state import FINAL_STATES, JobState
 from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
-from headway.live.jobfile.notes import notes_on
 from headway.live.records import BLOCKER_REASONS, Job
 from headway.live.state import ClusterState, service_gpu_s, shown
 from headway.live.store.journal import Journal
+from headway.live.turns import given_turn
 
 if TYPE_CHECKING:
     from headway.live.world import LiveWorld
@@ -35,31 +35,44 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs to list: by user, by the names of states, by a part of the name, numbered above `after_id`; at most `limit`."""
+    """Which jobs to list: by user, states, a part of the name, queue, array and time of submission; at most `limit`.
+
+    They come by number, beyond `after_id`: above it, or below it where the newest come first (0: from the end).
+    """
 
     user: str | None = None
     states: frozenset[str] | None = None
     name: str | None = None
     after_id: int = 0
     limit: int = 100
+    queue: str | None = None
+    array_id: int | None = None
+    since: float | None = None
+    until: float | None = None
+    newest: bool = False
 
     def passes(self, state: ClusterState, job: Job) -> bool:
         """Whether to list the job."""
         return (
             (self.user is None or job.user == self.user)
             and (self.name is None or self.name in job.spec.name)
+            and (self.queue is None or self.queue == job.spec.queue)
+            and (self.array_id is None or self.array_id == job.array_id)
+            and (self.since is None or job.submitted >= self.since)
+            and (self.until is None or job.submitted <= self.until)
             and (self.states is None or state.shown_state(job).name in self.states)
         )
 
 
 def job_views(state: ClusterState, ids: Sequence[int], now: float) -> list[JobView]:
     """Views of these jobs."""
-    rows = np.array(ids, np.int64) - 1
+    rows = np.array([state.jobs[job_id].row for job_id in ids], np.int64)
     found = zip(ids, state.tables.jobs[rows], state.why(rows).tolist(), strict=True)
-    return [_view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
+    return [view(state, state.jobs[job_id], now, cause, row) for job_id, row, cause in found]
 
 
-def _view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
+def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> JobView:
+    """One job, by its record and its row of the engine's table."""
     engine_state = JobState(int(row["state"]))
     waits_again = not job.final and not engine_state.has_processes
     command = job.spec.run or " ".join(job.spec.command)
@@ -86,8 +99,15 @@ def _view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Jo
         array_index=job.array_index,
         message=job.message,
         first_started_at=job.first_started,
-        notes=notes_on(job.spec),
+        notes=state.notes(job.spec),
+        unsaved_s=_unsaved_s(job, now) if engine_state in (JobState.STARTING, JobState.RUNNING) else None,
     )
+
+
+def _unsaved_s(job: Job, now: float) -> float:
+    """Seconds of its present attempt that would be lost if it were stopped now and saved nothing."""
+    since = max(job.attempts.began, job.saved or 0.0)
+    return max(0.0, now - since)
 
 
 def _name(command: str) -> str:
@@ -96,10 +116,13 @@ def _name(command: str) -> str:
 
 
 def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:
-    """Jobs by ascending number that pass the filter."""
-    numbers: Sequence[int] = range(max(0, wanted.after_id) + 1, len(state.jobs) + 1)
-    if wanted.states is not None and not wanted.states & FINAL_STATES:
-        numbers = sorted(i for i in state.active if i > wanted.after_id)
+    """Jobs by number that pass the filter."""
+    only_active = wanted.states is not None and not wanted.states & FINAL_STATES
+    first, every = wanted.after_id, iter(state.active if only_active else state.jobs)
+    if wanted.array_id is not None:
+        every = (task for task in state.tasks_of(wanted.array_id) if task in state.jobs)
+    beyond = (i for i in every if (i < first or not first if wanted.newest else i > first))
+    numbers = sorted(beyond, reverse=wanted.newest)
     passing = (number for number in numbers if wanted.passes(state, state.jobs[number]))
     return job_views(state, list(islice(passing, wanted.limit)), now)
 
@@ -121,24 +144,38 @@ def node_views(state: ClusterState) -> list[NodeView]:
 
 def past_jobs(state: ClusterState, since: float, now: float) -> list[PastJob]:
     """Jobs submitted since then that ran at all."""
-    causes = set(BLOCKER_REASONS.values())
     return [
-        PastJob(
-            job.id,
-            job.user,
-            job.spec.gpus,
-            job.submitted,
-            job.ended,
-            state.run_s(job, now),
-            state.shown_state(job).name,
-            job.spec.may_preempt,
-            sum(us for cause, us in receipt(state, job.row, now).items() if cause in causes) / MICROSECONDS,
-            job.spec.name,
-            job.spec.queue,
-        )
+        past_job(state, job, state.run_s(job, now), receipt(state, job.row, now), state.attempt(job))
         for job in state.jobs.values()
         if job.submitted >= since and job.first_started is not None
     ]
+
+
+def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[str, int], attempt: int) -> PastJob:
+    """What a job did, so that it can be put through the simulator: its work without its starts, and what those and its stops took."""
+    took, limit_s = job.attempts, state.limit_s(job.spec)
+    final = job.final.name if job.final else state.shown_state(job).name
+    reports = took.furthest >= 0  # then its run time holds what it took until the first step of each attempt
+    work_s = run_s - attempt * took.resume.value if reports else run_s
+    causes = set(BLOCKER_REASONS.values())
+    return PastJob(
+        job.id,
+        job.user,
+        job.spec.gpus,
+        job.submitted,
+        job.ended,
+        max(0.0, work_s) if run_s > 0 else 0.0,
+        final,
+        job.spec.may_preempt,
+        sum(us for cause, us in receipt_us.items() if cause in causes) / MICROSECONDS,
+        job.spec.name,
+        job.spec.queue,
+        took.save.value if took.save.count else None,
+        took.resume.value,
+        reports,
+        given_turn(job.spec, state.min_runtimes),
+        None if limit_s is None else limit_s + state.site.grace_s(job.spec),
+    )
 
 
 def counts(state: ClusterState) -> dict[str, int]:
@@ -147,27 +184,26 @@ def counts(state: ClusterState) -> dict[str, int]:
     found = np.bincount(states, minlength=len(JobState)).tolist()
     # The engine holds whatever is blocked; people call only those HELD that a person holds.
     held = np.nonzero(states == JobState.HELD)[0]
-    not_by_people = sum(shown(JobState.HELD, state.jobs[int(row) + 1]) == JobState.PENDING for row in held)
+    not_by_people = sum(shown(JobState.HELD, state.at(int(row))) == JobState.PENDING for row in held)
     found[JobState.PENDING] += found[JobState.FUTURE] + not_by_people
     found[JobState.HELD] -= not_by_people
-    return {each.name: found[each] for each in JobState if each != JobState.FUTURE}
+    past = state.past.counts
+    return {each.name: found[each] + past[each.name] for each in JobState if each != JobState.FUTURE}
 
 
 def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[str, float]:
     """Numbers since the manager started, by the names that Prometheus gets."""
     nodes = state.tables.nodes
     return {
-        "headway_gpus_total": float(state.cluster.total),
+        "headway_gpus": float(state.cluster.total),
         "headway_gpus_free": float(nodes["free"].sum()),
         "headway_gpus_open": float(nodes["gpus"][nodes["closed"] == 0].sum()),
-        "headway_preemptions_total": float(sum(job.preemptions for job in state.jobs.values())),
-        "headway_decisions_total": float(state.engine.decisions),
-        "headway_decision_seconds_total": state.engine.decide_s,
-        "headway_decision_seconds_max": state.engine.longest_decide_s,
-        "headway_rounds_total": float(world.rounds),  # facts recorded, decided and noted
-        "headway_round_seconds_total": world.busy_s,
-        "headway_round_seconds_max": world.longest_s,
+        "headway_preemptions_total": float(
+            state.past.preemptions + sum(job.preemptions for job in state.jobs.values())
+        ),
         "headway_journal_commits_total": float(journal.commits),
         "headway_journal_rows_total": float(world.last_seq),
         "headway_journal_writable": float(not world.trouble),
+        "headway_journal_behind_rows": float(world.unwritten),
+        "headway_errors_total": float(world.measures.errors),
     }

@@ -29,7 +29,19 @@ class Launch:
     array_id: int | None = None
     array_index: int | None = None
     environment: dict[str, str] = field(default_factory=dict)  # HEADWAY_API, HEADWAY_TOKEN and the like
+    prolog: str = ""  # programs of the operator's that run before and after it
+    epilog: str = ""
+    journal: str = ""  # the identity of the journal that the attempt belongs to
     links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are the job's alone
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """When something happened on a machine: its monotonic clock during a boot, and its wall clock, which people may set."""
+
+    boot: str
+    monotonic: float
+    wall: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,8 @@ class Report:
     refused: bool = False  # the machine could not start it: no memory, no disk
     message: str = ""
     progress: Progress | None = None
+    at: Stamp | None = None  # when, if that is known better than by when it is reported
+    trouble: str = ""  # went wrong beside it: for the operator
 
 
 @dataclass(frozen=True, slots=True)

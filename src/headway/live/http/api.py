@@ -1,11 +1,10 @@
 """The manager over HTTP: one route per verb, described by OpenAPI at /openapi.json.
 
-Routes are plain functions and run in worker threads, so that a submission that waits for the disk holds nobody else up. Every error is
-`{"detail": words}`.
+Routes are plain functions and run in worker threads, so that a submission that waits for the disk holds nobody else up. Every error is a
+problem (problems.py).
 """
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -13,23 +12,26 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
 
 from headway import __version__
 from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
-from headway.job_state import SHOWN_STATES
+from headway.live.ask.explain import Explanation
+from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
 from headway.live.errors import JournalFailed, NotFound, WrongState
-from headway.live.http import access, cluster_routes, streams
+from headway.live.http import access, cluster_routes, streams, verbs
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
+from headway.live.http.cluster_routes import STATE, Moment
+from headway.live.http.problems import MEDIA_TYPE, Problem, problem
 from headway.live.http.tokens import Caller, Scope
-from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import MOST_KEY, Manager
 
 PAGE = 100
 LARGEST_PAGE = 1000
-STATE = "|".join(SHOWN_STATES)
+HIDDEN = "***"  # instead of a value that is not the caller's to see
 
 
 class Submitted(BaseModel):
@@ -41,7 +43,7 @@ class Submitted(BaseModel):
 
 
 class JobPage(BaseModel):
-    """Jobs by number; ask again with `after_id=next_after_id` for more."""
+    """Jobs by number, or the newest first; ask again with `after_id=next_after_id` for more."""
 
     jobs: list[JobView]
     next_after_id: int | None
@@ -58,12 +60,13 @@ class Progress(BaseModel):
     checkpointed: int | None = Field(None, ge=0, le=2**53, description="The last step that is saved.")
 
 
-class Refusal(BaseModel):
-    """Why a request was refused, in one line."""
-
-    detail: str
-
-
+WRONG_FIELD: dict[int | str, dict[str, Any]] = {
+    422: {
+        "model": Problem,
+        "description": "A field is wrong; says which and what would be right.",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
 SUBMISSION: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -91,12 +94,13 @@ def make_api(manager: Manager) -> FastAPI:
         # The interactive pages load scripts from elsewhere; the description itself is at /openapi.json.
         docs_url=None,
         redoc_url=None,
-        responses={422: {"model": Refusal, "description": "A field is wrong; says which and what would be right."}},
+        responses=WRONG_FIELD,
     )
     api.state.manager = manager
     _handle_errors(api)
     _submission(api, manager)
     _jobs(api, manager)
+    verbs.add_routes(api, manager)
     cluster_routes.add_routes(api, manager)
     streams.add_routes(api, manager)
     return api
@@ -105,8 +109,9 @@ def make_api(manager: Manager) -> FastAPI:
 def _handle_errors(api: FastAPI) -> None:
     """Turn expected failures into a status and one line, without anything of the inside."""
 
-    def answer(status: int, words: str) -> JSONResponse:
-        return JSONResponse({"detail": words}, status)
+    @api.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+        return problem(error.status_code, str(error.detail), error.headers)
 
     @api.exception_handler(RequestValidationError)
     async def wrong_field(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -116,13 +121,13 @@ def _handle_errors(api: FastAPI) -> None:
             where = ".".join(str(part) for part in each["loc"] if part not in {"body", "query", "path", "header"})
             words = str(each["msg"]).removeprefix("Value error, ")
             parts.append(f"{where}: {words}" if where else words)
-        return answer(422, "; ".join(parts).encode("utf-8", "replace").decode())
+        return problem(422, "; ".join(parts).encode("utf-8", "replace").decode())
 
     statuses = {NotFound: 404, WrongState: 409, JournalFailed: 503, BadInput: 422, HeadwayError: 400}
     for kind, status in statuses.items():
 
         async def expected(_: Request, error: Exception, status: int = status) -> JSONResponse:
-            return answer(status, str(error))
+            return problem(status, str(error))
 
         api.add_exception_handler(kind, expected)
 
@@ -147,17 +152,27 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             spec = JobSpec.model_validate_json(await request.body())
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_input=False)) from None
-        hidden = next((other for other in spec.after if not _own(manager, caller, [other])), None)
-        if hidden is not None:
-            raise BadInput(f"after: there is no job {hidden}")
+        _check_after(manager, caller, spec)
         numbers = await run_in_threadpool(manager.submit, spec, caller.user, request.headers.get("idempotency-key"))
-        return JSONResponse({"job_id": numbers[0], "job_ids": numbers, "notes": notes_on(spec)}, 201)
+        content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes_on(spec)}
+        return JSONResponse(content, 201, {"Location": f"/v1/jobs/{numbers[0]}"})
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
-    def dry_run(spec: JobSpec, caller: access.Submitter) -> dict[str, Any]:
+    def dry_run(spec: JobSpec, caller: access.Submitter) -> DryRun:
         """Where and roughly when a job would start. Nothing is submitted."""
-        answer = asdict(manager.dry_run(spec, caller.user))
-        return {**answer, "preempts": _own(manager, caller, answer["preempts"])}
+        _check_after(manager, caller, spec)
+        answer = manager.dry_run(spec, caller.user)
+        mine = manager.visible(answer.preempts, caller.sees)
+        return replace(answer, preempts=tuple(number for number in answer.preempts if number in mine))
+
+
+def _check_after(manager: Manager, caller: Caller, spec: JobSpec) -> None:
+    """Jobs that the caller may not see do not exist for its own jobs either."""
+    named = [need.job for need in spec.needs]
+    mine = manager.visible(named, caller.sees)
+    hidden = next((number for number in named if number not in mine), None)
+    if hidden is not None:
+        raise BadInput(f"after: there is no job {hidden}")
 
 
 def _jobs(api: FastAPI, manager: Manager) -> None:
@@ -169,55 +184,39 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
         name: Annotated[str | None, Query(max_length=200)] = None,
         after_id: Annotated[int, Query(ge=0, le=2**53)] = 0,
         limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
+        queue: Annotated[str | None, Query(max_length=256)] = None,
+        array_id: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+        since: Moment = None,
+        until: Moment = None,
+        newest: Annotated[bool, Query(description="The newest first.")] = False,
     ) -> JobPage:
-        """Jobs by number, filtered. Those who do not operate see their own."""
+        """Jobs by number, filtered (`since` and `until`: by submission). Those who do not operate see their own."""
         if not caller.operates:
             if user not in {None, caller.user}:
                 return JobPage(jobs=[], next_after_id=None)
             user = caller.user
-        wanted = JobFilter(user, frozenset(state) if state else None, name, after_id, limit)
+        states = frozenset(state) if state else None
+        wanted = JobFilter(user, states, name, after_id, limit, queue, array_id, since, until, newest)
         found = manager.jobs(wanted)
         return JobPage(jobs=found, next_after_id=found[-1].job_id if len(found) == limit else None)
 
     @api.get("/v1/jobs/{job_id}", tags=["jobs"], responses=ABOUT_A_JOB)
     def show(job_id: JobId, caller: access.JobReader) -> JobView:
-        """One job."""
-        return seen(manager, caller, job_id)
+        """One job, with its job file; the values of its environment are for its own user."""
+        job, spec = seen(manager, caller, job_id), manager.spec(job_id)
+        content = None if spec is None else spec.model_dump(mode="json", exclude_defaults=True)
+        if content and "envs" in content and caller.user != job.user:
+            content["envs"] = dict.fromkeys(content["envs"], HIDDEN)
+        return replace(job, spec=content)
 
     @api.get("/v1/jobs/{job_id}/explain", tags=["jobs"], responses=ABOUT_A_JOB)
-    def explain(job_id: JobId, caller: access.JobReader) -> dict[str, Any]:
+    def explain(job_id: JobId, caller: access.JobReader) -> Explanation:
         """Why it waits: reason, numbers, jobs ahead, reservation, turns, what would change it, and the receipt of its wait."""
         seen(manager, caller, job_id)
-        return asdict(manager.explain(job_id, caller.sees))
-
-    for verb, words in {
-        "cancel": "Stop a job and take it out of the queue.",
-        "hold": "Keep a waiting job from starting.",
-        "release": "Let a held job start again.",
-        "requeue": "Stop a job and put it back into the queue.",
-    }.items():
-        _verb(api, manager, verb, words)
+        return manager.explain(job_id, caller.sees)
 
     @api.post("/v1/jobs/{job_id}/progress", status_code=204, tags=["jobs"], responses=ABOUT_A_JOB)
     def report(job_id: JobId, progress: Progress, caller: access.Reporter) -> None:
         """What the job says about itself; for its own token and its owner."""
         seen(manager, caller, job_id)
         manager.report(job_id, **progress.model_dump())
-
-
-def _own(manager: Manager, caller: Caller, numbers: Iterable[int]) -> list[int]:
-    """Of these jobs, those that the caller may see; how many there are in all is answered elsewhere."""
-    jobs = ((number, manager.job(number)) for number in numbers)
-    return [number for number, job in jobs if job is not None and caller.sees(number, job.user)]
-
-
-def _verb(api: FastAPI, manager: Manager, verb: str, words: str) -> None:
-    """One of the verbs that change a job."""
-
-    def change(job_id: JobId, caller: access.Submitter) -> JobView:
-        seen(manager, caller, job_id)
-        getattr(manager, verb)(job_id)
-        return seen(manager, caller, job_id)
-
-    path = f"/v1/jobs/{{job_id}}/{verb}"
-    api.post(path, tags=["jobs"], description=words, name=verb, operation_id=verb, responses=ABOUT_A_JOB)(change)

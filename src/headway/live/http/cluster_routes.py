@@ -1,22 +1,30 @@
 """Routes about the cluster as a whole: nodes, status, metrics in Prometheus' text format, and the workload for a replay."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
 from fastapi.responses import PlainTextResponse, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from headway.job_state import JobState
+from headway.cluster.nodes import Cluster
+from headway.job_state import SHOWN_STATES, JobState
+from headway.live.ask.health import ManagerHealth
+from headway.live.ask.replay import PastJob
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
+from headway.live.http.server.liveness import Liveness
 from headway.live.manager import Manager
+from headway.live.store.history import HistoryRow, Wanted
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]
 # More than any machine runs at once.
 MOST_RUNNING = 100_000
+MOST_HISTORY = 100_000  # rows of one answer
+STATE = "|".join(SHOWN_STATES)
+Moment = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False, description="Seconds since 1970.")]
 
 
 class Nodes(BaseModel):
@@ -26,18 +34,48 @@ class Nodes(BaseModel):
 
 
 class Health(BaseModel):
-    """The manager answers."""
+    """Whether the manager can do its work; if not, why."""
 
-    ok: bool = True
+    ok: bool
+    detail: str = ""
+
+
+class Status(BaseModel):
+    """The manager's policy and placement, its cluster (names of nodes, and the GPUs of each), jobs by state, and what is wrong."""
+
+    policy: str
+    placement: str
+    cluster: Cluster
+    counts: dict[str, int]
+    trouble: str
+
+
+class PastWork(Status):
+    """The same, with what ran."""
+
+    now: float
+    jobs: list[PastJob]
+
+
+class History(BaseModel):
+    """Jobs with their times, nodes, waits and GPU-hours, the newest first."""
+
+    jobs: list[HistoryRow]
 
 
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """Health, nodes, status, metrics and workload."""
 
-    @api.get("/healthz", tags=["cluster"])
-    async def health() -> Health:
-        """Whether the manager answers; needs no token."""
-        return Health()
+    liveness = Liveness(manager)
+
+    failing: dict[int | str, dict[str, Any]] = {503: {"model": Health, "description": "The journal cannot be written."}}
+
+    @api.get("/healthz", tags=["cluster"], responses=failing, response_model_exclude_defaults=True)
+    async def health(response: Response) -> Health:
+        """Whether the manager works: it answers, and its journal can be written. Needs no token."""
+        trouble = await liveness.trouble()
+        response.status_code = 503 if trouble else 200
+        return Health(ok=not trouble, detail=trouble)
 
     @api.get("/v1/nodes", tags=["cluster"], responses=REFUSALS)
     def nodes(caller: Reader) -> Nodes:
@@ -60,33 +98,55 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         manager.resume(node)
 
     @api.get("/v1/status", tags=["cluster"], responses=REFUSALS)
-    def status(caller: Reader) -> dict[str, Any]:
+    def status(caller: Reader) -> Status:
         """The policy, the cluster, and how many jobs are in each state."""
         return manager_status(manager)
+
+    @api.get("/v1/health", tags=["cluster"], responses=REFUSALS)
+    def scheduler_health(caller: Reader) -> ManagerHealth:
+        """How long the manager takes to decide and to write, how deep the queue is, and (for those who operate) the last errors."""
+        found = manager.health()
+        return found if caller.operates else replace(found, last_errors=())
+
+    @api.get("/v1/history", tags=["cluster"], responses=REFUSALS)
+    def history(
+        caller: Reader,
+        user: Annotated[str | None, Query(max_length=64)] = None,
+        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
+        since: Moment = None,
+        until: Moment = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_HISTORY)] = 100,
+    ) -> History:
+        """What became of jobs, the newest first: those that were there at some time between `since` and `until`."""
+        if not caller.operates:
+            if user not in {None, caller.user}:
+                return History(jobs=[])
+            user = caller.user
+        states = frozenset(state) if state else None
+        return History(jobs=manager.history(Wanted(user, states, since, until, limit)))
 
     @api.get("/metrics", tags=["cluster"], response_class=PlainTextResponse, responses=REFUSALS)
     def metrics(caller: Reader) -> Response:
         """Counts and gauges for Prometheus (give it a token of scope read)."""
-        return Response(prometheus_text(manager.counts(), manager.metrics()), media_type=CONTENT_TYPE)
+        return Response(prometheus_text(manager), media_type=CONTENT_TYPE)
 
     @api.get("/v1/workload", tags=["cluster"], responses=REFUSALS)
     def workload(
         caller: Operator, last_s: Annotated[float | None, Query(gt=0, le=1e12, allow_inf_nan=False)] = None
-    ) -> dict[str, Any]:
+    ) -> PastWork:
         """The jobs of the last seconds (or all), for a replay under other policies."""
         since = -math.inf if last_s is None else manager.clock() - last_s
-        jobs = [asdict(row) for row in manager.workload(since)]
-        return {"now": manager.clock(), **manager_status(manager), "jobs": jobs}
+        jobs = manager.workload(since)
+        return PastWork(now=manager.clock(), jobs=jobs, **dict(manager_status(manager)))
 
 
-def manager_status(manager: Manager) -> dict[str, Any]:
+def manager_status(manager: Manager) -> Status:
     """What a client needs to know about the manager itself."""
-    cluster = manager.cluster
-    return {
-        "policy": manager.policy,
-        "placement": manager.placement,
-        "cluster": {"name": cluster.name, "nodes": list(cluster.nodes), "gpus": list(cluster.gpus)},
-        "counts": manager.counts(),
+    return Status(
+        policy=manager.policy,
+        placement=manager.placement,
+        cluster=manager.cluster,
+        counts=manager.counts(),
         # One line of it: where in the code the engine stopped is for the manager's own log.
-        "trouble": (manager.trouble.strip().splitlines() or [""])[-1],
-    }
+        trouble=(manager.trouble.strip().splitlines() or [""])[-1],
+    )

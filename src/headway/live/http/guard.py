@@ -1,20 +1,20 @@
-"""What every request passes before the API sees it: Host, Origin, rate, token and size, in that order.
+"""What every request passes before the API sees it: Host, Origin, token, rate and size, in that order; then a place to be worked on.
 
 A web page in the user's browser can send requests to localhost. It cannot read the token, and it cannot forge `Host` (DNS rebinding
 shows the page's own name there) or leave out `Origin`: so both must name this manager. Everything is refused by default; only the
-health check and the description of the API are open.
+health check and the description of the API are open. The health check is answered at once, whatever else is going on.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import HTTPException
-from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 
+from headway.live.http.problems import problem
+from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
 
 Message = MutableMapping[str, Any]
@@ -22,42 +22,24 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({"/healthz", "/openapi.json"})
+HEALTH = "/healthz"
+OPEN_PATHS = frozenset({HEALTH, "/openapi.json"})
 # A job file is a few hundred bytes and a script a few thousand.
 MOST_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 30.0
-# Requests per second that one token may send, and how many at once. Above what one machine's manager serves in steady state,
-# so that only a loop gone wild meets it; strangers get far less.
+# Requests per second that one token may send. Above what one machine's manager serves in steady state, so that only a loop gone wild
+# meets it; strangers of one address get far less.
 RATE_PER_S = 2000.0
 STRANGERS_PER_S = 50.0
-BURST_S = 2.0
 # Headers that would mean two things if they were given twice.
 ONCE = ("host", "origin", "authorization", "content-length")
 # What a refusal says beside its words.
 MORE_HEADERS = {
-    401: {"www-authenticate": "Bearer"},
+    401: {"www-authenticate": "Bearer", "connection": "close"},
     408: {"connection": "close"},
     413: {"connection": "close"},
     429: {"retry-after": "1"},
 }
-
-
-@dataclass(slots=True)
-class Bucket:
-    """A token bucket: it fills at a steady rate, and each request takes one."""
-
-    rate_per_s: float
-    level: float
-    at: float
-
-    def take(self, now: float) -> bool:
-        """Whether one more request may pass."""
-        self.level = min(self.rate_per_s * BURST_S, self.level + (now - self.at) * self.rate_per_s)
-        self.at = now
-        if self.level < 1.0:
-            return False
-        self.level -= 1.0
-        return True
 
 
 class Guard:
@@ -78,7 +60,7 @@ class Guard:
         self.hosts = frozenset(host.lower() for host in hosts)
         self.origins = frozenset(f"{kind}://{host}" for host in self.hosts for kind in ("http", "https"))
         self.rate_per_s, self.strangers_per_s, self.most_body_bytes = rate_per_s, strangers_per_s, most_body_bytes
-        self._buckets: dict[str, Bucket] = {}
+        self._rates, self._shares = Rates(), Shares()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer with the reason, or let the request through."""
@@ -86,20 +68,37 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        headers, health = Headers(scope=scope), scope["path"] == HEALTH
         try:
-            self._check(scope, headers)
+            who = self._check(scope, headers)
             body = await asyncio.wait_for(self._body(headers, receive), BODY_TIMEOUT_S)
+            if not health:
+                await self._shares.enter(who)
         except (TimeoutError, HTTPException) as error:
             late = HTTPException(408, f"the body did not arrive within {BODY_TIMEOUT_S:g} s")
             why = error if isinstance(error, HTTPException) else late
-            answer = JSONResponse({"detail": why.detail}, why.status_code, MORE_HEADERS.get(why.status_code))
+            answer = problem(why.status_code, str(why.detail), MORE_HEADERS.get(why.status_code))
             await answer(scope, receive, send)
         else:
-            await self.app(scope, _replay(body, receive), send)
+            await self._work(None if health else who, scope, _replay(body, receive), send)
 
-    def _check(self, scope: Message, headers: Headers) -> None:
-        """Refuse the request by its headers, or note who sent it."""
+    async def _work(self, who: str | None, scope: Message, receive: Receive, send: Send) -> None:
+        """Let the application answer, and give the caller's place back when it begins to: a stream that goes on holds none."""
+        place = [] if who is None else [who]
+
+        async def answer(message: Message) -> None:
+            while place:
+                self._shares.leave(place.pop())
+            await send(message)
+
+        try:
+            await self.app(scope, receive, answer)
+        finally:
+            while place:
+                self._shares.leave(place.pop())
+
+    def _check(self, scope: Message, headers: Headers) -> str:
+        """Refuse the request by its headers, or note who sent it; the name under which its limits count."""
         for name in ONCE:
             if len(headers.getlist(name)) > 1:
                 raise HTTPException(400, f"the header {name} is given twice")
@@ -111,15 +110,18 @@ class Guard:
             raise HTTPException(403, "requests from other web pages are refused")
         kind, _, token = headers.get("authorization", "").partition(" ")
         caller = self.tokens.caller(token.strip()) if kind.lower() == "bearer" and token else None
-        name, rate_per_s = (caller.name, self.rate_per_s) if caller else ("", self.strangers_per_s)
-        now = self.clock()
-        if not self._buckets.setdefault(name, Bucket(rate_per_s, rate_per_s * BURST_S, now)).take(now):
-            raise HTTPException(429, "too many requests: wait a second")
+        # Strangers count by their addresses; no token's name begins with a space.
+        who = caller.name if caller else f" {(scope.get('client') or ('',))[0]}"
+        if scope["path"] != HEALTH:
+            self._rates.take(who, self.rate_per_s if caller else self.strangers_per_s, self.clock())
         if caller is None and scope["path"] not in OPEN_PATHS:
-            given = "the token is not known here" if headers.get("authorization") else "a token is needed"
-            words = f"{given}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
+            why = self.tokens.why_not(token.strip())
+            words = f"{why}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
             raise HTTPException(401, words)
         scope.setdefault("state", {})["caller"] = caller
+        if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):
+            connection["belongs_to"](caller.name)
+        return who
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         """The whole body; one that is too large is refused without reading the rest."""

@@ -14,16 +14,20 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from headway.client.folder import TOKEN_FILE
 from headway.errors import BadInput
+from headway.io.accounts import refuse_others
 
 TOKENS_FILE = "tokens.json"
 SECRET_FILE = "job-secret"
+OWNER = "owner"  # the name of the token in the data folder
 _JOB_TOKEN = re.compile(r"job-([0-9]{1,15})-([0-9a-f]{64})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
@@ -50,6 +54,7 @@ class Caller:
     user: str
     scope: Scope
     job_id: int | None = None
+    expires: float | None = None  # seconds since 1970; None: never
 
     @property
     def operates(self) -> bool:
@@ -66,8 +71,8 @@ class Caller:
 class Tokens:
     """The tokens of one data folder. Made and revoked tokens take effect at once, without a restart."""
 
-    def __init__(self, data: Path, owner: str) -> None:
-        self.data, self.owner = data, owner
+    def __init__(self, data: Path, owner: str, clock: Callable[[], float] = time.time) -> None:
+        self.data, self.owner, self.clock = data, owner, clock
         # Not 0700: under root, the jobs of other users reach their own folders below; the files here are private one by one.
         data.mkdir(parents=True, exist_ok=True, mode=0o711)
         self._owner_hash = _hash(_private(data / TOKEN_FILE, _new_token))
@@ -83,9 +88,20 @@ class Tokens:
             return Caller(f"job {job_id}", "", Scope.JOB, job_id) if right else None
         digest = _hash(token)
         if hmac.compare_digest(digest, self._owner_hash):
-            return Caller("owner", self.owner, Scope.OPERATE)
+            return Caller(OWNER, self.owner, Scope.OPERATE)
         self._reload()
-        return self._stored.get(digest)
+        stored = self._stored.get(digest)
+        return None if stored is None or self._expired(stored) else stored
+
+    def why_not(self, token: str) -> str:
+        """Why a token is refused."""
+        found = self._stored.get(_hash(token))
+        if found is not None and self._expired(found):
+            return f"the token {found.name} has expired, ask for a new one"
+        return "the token is not known here" if token else "a token is needed"
+
+    def _expired(self, caller: Caller) -> bool:
+        return caller.expires is not None and self.clock() >= caller.expires
 
     def _reload(self) -> None:
         try:
@@ -103,7 +119,7 @@ def stored_tokens(data: Path) -> dict[str, Caller]:
     path = data / TOKENS_FILE
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return {row["sha256"]: Caller(row["name"], row["user"], Scope(row["scope"])) for row in rows}
+        return {row["sha256"]: _caller(row) for row in rows}
     except FileNotFoundError:
         return {}
     except PermissionError:
@@ -112,18 +128,25 @@ def stored_tokens(data: Path) -> dict[str, Caller]:
         raise BadInput(f"{path} is damaged ({error}): remove it and make the tokens again") from None
 
 
-def make_token(data: Path, name: str, user: str, scope: Scope) -> str:
+def _caller(row: dict[str, Any]) -> Caller:
+    expires = row.get("expires")
+    return Caller(row["name"], row["user"], Scope(row["scope"]), expires=None if expires is None else float(expires))
+
+
+def make_token(data: Path, name: str, user: str, scope: Scope, expires: float | None = None) -> str:
     """Make a token and store its hash; the secret is returned once and kept nowhere."""
     for what, text in (("token name", name), ("user", user)):
         if not _NAME.fullmatch(text):
             raise BadInput(f"{what} {text!r}: use letters, digits, dot, dash and underscore, at most 64")
     if scope is Scope.JOB:
         raise BadInput("tokens of scope job are made by the manager for its jobs: make one of read, submit or operate")
+    if scope is not Scope.READ:
+        refuse_others(user)
     kept = stored_tokens(data)
-    if any(each.name == name for each in kept.values()):
+    if name == OWNER or any(each.name == name for each in kept.values()):
         raise BadInput(f"there is a token named {name!r} already: revoke it first, or choose another name")
     token = _new_token()
-    _store(data, {**kept, _hash(token): Caller(name, user, scope)})
+    _store(data, {**kept, _hash(token): Caller(name, user, scope, expires=expires)})
     return token
 
 
@@ -164,7 +187,10 @@ def _private(path: Path, make: Callable[[], str]) -> str:
 
 
 def _store(data: Path, tokens: dict[str, Caller]) -> None:
-    rows = [{"name": o.name, "user": o.user, "scope": o.scope, "sha256": digest} for digest, o in tokens.items()]
+    rows = [
+        {"name": o.name, "user": o.user, "scope": o.scope, "sha256": digest, "expires": o.expires}
+        for digest, o in tokens.items()
+    ]
     _write_private(data / TOKENS_FILE, json.dumps(rows, indent=2) + "\n")
 
 

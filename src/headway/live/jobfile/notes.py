@@ -16,10 +16,12 @@ def refuse_unsupported(spec: JobSpec) -> None:
         raise BadInput(f"checkpoint.interval: {why}")
 
 
-def notes_on(spec: JobSpec) -> tuple[str, ...]:
-    """What is accepted but changes nothing yet, one sentence each."""
-    bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) is not None]
-    notes = [f"resources.{name} is not enforced yet: the job may use more" for name in bounds]
+def notes_on(spec: JobSpec, enforced: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """What is accepted but changes nothing, one sentence each; `enforced` names the bounds that hold here."""
+    bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) and name not in enforced]
+    notes = [
+        f"resources.{name} is not enforced here: the job may use more (`headway doctor` says why)" for name in bounds
+    ]
     if spec.queue:
         notes.append(
             "queue changes neither the order of jobs nor how many may run: it may only have a minimum run time of its own"

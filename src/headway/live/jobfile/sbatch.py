@@ -12,25 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput, unknown
+from headway.live.jobfile.after import ANY, NOTOK, OK, SINGLETON
+from headway.live.jobfile.sbatch_options import FLAGS, REFUSED, SHORT, WITHOUT_EFFECT
 
-SHORT = {
-    "-J": "job-name", "-N": "nodes", "-n": "ntasks", "-c": "cpus-per-task", "-t": "time", "-p": "partition", "-a": "array",
-    "-d": "dependency", "-D": "chdir", "-G": "gpus", "-o": "output", "-e": "error", "-A": "account", "-q": "qos",
-    "-x": "exclude", "-w": "nodelist", "-C": "constraint",
-}  # fmt: skip
-# Options that change nothing here: Headway keeps logs itself, has no accounts, and requeues by its own rules.
-WITHOUT_EFFECT = {
-    "output", "error", "account", "qos", "mail-type", "mail-user", "comment", "open-mode", "wckey",
-    "requeue", "hint", "nice", "verbose", "quiet", "parsable", "threads-per-core",
-}  # fmt: skip
-# Options that would change how the job runs, and cannot be obeyed here yet.
-REFUSED = {
-    "exclusive": "jobs share nodes here: ask for all GPUs of a node instead",
-    "exclude": "nodes cannot be chosen here: leave it out",
-    "nodelist": "nodes cannot be chosen here: leave it out",
-    "constraint": "nodes have no features here: leave it out",
-}
-FLAGS = {"exclusive", "no-requeue", "requeue", "verbose", "quiet", "parsable"}
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 
@@ -102,14 +86,22 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
 def _apply(script: Script, option: str, value: str, where: str) -> None:
     """Write one option into the fields of the job."""
     if option in WITHOUT_EFFECT:
-        script.notes.append(f"{where}: --{option} has no effect here")
+        script.notes.append(f"{where}: --{option} has no effect here: {WITHOUT_EFFECT[option]}")
     elif option in REFUSED:
         raise BadInput(f"{where}: --{option}: {REFUSED[option]}")
     elif option == "export":
         _export(script, value, where)
     elif option in FIELDS:
         name, read = FIELDS[option]
-        script.fields[name] = read(value, where)
+        read_value = read(value, where)
+        if isinstance(read_value, Typed):
+            _set_type(script.fields, read_value.type, where)
+            read_value = read_value.count
+        script.fields[name] = read_value
+        if option == "signal" and value.startswith("B:"):
+            script.notes.append(
+                f"{where}: --signal={value}: here the signal goes to every process, not to the shell alone"
+            )
     else:
         raise BadInput(f"{where}: {unknown('option', option, {*FIELDS, *WITHOUT_EFFECT, *REFUSED, 'export'})}")
 
@@ -153,11 +145,30 @@ def memory_gb(value: str, where: str) -> float:
     return int(found[1]) * scale / 1e9
 
 
-def _after(value: str, where: str) -> list[int]:
-    found = re.fullmatch(r"after(ok|any)?:(\d+(?::\d+)*)", value, re.ASCII)
-    if not found:
-        raise BadInput(f"{where}: --dependency={value} is not known here: write afterok:JOB[:JOB...]")
-    return [int(part) for part in found[2].split(":")]
+def _after(value: str, where: str) -> list[int | str]:
+    """`afterok:1:2,afterany:3,singleton`: all of them must come true."""
+    found: list[int | str] = []
+    for part in value.split(","):
+        kind, *numbers = part.split(":")
+        if part == SINGLETON:
+            found.append(part)
+        elif kind in KINDS and numbers and all(number.isascii() and number.isdigit() for number in numbers):
+            found += [int(number) if KINDS[kind] == OK else f"{KINDS[kind]}:{number}" for number in numbers]
+        else:
+            known = "afterok:JOB[:JOB...], afterany, afternotok or singleton, several with commas"
+            raise BadInput(f"{where}: --dependency={part} is not known here: write {known}")
+    return found
+
+
+KINDS = {"afterok": OK, "afterany": ANY, "afternotok": NOTOK}
+
+
+def _features(value: str, where: str) -> list[str]:
+    """`ib&nvlink`: nodes here are alike, so only features that all must have can be asked for."""
+    parts = re.split(r"[&,]", value)
+    if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", part) for part in parts):
+        raise BadInput(f"{where}: --constraint={value}: only features joined by & are known here")
+    return parts
 
 
 def _signal(value: str, where: str) -> dict[str, Any]:
@@ -167,17 +178,33 @@ def _signal(value: str, where: str) -> dict[str, Any]:
     return {**fields, **({"grace": f"{_whole(lead, where)}s"} if lead else {})}
 
 
-def _gpus(value: str, where: str) -> int:
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A number of GPUs of one type (empty: any)."""
+
+    count: int
+    type: str
+
+
+def _gpus(value: str, where: str) -> Typed:
     """`4` or `a100:4`."""
-    return _whole(value.rpartition(":")[2], where)
+    kind, _, count = value.rpartition(":")
+    return Typed(_whole(count, where), kind)
 
 
-def _gres(value: str, where: str) -> int:
+def _gres(value: str, where: str) -> Typed:
     """`gpu`, `gpu:4`, `gpu:a100` or `gpu:a100:4`."""
     kind, *rest = value.split(":")
-    if kind != "gpu":
-        raise BadInput(f"{where}: --gres={value}: only gpu is known here, such as --gres=gpu:4")
-    return _whole(rest[-1], where) if rest and rest[-1].isdigit() else 1
+    if kind != "gpu" or len(rest) > 2:
+        raise BadInput(f"{where}: --gres={value}: only gpu is known here, such as --gres=gpu:4 or --gres=gpu:a100:4")
+    count = _whole(rest.pop(), where) if rest and rest[-1].isdigit() else 1
+    return Typed(count, ":".join(rest))
+
+
+def _set_type(fields: dict[str, Any], kind: str, where: str) -> None:
+    """Note the type of GPUs that was asked for; two that differ are refused."""
+    if kind and fields.setdefault("type", kind) != kind:
+        raise BadInput(f"{where}: the job asks for GPUs of type {fields['type']} and of type {kind}")
 
 
 def _text(value: str, where: str) -> str:
@@ -196,6 +223,13 @@ FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "partition": ("queue", _text),
     "array": ("array", _text),
     "dependency": ("after", _after),
+    "constraint": ("constraints", _features),
+    "output": ("output", _text),
+    "hold": ("hold", lambda value, where: True),
+    "cpus-per-gpu": ("cpus-per-gpu", _whole),
+    "mem-per-cpu": ("mem-per-cpu", memory_gb),
+    "mem-per-gpu": ("mem-per-gpu", memory_gb),
+    "ntasks-per-gpu": ("ntasks-per-gpu", _whole),
     "chdir": ("workdir", _text),
     "signal": ("preemption", _signal),
     "no-requeue": ("retry", lambda value, where: {"on": [], "max": 0}),
@@ -215,15 +249,37 @@ def _settle(fields: dict[str, Any], path: Path) -> None:
             if count % nodes:
                 raise BadInput(f"{path}: --{total}={count} does not divide over {nodes} nodes: give --{total}-per-node")
             fields[per_node] = count // nodes
+    _settle_gpus(fields, path)
+    gpus = fields.get("accelerators", 1)
+    if "ntasks-per-gpu" in fields:
+        _once(fields, "tasks_per_node", fields.pop("ntasks-per-gpu") * gpus, f"{path}: --ntasks-per-gpu")
     tasks = fields.get("tasks_per_node", 1)
-    for name in ("cpus", "gpus-per-task"):  # of a task; a job's resources are those of a node
+    if "cpus" in fields:  # of a task; a job's resources are those of a node
+        fields["cpus"] *= tasks
+    if "cpus-per-gpu" in fields:
+        _once(fields, "cpus", fields.pop("cpus-per-gpu") * gpus, f"{path}: --cpus-per-gpu")
+    for name, count in (("mem-per-cpu", fields.get("cpus", tasks)), ("mem-per-gpu", gpus)):
         if name in fields:
-            fields[name] *= tasks
+            _once(fields, "memory", fields.pop(name) * count, f"{path}: --{name}")
+    names = ("cpus", "memory", "accelerators", "type")
+    resources = {name: fields.pop(name) for name in names if name in fields}
+    if resources:
+        fields["resources"] = resources
+
+
+def _settle_gpus(fields: dict[str, Any], path: Path) -> None:
+    """The GPUs of a node, whichever way they were asked for."""
+    if "gpus-per-task" in fields:
+        fields["gpus-per-task"] *= fields.get("tasks_per_node", 1)
     asked = {name: fields.pop(name) for name in ("gpus", "gpus-per-node", "gpus-per-task", "gres") if name in fields}
     if len(set(asked.values())) > 1:
         raise BadInput(f"{path}: GPUs are asked for in two ways that differ: {', '.join(asked)}")
-    resources: dict[str, Any] = {name: fields.pop(name) for name in ("cpus", "memory") if name in fields}
     if asked:
-        resources["accelerators"] = next(iter(asked.values()))
-    if resources:
-        fields["resources"] = resources
+        fields["accelerators"] = next(iter(asked.values()))
+
+
+def _once(fields: dict[str, Any], name: str, value: float, where: str) -> None:
+    """Set a field that no other option has set."""
+    if name in fields:
+        raise BadInput(f"{where}: {name} is asked for in another way too: leave one out")
+    fields[name] = value

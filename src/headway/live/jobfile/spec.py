@@ -9,11 +9,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from headway.errors import BadInput
 from headway.io.units import seconds
 from headway.io.yaml_file import check_content
+from headway.live.jobfile.after import SINGLETON, Need, as_need, read_need
 
 MOST_RANKS = 4096  # processes that one job may start on one machine
 MOST_TASKS = 100_000  # tasks of one array
 DEFAULT_GRACE_S = 30.0  # Kubernetes' terminationGracePeriodSeconds, Slurm's KillWait
-_ARRAY = re.compile(r"\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*(?:%[1-9]\d{0,8})?", re.ASCII)
+_RANGE = r"\d{1,9}(?:-\d{1,9}(?::[1-9]\d{0,8})?)?"
+_ARRAY = re.compile(rf"{_RANGE}(?:,{_RANGE})*(?:%[1-9]\d{{0,8}})?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -54,6 +56,9 @@ Text = Annotated[str, BeforeValidator(_plain), Field(max_length=1_000_000)]
 Short = Annotated[str, BeforeValidator(_plain), Field(max_length=256)]
 
 
+After = Annotated[Annotated[int, Field(ge=1)] | Annotated[str, Field(max_length=40)], BeforeValidator(read_need)]
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,6 +69,7 @@ class Resources(_Part):
     accelerators: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     cpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     memory: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None  # GB
+    type: Short = ""  # of the GPUs, such as a100
 
 
 class Network(_Part):
@@ -121,8 +127,11 @@ class JobSpec(_Part):
     preemption: Preemption = Preemption()
     checkpoint: Checkpoint | None = None
     retry: Retry = Retry()
-    after: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(max_length=10_000)] = ()
+    after: Annotated[tuple[After, ...], Field(max_length=10_000)] = ()
     workdir: Short | None = None
+    constraints: Annotated[tuple[Short, ...], Field(max_length=100)] = ()  # features that its nodes must have
+    output: Short | None = None  # a file for a copy of its log; %j, %A, %a, %x, %u, %t, %N as in Slurm
+    hold: bool = False  # it waits until somebody releases it
 
     @model_validator(mode="after")
     def _whole(self) -> "JobSpec":
@@ -143,6 +152,16 @@ class JobSpec(_Part):
     def gpus(self) -> int:
         """GPUs of all nodes together."""
         return self.num_nodes * self.resources.accelerators
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The jobs it waits for by number, and how each must end."""
+        return tuple(as_need(kept) for kept in self.after if kept != SINGLETON)
+
+    @property
+    def singleton(self) -> bool:
+        """Whether it waits for all earlier jobs of its user and name."""
+        return SINGLETON in self.after
 
     @property
     def tasks(self) -> int:
@@ -166,20 +185,22 @@ class JobSpec(_Part):
 
 
 def array_tasks(text: str) -> tuple[list[int], int | None]:
-    """The indices of `0-9,20%4` in order, and how many may be active at once (None: all)."""
+    """The indices of `0-9,20-40:5%4` in order, and how many may be active at once (None: all)."""
     if not _ARRAY.fullmatch(text):
-        raise ValueError(f"{text!r} is not an array: write indices such as 0-99, 1,3,5-7, or 0-99%8 for 8 at once")
+        such = "0-99, 1,3,5-7, 0-99:5 for every fifth, or 0-99%8 for 8 at once"
+        raise ValueError(f"{text!r} is not an array: write indices such as {such}")
     indices_text, _, limit = text.partition("%")
     ranges = []
     for part in indices_text.split(","):
-        low, _, high = part.partition("-")
+        bounds, _, step = part.partition(":")
+        low, _, high = bounds.partition("-")
         first, last = int(low), int(high or low)
         if last < first:
             raise ValueError(f"{part!r} runs backwards: write {last}-{first}")
-        ranges.append((first, last))
-    if sum(last - first + 1 for first, last in ranges) > MOST_TASKS:
+        ranges.append(range(first, last + 1, int(step or 1)))
+    if sum(map(len, ranges)) > MOST_TASKS:
         raise ValueError(f"the array {text!r} has more than {MOST_TASKS} tasks")
-    tasks = sorted({index for first, last in ranges for index in range(first, last + 1)})
+    tasks = sorted({index for indices in ranges for index in indices})
     return tasks, int(limit) if limit else None
 
 

@@ -12,13 +12,16 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from headway.live.errors import AlreadyServed, JournalFailed
+from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
+from headway.live.store import history, snapshot_table
+from headway.live.store.history import HistoryRow, insert_finished
+from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -31,6 +34,7 @@ CREATE TABLE IF NOT EXISTS keys (
 CREATE TABLE IF NOT EXISTS events (
     seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, job INTEGER NOT NULL, attempt INTEGER NOT NULL, data TEXT NOT NULL);
 """
+T = TypeVar("T")
 MOST_IN_ONE_COMMIT = 1024
 PAGE = 10_000  # rows read at once
 
@@ -58,6 +62,8 @@ class _Work:
 
 def failed(error: BaseException) -> JournalFailed:
     """Say what happened to the journal and what that means."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalDamaged(f"the journal is damaged ({error}): `headway journal check` says more")
     return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
 
 
@@ -84,8 +90,15 @@ class Journal:
         self._reader, self._reading = self._open(), threading.Lock()
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self.commits = 0
+        self._begin()
+
+    def _begin(self) -> None:
         self._thread = threading.Thread(target=self._write_all, name="journal", daemon=True)
         self._thread.start()
+
+    def _end(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
 
     def _open(self) -> sqlite3.Connection:
         created = not self.path.exists()
@@ -94,7 +107,7 @@ class Journal:
             os.chmod(self.path, 0o600)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.executescript(SCHEMA)
+        connection.executescript(SCHEMA + history.SCHEMA + snapshot_table.SCHEMA)
         return connection
 
     # ---- writing
@@ -105,9 +118,19 @@ class Journal:
         self._queue.put(_Work(write, after, done))
         return done.result()
 
-    def append(self, rows: list[JournalRow]) -> list[int]:
-        """Append facts and actions, and return their numbers in the journal."""
-        return list(self.commit(lambda connection: [_insert(connection, row) for row in rows]))
+    def append(
+        self, rows: list[JournalRow], finished: Sequence[tuple[HistoryRow, bytes]] = (), made: Snapshot | None = None
+    ) -> list[int]:
+        """Append facts and actions, and return their numbers in the journal; with them, jobs that ended and a snapshot of all that."""
+
+        def write(connection: sqlite3.Connection) -> list[int]:
+            numbers = [_insert(connection, row) for row in rows]
+            insert_finished(connection, finished)
+            if made is not None:
+                insert_snapshot(connection, numbers[-1], made)
+            return numbers
+
+        return list(self.commit(write))
 
     def _write_all(self) -> None:
         closing = False
@@ -181,9 +204,9 @@ class Journal:
             JournalRow(time, kind, job, attempt, json.loads(data), seq) for time, kind, job, attempt, data, seq in found
         ]
 
-    def each(self) -> Iterator[JournalRow]:
-        """All rows, read page by page, so that a long journal does not fill the memory."""
-        page = self.rows(limit=PAGE)
+    def each(self, after: int = 0) -> Iterator[JournalRow]:
+        """All rows that follow number `after`, read page by page, so that a long journal does not fill the memory."""
+        page = self.rows(after, PAGE)
         while page:
             yield from page
             page = self.rows(page[-1].seq, PAGE)
@@ -192,6 +215,17 @@ class Journal:
         """Read with SQL."""
         with self._reading:
             return self._reader.execute(sql, given).fetchall()
+
+    def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Read with a connection of its own: what takes long holds nobody up."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as connection:
+            return ask(connection)
+
+    @property
+    def last(self) -> tuple[int, float]:
+        """The number and the time of the last row."""
+        found = self.query("SELECT seq, time FROM events ORDER BY seq DESC LIMIT 1")
+        return (int(found[0][0]), float(found[0][1])) if found else (0, 0.0)
 
     def meta(self, name: str) -> str | None:
         """A remembered value."""
@@ -204,8 +238,7 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits, then let the next manager in."""
-        self._queue.put(None)
-        self._thread.join()
+        self._end()
         self._connection.close()
         self._reader.close()
         os.close(self._lock_file)

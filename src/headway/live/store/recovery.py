@@ -1,47 +1,184 @@
-"""After a restart: replay the journal, take in what was accepted but not recorded, then ask the executor about jobs in the middle."""
+"""After a restart: load the last snapshot, replay the journal since then, then ask the executor about jobs in the middle."""
 
 import functools
 import json
+import sqlite3
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
+from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.job_state import JobState
+from headway.live.errors import JournalDamaged
 from headway.live.executors import Executor
-from headway.live.jobfile.spec import JobSpec
-from headway.live.records import Job
+from headway.live.records import Blocker, Job
 from headway.live.state import OPENED, ClusterState
-from headway.live.store.journal import Journal
+from headway.live.store import snapshot_table
+from headway.live.store.archive import finished_row, read_spec
+from headway.live.store.copies import set_aside
+from headway.live.store.history import insert_finished
+from headway.live.store.identity import Identity, settle
+from headway.live.store.journal import PAGE, Journal, failed
+from headway.live.store.snapshot import cluster_of, load, setting
+from headway.live.store.turnover import cluster_in
 from headway.live.world import LiveWorld
 
 
-def restore(state: ClusterState, journal: Journal, world: LiveWorld) -> None:
-    """Bring the state to where the journal ends."""
-    _same_cluster(state, journal)
-    spec_of = functools.cache(JobSpec.model_validate_json)  # the tasks of an array share one
-    sql = "SELECT jobs.id, user, text, submitted, array_id, array_index FROM jobs JOIN specs ON specs.id = spec ORDER BY jobs.id"
-    for job_id, user, text, *rest in journal.query(sql):
-        state.add(Job(job_id, user, spec_of(text), *rest))
-    world.last_seq = state.replay(journal.each())
-    # Acknowledged, but the manager died before the engine saw them.
-    world.arrivals.extend(job.id for job in state.jobs.values() if state.job_state(job) == JobState.FUTURE)
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """An open journal and the state that it tells, the row of the snapshot that it was read from, and what to tell the operator."""
+
+    journal: Journal
+    state: ClusterState
+    snapshot_seq: int
+    identity: Identity
+    warnings: tuple[str, ...]
 
 
-def _same_cluster(state: ClusterState, journal: Journal) -> None:
-    """Refuse another cluster: the journal names nodes by their numbers."""
+def open_journal(data: Path, fresh: Callable[[Cluster | None], ClusterState]) -> Recovered:
+    """Open the journal of a data folder and restore the state. A damaged journal is set aside, and a new one begun."""
+    try:
+        return _opened(data, fresh, ())
+    except JournalDamaged as error:
+        aside = set_aside(data / "journal.db", "damaged")
+        lost = f"{error}. It was set aside as {aside.name}; `headway journal restore` puts a backup in its place"
+        return _opened(data, fresh, (lost,))
+
+
+def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], warnings: tuple[str, ...]) -> Recovered:
+    journal = Journal(data)
+    try:
+        identity = settle(journal)
+        state, seq, notes = restore(fresh, journal)
+    except sqlite3.DatabaseError as error:
+        journal.close()
+        raise failed(error) from None
+    except BaseException:
+        journal.close()
+        raise
+    return Recovered(journal, state, seq, identity, (*warnings, *identity.warnings, *notes))
+
+
+def restore(fresh: Callable[[Cluster | None], ClusterState], journal: Journal) -> tuple[ClusterState, int, list[str]]:
+    """The state at the end of the journal, the row of the snapshot that it was read from (0: none), and what to tell the operator."""
+    state, seq, last_job, notes = _from_snapshot(fresh, journal)
+    submissions = _Submissions(state, journal, last_job)
+    state.replay(journal.each(seq), submissions.add_up_to)
+    if not seq:
+        write_finished(state, journal)
+    return state, seq, [*notes, *_held(state, submissions.strange)]
+
+
+def _held(state: ClusterState, strange: dict[int, str]) -> list[str]:
+    """Mark the waiting jobs that would not be run as they were asked to; what to tell about them."""
+    jobs = [job for job in map(state.jobs.get, strange) if job and not job.final and not job.blockers & Blocker.HELD]
+    state.strange = {job.id for job in jobs if not state.job_state(job).has_processes}
+    words = "which this version does not know: it is held; `headway release"
+    return [
+        f"job {number} has the field {strange[number]!r}, {words} {number}` runs it without"
+        for number in sorted(state.strange)
+    ]
+
+
+def _from_snapshot(
+    fresh: Callable[[Cluster | None], ClusterState], journal: Journal
+) -> tuple[ClusterState, int, int, list[str]]:
+    """A state by the newest snapshot that can be used, or an empty one."""
+    notes, wanted = [], setting(fresh(None))
+    for seq, made in journal.read(snapshot_table.stored):
+        if made is not None and made.setting != wanted:
+            notes.append(f"{_differs(made.setting, wanted)}: the snapshot is not used, and the whole journal is read")
+            break
+        try:
+            if made is not None:
+                state = fresh(cluster_of(made))
+                return state, seq, load(state, made), notes
+        except (ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
+            pass
+        notes.append(
+            f"the snapshot at row {seq} of {journal.path.name} is damaged: more of the journal is read instead"
+        )
+    return fresh(_first_cluster(journal)), 0, 0, notes
+
+
+def _differs(made: str, wanted: str) -> str:
+    """In which way another setting differs."""
+    before, now = json.loads(made), json.loads(wanted)
+    for name, words in (
+        ("policy", "another policy"),
+        ("placement", "another placement"),
+        ("min_runtimes", "another --min-runtime"),
+    ):
+        if before.get(name) != now[name]:
+            return f"the last manager ran with {words} ({before.get(name)})"
+    return "the last manager was of another version"
+
+
+def write_finished(state: ClusterState, journal: Journal) -> None:
+    """Write the rows of finished jobs that an earlier version did not write, before they leave the memory."""
+    written = {number for (number,) in journal.query("SELECT job FROM finished")}
+    missing = [state.jobs[number] for number in state.finished if number not in written]
+    for begin in range(0, len(missing), PAGE):
+        rows = [finished_row(state, job, job.ended or 0.0) for job in missing[begin : begin + PAGE]]
+        journal.commit(functools.partial(insert_finished, rows=rows))
+
+
+class _Submissions:
+    """What was accepted, taken in as the journal gets to it: so a job has the row that it had, and few are in memory at once."""
+
+    def __init__(self, state: ClusterState, journal: Journal, last: int) -> None:
+        self.state, self.journal, self.last = state, journal, last
+        self.page: list[Job] = []
+        self.read = functools.lru_cache(1024)(read_spec)  # the tasks of an array share one
+        self.strange: dict[int, str] = {}  # jobs with a field that this version does not know
+
+    def add_up_to(self, job_id: float) -> None:
+        """Add all jobs up to this number that are not known yet."""
+        while self.last < job_id:
+            if not self.page:
+                self.page = self._next_page()
+            if not self.page or self.page[-1].id > job_id:
+                return
+            job = self.page.pop()
+            self.last = job.id
+            self.state.add(job)
+
+    def _next_page(self) -> list[Job]:
+        sql = (
+            "SELECT jobs.id, user, text, submitted, array_id, array_index FROM jobs JOIN specs ON specs.id = spec"
+            " WHERE jobs.id > ? ORDER BY jobs.id LIMIT ?"
+        )
+        found = self.journal.query(sql, self.last, PAGE)
+        return [self._job(*row) for row in reversed(found)]
+
+    def _job(
+        self, job_id: int, user: str, text: str, submitted: float, array_id: int | None, array_index: int | None
+    ) -> Job:
+        try:
+            spec, unknown = self.read(text)
+        except ValueError as error:
+            line = str(error).splitlines()[-2:][0].strip()
+            fix = "start the version that wrote it, or `headway journal restore` a backup"
+            raise BadInput(f"{self.journal.path}: job {job_id} cannot be understood ({line}): {fix}") from None
+        if unknown:
+            self.strange[job_id] = unknown
+        return Job(job_id, user, spec, submitted, array_id, array_index)
+
+
+def _first_cluster(journal: Journal) -> Cluster | None:
+    """The cluster that the journal begins with; it says where that changes."""
     opened = journal.query("SELECT data FROM events WHERE kind = ? ORDER BY seq LIMIT 1", OPENED)
-    if not opened:
-        return
-    before = json.loads(opened[0][0])
-    if tuple(before["cluster"]) != state.cluster.gpus:
-        layout = "+".join(f"1x{gpus}" for gpus in before["cluster"])
-        raise BadInput(f"this folder belongs to a cluster of {layout} GPUs: give that cluster or another --data folder")
+    return cluster_in(json.loads(opened[0][0])) if opened else None
 
 
 def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:
-    """Watch again what runs; repeat what may not have been done; set the alarms."""
+    """Watch again what runs; repeat what may not have been done; set the alarms; offer what was accepted but not recorded."""
+    world.arrivals.extend(job.id for job in state.by_row if state.job_state(job) == JobState.FUTURE)
     for job in state.active_jobs():
         if state.job_state(job).has_processes:
             executor.adopt(job.id, state.attempt(job))
         if state.job_state(job) == JobState.STOPPING:
-            how = job.spec.preemption
-            executor.stop(job.id, state.attempt(job), how.signal, how.grace)
+            executor.stop(job.id, state.attempt(job), *state.how_to_stop(job))
         world.set_alarms(job, now)

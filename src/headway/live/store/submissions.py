@@ -18,7 +18,10 @@ def insert(
             if found[2] != digest:
                 raise WrongState(f"the key {key!r} was used for another job: take a new key for a new job")
             return list(range(found[0], found[0] + found[1])), False
-    first = int(connection.execute("SELECT coalesce(max(id), 0) + 1 FROM jobs").fetchone()[0])
+    given = (
+        "(SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'last_number')"  # store/identity.py
+    )
+    first = int(connection.execute(f"SELECT max(coalesce(max(id), 0), {given}) + 1 FROM jobs").fetchone()[0])
     spec_id = connection.execute("INSERT INTO specs (text) VALUES (?)", (text,)).lastrowid
     ids = list(range(first, first + len(tasks)))
     array_id = None if tasks == [None] else first

@@ -6,6 +6,7 @@ is gone. Held: the attempt is alive. Free: it has ended (exit.json says how) or 
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import select
@@ -22,17 +23,24 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput
-from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
-from headway.live.executors.process.account import account_of, own_account
-from headway.live.executors.process.gpus import this_machine
+from headway.io.accounts import own_account
+from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report, Stamp
+from headway.live.executors.process.account import account_of
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
+from headway.live.executors.process.cgroups.find import find_cgroups
+from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
+from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
-from headway.live.executors.process.render import MASTER_ADDRESS, inherited, render
-from headway.live.executors.process.shim import each_process, read, started_ticks, write
+from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
+from headway.live.executors.process.shim import each_process, read, stamp, started_ticks, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
+KNOWN_LOGS = 256  # attempts whose logs are known without looking
 SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
-HOW = ("exit_code", "signalled", "lost", "never_ran", "message")  # what a report says of the end
+HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
+OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
+FOREIGN = "its run folder belongs to another journal"
 LOST = "its supervising process was killed, or the machine went down"
 
 
@@ -42,10 +50,13 @@ class _Watched:
     started: bool = False
     stop: tuple[str, float] | None = None  # asked for, but not delivered yet
     reported: int = 0  # when the job's own report changed last
+    adopted: bool = False  # nobody has looked at it since an earlier manager did
 
 
 class ProcessExecutor:
     """Fills the Executor protocol with processes of this machine."""
+
+    numbers_gpus = True  # jobs know GPUs by their numbers on this machine, whatever nodes it is cut into
 
     def __init__(self, data: Path, poll_s: float = POLL_S) -> None:
         self.runs, self.fifo, self.poll_s = data.resolve() / "runs", data.resolve() / "notify", poll_s
@@ -57,8 +68,26 @@ class ProcessExecutor:
         self._thread: threading.Thread | None = None
         self._closing = False
         self._ports: dict[tuple[int, int], int] = {}
+        self._emptied: set[str] = set()  # control groups to remove
+        self._logs: dict[tuple[int, int], list[Path]] = {}  # of attempts that were asked for lately
+        self.cgroups: Cgroups = NoCgroups("the manager has not started")
+        self.log_cap_bytes = LOG_CAP_BYTES
+        self.journals: tuple[str, ...] | None = None  # whose attempts may be adopted; None: anybody's
 
     # ---- the hooks
+
+    @property
+    def enforced(self) -> frozenset[str]:
+        """Which limits of a job file hold here."""
+        return self.cgroups.enforced
+
+    @property
+    def not_enforced(self) -> str:
+        """What a person should know at the start about limits that do not hold; empty where all do."""
+        lost = [f"{name} of jobs" for name in (MEMORY, CPUS) if name not in self.enforced]
+        if DEVICES not in self.enforced and gpu_count():
+            lost.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
+        return f"not enforced: {', '.join(lost)}; {self.cgroups.about}" if lost else ""
 
     def discover(self) -> Discovery:
         """This machine, as one node."""
@@ -74,6 +103,8 @@ class ProcessExecutor:
         if not self.fifo.exists():
             os.mkfifo(self.fifo, 0o600)
         self._wake = wake
+        self.cgroups = find_cgroups(self.runs.parent)
+        self.cgroups.tidy()
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._start_starter()
@@ -85,10 +116,11 @@ class ProcessExecutor:
         key = (launch.job, launch.attempt)
         with self._lock:
             folder = self.folder(*key)
-            if key in self._watched or (folder / "launch.json").exists():
+            if key in self._watched or self._started_by(folder) == launch.journal:
                 self.adopt(*key)
                 return
             try:
+                self._set_aside(folder, folder_name(*key))
                 self._spawn(launch, folder)
                 self._watched[key] = _Watched(folder)
             except BadInput as error:
@@ -109,17 +141,26 @@ class ProcessExecutor:
     def adopt(self, job: int, attempt: int) -> None:
         """Watch it from now on; its files say how it is."""
         with self._lock:
-            self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt)))
+            owner = self._started_by(self.folder(job, attempt))
+            if self.journals is not None and owner is not None and owner not in self.journals:
+                self._tell(Report(ENDED, job, attempt, lost=True, message=FOREIGN))
+                return
+            watched = self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt), adopted=True))
             self._look((job, attempt))
+            watched.adopted = False
 
     def reports(self) -> list[Report]:
         """Everything heard since the last call."""
         return [self._reports.popleft() for _ in range(len(self._reports))]
 
     def logs(self, job: int, attempt: int) -> list[Path]:
-        """Logs in the order of ranks; they appear as ranks start."""
-        found = self.folder(job, attempt).glob("rank-*.log")
-        return sorted(found, key=lambda path: int(path.stem.partition("-")[2]))
+        """The logs of all ranks, in order, also of those that have written nothing yet."""
+        folder = self.folder(job, attempt)
+        if (job, attempt) not in self._logs and (content := read(str(folder), "launch.json")):
+            if len(self._logs) >= KNOWN_LOGS:
+                self._logs.pop(next(iter(self._logs)), None)
+            self._logs[(job, attempt)] = [folder / rank["log"] for rank in content["ranks"]]
+        return self._logs.get((job, attempt), [])
 
     def close(self) -> None:
         """Stop listening; the shims go on."""
@@ -128,6 +169,7 @@ class ProcessExecutor:
             os.write(self._ear, b"\n")
             self._thread.join()
             os.close(self._ear)
+            self.cgroups.close()
         if self._starter:
             self._mouth.close()
             self._starter.wait()
@@ -145,6 +187,10 @@ class ProcessExecutor:
         own = folder / "own"
         own.mkdir(exist_ok=True, mode=0o700)
         content = self._content(launch, folder)
+        limits = limits_of(launch)
+        content["cgroup"] = self.cgroups.make(folder_name(launch.job, launch.attempt), limits)
+        if limits.denied and DEVICES in self.enforced:
+            renumber(content["ranks"], launch.gpus)
         if content["uid"] is not None:
             os.chown(own, content["uid"], content["gid"])
         aside = folder / ".launch.json"
@@ -156,6 +202,25 @@ class ProcessExecutor:
             self._starter_socket(str(folder), handle)
         finally:
             os.close(handle)
+
+    @staticmethod
+    def _started_by(folder: Path) -> str | None:
+        """The identity of the journal that an attempt belongs to; None: there is no such attempt."""
+        if not (folder / "launch.json").exists():
+            return None
+        return str((read(str(folder), "launch.json") or {}).get("journal", ""))
+
+    def _set_aside(self, folder: Path, name: str) -> None:
+        """Make room for an attempt whose number was used under a journal that is lost; what still runs of that is ended."""
+        if not (folder / "launch.json").exists():
+            return
+        shim = read(str(folder), "shim.json") or {}
+        if shim.get("pid") is not None and started_ticks(shim["pid"]) == shim.get("start"):
+            with contextlib.suppress(OSError):
+                os.kill(shim["pid"], signal.SIGKILL)
+        self._sweep(str(folder), name)
+        number = next(n for n in itertools.count(1) if not folder.with_name(f"{folder.name}.before-{n}").exists())
+        folder.rename(folder.with_name(f"{folder.name}.before-{number}"))
 
     def _starter_socket(self, folder: str, handle: int) -> None:
         """Hand an attempt and its lock to the starter; one that has died is replaced."""
@@ -184,9 +249,12 @@ class ProcessExecutor:
     def _content(self, launch: Launch, folder: Path) -> dict[str, Any]:
         who = account_of(launch.user)
         home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
-        base = inherited(os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+        base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
         content = render(launch, str(folder), self._port((launch.job, launch.attempt)), base)
         content["cwd"] = launch.spec.workdir or home
+        content["journal"] = launch.journal
+        content["log_cap_bytes"] = self.log_cap_bytes
+        content["hooks"] = hooks_of(launch, str(folder), os.environ.get("PATH", USER_PATH))
         content["uid"], content["gid"] = (who.pw_uid, who.pw_gid) if who else (None, None)
         content["groups"] = os.getgrouplist(who.pw_name, who.pw_gid) if who else []
         return content
@@ -222,8 +290,10 @@ class ProcessExecutor:
     # ---- watching
 
     def _listen(self) -> None:
+        """Look at attempts whose shims call, and at all of them every so often, however many call meanwhile."""
+        look_at = time.monotonic() + self.poll_s
         while not self._closing:
-            ready, _, _ = select.select([self._ear], [], [], self.poll_s)
+            ready, _, _ = select.select([self._ear], [], [], max(0.0, look_at - time.monotonic()))
             called: set[tuple[int, int]] = set()
             if ready:
                 with contextlib.suppress(OSError):
@@ -231,10 +301,14 @@ class ProcessExecutor:
                         words = line.split()
                         if len(words) == 3 and words[0].isdigit() and words[1].isdigit():
                             called.add((int(words[0]), int(words[1])))
+            if time.monotonic() >= look_at:
+                called |= set(self._watched)
+                look_at = time.monotonic() + self.poll_s
+            for key in called:
+                with self._lock, contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
+                    self._look(key)
             with self._lock:
-                for key in called or list(self._watched):
-                    with contextlib.suppress(OSError):  # out of descriptors or of memory: at the next look
-                        self._look(key)
+                self._emptied = {name for name in self._emptied if not self.cgroups.remove(name)}
 
     def _look(self, key: tuple[int, int]) -> None:
         """Look at the files of an attempt, and report what is new."""
@@ -247,10 +321,10 @@ class ProcessExecutor:
         alive = ended is None and self._alive(watched)
         if not alive and ended is None:
             ended = read(folder, "exit.json")  # it may have ended between the two looks
-        ran = read(folder, "ranks.json") is not None
-        if ran and not watched.started:
+        ranks = read(folder, "ranks.json")
+        if ranks and not watched.started:
             watched.started = True
-            self._tell(Report(STARTED, *key))
+            self._tell(Report(STARTED, *key, at=_stamp(ranks)))
         progress, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
         if alive:
             if progress:
@@ -259,9 +333,13 @@ class ProcessExecutor:
         del self._watched[key]
         self._ports.pop(key, None)
         if ended is None:
-            self._sweep(folder)
-            ended = {"lost": True, "never_ran": not ran, "message": LOST}
-        self._tell(Report(ENDED, *key, progress=progress, **{name: ended[name] for name in HOW if name in ended}))
+            self._sweep(folder, folder_name(*key))
+            ended = {"lost": True, "never_ran": not ranks, "message": LOST, "at": _last_sign(watched)}
+        elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(folder_name(*key)):
+            ended["message"] = OUT_OF_MEMORY
+        self._emptied.add(folder_name(*key))
+        how = {name: ended[name] for name in HOW if name in ended}
+        self._tell(Report(ENDED, *key, progress=progress, at=_stamp(ended), **how))
 
     def _alive(self, watched: _Watched) -> bool:
         """Whether the shim (or the manager, about to start it) holds the attempt's lock."""
@@ -281,14 +359,38 @@ class ProcessExecutor:
         self._reports.append(report)
         self._wake()
 
-    def _sweep(self, folder: str) -> None:
-        """Kill what a lost attempt left behind, and see it gone: every process that carries its mark in its environment."""
-        end = time.monotonic() + SWEEP_S
-        while (left := _marked(f"HEADWAY_RUN={folder}".encode())) and time.monotonic() < end:
+    def _sweep(self, folder: str, name: str) -> None:
+        """Kill what a lost attempt left behind, and see it gone: everybody in its control group, or with its mark in the environment."""
+        end, mark = time.monotonic() + SWEEP_S, f"HEADWAY_RUN={folder}".encode()
+        while (left := [*self.cgroups.processes(name), *_marked(mark)]) and time.monotonic() < end:
+            self.cgroups.kill(name)
             for pid in left:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
+
+
+def _stamp(content: dict[str, Any]) -> Stamp | None:
+    """When it happened, by what the shim wrote; shims of earlier versions did not."""
+    at = content.get("at")
+    return Stamp(str(at["boot"]), float(at["monotonic"]), float(at["wall"])) if isinstance(at, dict) else None
+
+
+def _last_sign(watched: _Watched) -> dict[str, Any] | None:
+    """When an attempt that was lost while nobody watched last wrote anything; None if it was watched: then it is now."""
+    if not watched.adopted or not watched.folder.is_dir():
+        return None
+    now, last = stamp(), 0.0
+    for path in (watched.folder, *watched.folder.iterdir(), watched.folder / "own" / "report.json"):
+        with contextlib.suppress(OSError):
+            last = max(last, path.stat().st_mtime)
+    ago_s = max(0.0, now["wall"] - last)
+    return {"boot": now["boot"], "monotonic": now["monotonic"] - ago_s, "wall": last}
+
+
+def folder_name(job: int, attempt: int) -> str:
+    """The name of an attempt's control group."""
+    return f"{job}-{attempt}"
 
 
 def _marked(mark: bytes) -> list[int]:

@@ -1,12 +1,17 @@
-"""The GPUs of this machine, asked of the driver's own library (NVML) where there is one."""
+"""The GPUs of this machine, asked of the driver's own library (NVML) where there is one; and what of the machine an attempt may use."""
 
 import ctypes
 import os
 import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from headway.cluster.nodes import Cluster
-from headway.live.executors import Discovery
+from headway.live.executors import Discovery, Launch
+from headway.live.executors.process.cgroups import Limits
 
+NVIDIA_MAJOR = 195  # of /dev/nvidia0 and so on (Documentation/admin-guide/devices.txt)
 LIBRARY = "libnvidia-ml.so.1"
 
 
@@ -32,3 +37,25 @@ def gpu_count() -> int:
         return int(found.value) if nvml.nvmlDeviceGetCount_v2(ctypes.byref(found)) == 0 else 0
     finally:
         nvml.nvmlShutdown()
+
+
+def limits_of(launch: Launch, devices: Path = Path("/dev")) -> Limits:
+    """What an attempt may use: what its file asks for on every node, and its own GPUs of those that are here."""
+    asked, nodes = launch.spec.resources, launch.spec.num_nodes
+    here = {int(path.name[6:]) for path in devices.glob("nvidia[0-9]*") if path.name[6:].isdigit()}
+    return Limits(
+        cpus=asked.cpus * nodes if asked.cpus else None,
+        memory_bytes=int(asked.memory * 1e9) * nodes if asked.memory else None,
+        denied=tuple((NVIDIA_MAJOR, number) for number in sorted(here - set(launch.gpus))),
+    )
+
+
+def renumber(ranks: list[dict[str, Any]], gpus: Sequence[int]) -> None:
+    """Where a job sees only its own GPUs, the driver counts them from 0, in the order of the bus."""
+    seen = {str(gpu): str(place) for place, gpu in enumerate(sorted(set(gpus)))}
+    for rank in ranks:
+        given = rank["env"]["CUDA_VISIBLE_DEVICES"].split(",")
+        rank["env"] |= {
+            "CUDA_VISIBLE_DEVICES": ",".join(seen[gpu] for gpu in given),
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        }

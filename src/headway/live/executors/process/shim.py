@@ -3,18 +3,26 @@
 One starter process (`python -I -S shim.py FIFO`) forks a shim for each attempt. The lock of the attempt passes to the shim with an open
 descriptor: as long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only. Its files:
 launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), exit.json (flushed to disk).
+Log files are written here too (log_files.py).
 """
 
 import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
+
+if __name__ == "__main__":  # run by its path, without a package around it
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from log_files import LOG_CAP_BYTES, LogFile, Pump  # type: ignore[import-not-found]
+else:
+    from headway.live.executors.process.log_files import LOG_CAP_BYTES, LogFile, Pump
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
 KILL_PAUSE_S = 0.01
@@ -57,10 +65,28 @@ def descendants(root: int) -> list[int]:
     return below[1:]
 
 
+def members(groups: Iterable[str]) -> set[int]:
+    """The processes of control groups, by their folders."""
+    found: set[int] = set()
+    for folder in groups:
+        with contextlib.suppress(OSError), open(os.path.join(folder, "cgroup.procs"), "rb") as file:
+            found.update(map(int, file.read().split()))
+    return found
+
+
+def stamp() -> dict[str, Any]:
+    """When it is now: by the monotonic clock of this boot, which the manager's clock follows, and by the wall clock."""
+    boot = ""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
+    return {"boot": boot, "monotonic": time.monotonic(), "wall": time.time()}
+
+
 def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
-    """Write aside, then rename; `durable` also survives the loss of power."""
+    """Write aside, for nobody else to read, then rename; `durable` also survives the loss of power."""
     aside = os.path.join(folder, f".{name}")
-    with open(aside, "w", encoding="utf-8") as file:
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
         json.dump(content, file)
         if durable:
             file.flush()
@@ -92,8 +118,11 @@ class Shim:
         self.codes: dict[int, int] = {}  # rank -> exit code
         self.first_bad: int | None = None
         self.signalled = False
-        self.message = ""
+        self.pump: Any = None
+        self.opened: set[str] = set()  # output files
+        self.message = self.trouble = ""
         self.deadline = float("inf")
+        self.over: dict[str, Any] | None = None  # when the last process had ended
 
     def run(self) -> None:
         write(self.folder, "shim.json", {"pid": os.getpid(), "start": started_ticks(os.getpid())})
@@ -101,11 +130,22 @@ class Shim:
             self.signalled = True
             self.finish(never_ran=True)
             return
+        why = self.hook("prolog")
+        if why or read(self.folder, "stop.json") is not None:
+            self.signalled, self.message = not why, why
+            self.trouble = self.hook("epilog")
+            self.finish(never_ran=True, refused=bool(why))
+            return
         if self.start():
-            write(self.folder, "ranks.json", {"pids": [[pid, started_ticks(pid)] for pid in self.ranks]})
+            pids = [[pid, started_ticks(pid)] for pid in self.ranks]
+            write(self.folder, "ranks.json", {"pids": pids, "at": stamp()})
             self.tell("started")
             self.watch()
         self.kill_all()
+        self.over = stamp()
+        if self.pump is not None:
+            self.pump.finish()
+        self.trouble = self.hook("epilog")
         self.finish()
 
     def tell(self, what: str) -> None:
@@ -120,29 +160,104 @@ class Shim:
     def start(self) -> bool:
         """Fork every rank, then see whether all of them could execute their command."""
         hear, say = os.pipe()  # closed on exec: what is left to read is what went wrong
-        for number, rank in enumerate(self.launch["ranks"]):
-            pid = os.fork()
-            if pid == 0:
-                os.close(hear)
-                self.become(rank, say)
-            self.ranks[pid] = number
+        files = resource.getrlimit(
+            resource.RLIMIT_NOFILE
+        )  # two are needed for every rank here; ranks have the limit as it was
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files[1], files[1]))
+        pipes = []
+        try:
+            for number, rank in enumerate(self.launch["ranks"]):
+                cap, also = self.launch.get("log_cap_bytes", LOG_CAP_BYTES), self.open_output(rank.get("output"))
+                log = LogFile(os.path.join(self.folder, rank["log"]), cap, also)
+                out, into = os.pipe()
+                pipes.append((out, log))
+                pid = os.fork()
+                if pid == 0:
+                    os.close(hear)
+                    resource.setrlimit(resource.RLIMIT_NOFILE, files)
+                    self.become(rank, into, say)
+                os.close(into)
+                self.ranks[pid] = number
+        except OSError as error:
+            what = f"write its output to {error.filename}" if error.filename else "start all ranks"
+            self.message = f"cannot {what}: {error.strerror or error}"
         os.close(say)
+        self.pump = Pump(pipes)
+        self.pump.start()
         with open(hear, "rb") as file:
-            self.message = file.read(1000).decode(errors="replace").partition("\n")[0]
+            self.message = self.message or file.read(1000).decode(errors="replace").partition("\n")[0]
         return not self.message
 
-    def become(self, rank: dict[str, Any], say: int) -> NoReturn:
-        """In the child: its own session, user, folder, log and environment, then its command."""
+    def open_output(self, path: str | None) -> int | None:
+        """The file that a copy of a rank's log goes to, opened with the rights of the job's user."""
+        if path is None:
+            return None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        if path not in self.opened and self.launch.get("attempt") == 1:
+            flags |= os.O_TRUNC
+        self.opened.add(path)
+        if self.launch.get("uid") is None:
+            return os.open(path, flags, 0o666)
+        before, group = os.getgroups(), os.getegid()
+        try:
+            os.setgroups(self.launch["groups"])
+            os.setegid(self.launch["gid"])
+            os.seteuid(self.launch["uid"])
+            return os.open(path, flags, 0o666)
+        finally:
+            os.seteuid(0)
+            os.setegid(group)
+            os.setgroups(before)
+
+    def hook(self, name: str) -> str:
+        """Run a program of the operator's, as whoever runs the manager; what went wrong, or nothing."""
+        hooks = self.launch.get("hooks", {})
+        path = hooks.get(name)
+        if not path:
+            return ""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                log = os.open(os.path.join(self.folder, f"{name}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                os.dup2(log, 1)
+                os.dup2(log, 2)
+                signal.pthread_sigmask(signal.SIG_SETMASK, [])
+                os.execve(path, [path], hooks["env"])
+            finally:
+                os._exit(COMMAND_NOT_FOUND)
+        end = time.monotonic() + hooks["timeout_s"]
+        found, status = os.waitpid(pid, os.WNOHANG)
+        while not found and time.monotonic() < end:
+            asked = signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
+            if asked is not None and asked.si_signo == signal.SIGTERM and name == "prolog":
+                break  # the job is not wanted any more
+            found, status = os.waitpid(pid, os.WNOHANG)
+        with contextlib.suppress(OSError):
+            os.killpg(pid, signal.SIGKILL)  # also what it left behind
+        if not found:
+            os.waitpid(pid, 0)
+            over = time.monotonic() >= end
+            return f"the {name} took longer than {hooks['timeout_s']:g} s" if over else ""
+        code = os.waitstatus_to_exitcode(status)
+        return f"the {name} {path} failed with exit code {code}" if code else ""
+
+    def become(self, rank: dict[str, Any], log: int, say: int) -> NoReturn:
+        """In the child: its own session, group, user, folder, log and environment, then its command."""
         step = "start"
         try:
             os.setsid()
-            log = os.open(os.path.join(self.folder, rank["log"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             null = os.open("/dev/null", os.O_RDONLY)
             os.dup2(null, 0)
             os.dup2(log, 1)
             os.dup2(log, 2)
+            step = "enter its control group"
+            for folder in self.launch.get("cgroup", ()):
+                with open(os.path.join(folder, "cgroup.procs"), "w") as file:
+                    file.write("0")
             if self.launch.get("uid") is not None:
                 step = "become the submitting user"
+                os.fchown(log, self.launch["uid"], self.launch["gid"])  # so that the job can open /dev/stderr
                 os.setgroups(self.launch["groups"])
                 os.setgid(self.launch["gid"])
                 os.setuid(self.launch["uid"])
@@ -212,14 +327,15 @@ class Shim:
     # ---- ending
 
     def kill_all(self) -> None:
-        """Leave nothing behind: orphans come to us, so everything the ranks started is below us."""
-        while self.reap():
-            for pid in descendants(os.getpid()):
+        """Leave nothing behind: orphans come to us, so everything the ranks started is below us; a control group says it too."""
+        groups = self.launch.get("cgroup", ())
+        while self.reap() or members(groups):
+            for pid in {*descendants(os.getpid()), *members(groups)}:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             signal.sigtimedwait(MINE, KILL_PAUSE_S)
 
-    def finish(self, never_ran: bool = False) -> None:
+    def finish(self, never_ran: bool = False, refused: bool = False) -> None:
         codes = [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))]
         code = 0 if self.first_bad is None else self.codes[self.first_bad]
         if self.message:
@@ -229,7 +345,10 @@ class Shim:
             "codes": codes,
             "signalled": self.signalled,
             "never_ran": never_ran,
+            "at": self.over or stamp(),
+            "refused": refused,
             "message": self.message,
+            "trouble": self.trouble,
         }
         while True:  # while the disk is full the attempt counts as alive: better late than lost
             try:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from headway.errors import BadInput
 from headway.io import specs
+from headway.io.accounts import own_account
 from headway.io.files import write_atomically
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, NodeReport, Report
-from headway.live.executors.process.account import account_of, own_account
+from headway.live.executors.process.account import account_of
 from headway.live.executors.process.progress import read_progress
-from headway.live.executors.process.render import inherited
+from headway.live.executors.process.render import environment_of
 from headway.live.executors.process.shim import write
 from headway.live.executors.slurm import capacity, discovery
 from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, saved
@@ -170,7 +171,7 @@ class SlurmExecutor:
         """The attempt's folder, with the files that its ranks write to, and its submissions."""
         folder, who = self.folder(launch.job, launch.attempt), account_of(launch.user)
         home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
-        base = inherited(os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+        base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
         if "SLURM_CONF" in os.environ:
             base["SLURM_CONF"] = os.environ["SLURM_CONF"]
         port = self._port(launch.job)

@@ -1,0 +1,143 @@
+"""Restarting the live manager, and what one job costs it, by how many jobs have ended before.
+
+    python -m bench.live_restart [10000 50000 200000] [--jobs 500]
+
+The journal is written as a manager would have left it (a submission and four rows per job), without a snapshot. The first start
+reads all of it, as after an upgrade; the second starts from the snapshot that the first left. Each start is a process of its own. Then
+trivial jobs are run by an executor whose processes end at once, so that what is measured is the manager: journal, engine, records.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+NODES, GPUS = 2, 4
+ROWS = (
+    ("Submitted", "{}"),
+    ("Start", '{"places":[[%d,1]]}'),
+    ("Started", "{}"),
+    ("Ended", '{"exit_code":0,"message":"","state":"COMPLETED"}'),
+)
+
+
+def write_journal(folder: Path, jobs: int) -> None:
+    """A journal of so many jobs that ran one after the other, for a second each."""
+    from headway.live.store.journal import Journal
+
+    Journal(folder).close()
+    with sqlite3.connect(folder / "journal.db") as file:
+        file.execute("INSERT INTO specs VALUES (1, ?)", (json.dumps({"command": ["true"], "name": "past"}),))
+        opened = {"cluster": [GPUS] * NODES, "nodes": ["n000", "n001"], "policy": "fifo", "placement": "consolidated"}
+        insert = "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)"
+        first = 1.7e9
+        file.execute(insert, (first, "Opened", 0, 0, json.dumps(opened)))
+        file.executemany(
+            "INSERT INTO jobs VALUES (?, 'me', ?, 1, NULL, NULL)", ((i, first + i) for i in range(1, jobs + 1))
+        )
+        file.executemany(
+            insert,
+            (
+                (first + i + at / 4, kind, i, int(at > 0), data % (i % NODES) if "%" in data else data)
+                for i in range(1, jobs + 1)
+                for at, (kind, data) in enumerate(ROWS)
+            ),
+        )
+
+
+class AtOnce:
+    """An executor whose processes have ended as soon as they are started."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def open(self, wake: Any) -> None:
+        self.wake = wake
+
+    def start(self, launch: Any) -> None:
+        from headway.live.executors import ENDED, STARTED, Report
+
+        key = (launch.job, launch.attempt)
+        self.heard += [Report(STARTED, *key), Report(ENDED, *key, exit_code=0)]
+        self.wake()
+
+    def reports(self) -> list[Any]:
+        found, self.heard = self.heard, []
+        return found
+
+    def check_user(self, user: str) -> None: ...
+
+    def adopt(self, job: int, attempt: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def measure(folder: str, jobs: int) -> None:
+    """In a process of its own: start on a journal, run some jobs, stop; print what it took."""
+    from headway.cluster.named import cluster
+    from headway.live.jobfile.spec import JobSpec
+    from headway.live.manager import Manager
+
+    before, cpu = time.perf_counter(), time.process_time()
+    executor: Any = AtOnce()
+    manager = Manager(Path(folder), cluster(f"{NODES}x{GPUS}"), "fifo", executor=executor)
+    manager.start()
+    started = time.perf_counter() - before
+    started_cpu = time.process_time() - cpu
+    done, began, cpu = manager.counts()["COMPLETED"], time.perf_counter(), time.process_time()
+    for _ in range(jobs):
+        manager.submit(JobSpec(command=("true",)), "me")
+    while manager.counts()["COMPLETED"] < done + jobs:
+        time.sleep(0.005)
+    spent, spent_cpu = time.perf_counter() - began, time.process_time() - cpu
+    manager.stop()
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(json.dumps([started, started_cpu, spent / max(1, jobs), spent_cpu / max(1, jobs), peak_mb]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("finished", type=int, nargs="*", default=[10_000, 50_000, 200_000])
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        measure(given.measure, given.jobs)
+        return
+    print(
+        f"$ python -m bench.live_restart {' '.join(map(str, given.finished))} --jobs {given.jobs}    ({os.cpu_count()} cores)"
+    )
+    print(f"{'finished':>9}  {'start':<14} {'wall s':>8} {'CPU s':>8} {'ms/job':>8} {'CPU ms/job':>11} {'peak MB':>8}")
+    for finished in given.finished:
+        folder = Path(tempfile.mkdtemp(prefix="headway-bench-"))
+        try:
+            write_journal(folder, finished)
+            for name in ("whole journal", "again"):
+                command = [
+                    sys.executable,
+                    "-m",
+                    "bench.live_restart",
+                    "--measure",
+                    str(folder),
+                    "--jobs",
+                    str(given.jobs),
+                ]
+                out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                wall, cpu, each, each_cpu, peak = json.loads(out.splitlines()[-1])
+                print(
+                    f"{finished:>9,}  {name:<14} {wall:>8.2f} {cpu:>8.2f} {each * 1e3:>8.2f} {each_cpu * 1e3:>11.2f} {peak:>8.0f}"
+                )
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

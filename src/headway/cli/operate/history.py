@@ -1,0 +1,185 @@
+"""`headway history`: what became of jobs, as `sacct` has it."""
+
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.cli.manager_options import Session, add_command, note, print_view
+from headway.errors import BadInput, unknown
+from headway.io.units import counted, seconds
+from headway.job_state import SHOWN_STATES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MOST = 100_000  # rows that the manager sends
+COLUMNS = (
+    *("job_id", "user", "queue", "name", "state", "submitted_at", "started_at", "ended_at"),
+    *("nodes", "gpus", "wait_s", "gpu_hours", "preemptions", "exit_code"),
+)
+GROUPS = ("user", "queue", "state")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    add_command(app, history)
+
+
+def history(
+    session: Session,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; repeatable.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Not jobs that ended before: 7d (ago), 2026-11-01 or 2026-11-01T08:30.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Not jobs that were submitted later: the same.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="user|queue|state", help="Sums instead of jobs.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, max=MOST, help="The most jobs; default: 50 in a table, else all."),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """What became of jobs, the newest first: states, times, waits, nodes and GPU-hours, also of jobs that are long over.
+
+    Example: headway history --user ada --since 7d --state FAILED, or headway history --since 2026-11-01 --by user
+    """
+    states = [each.upper() for each in state or ()]
+    for each in states:
+        if each not in SHOWN_STATES:
+            raise unknown("state", each, SHOWN_STATES)
+    if by is not None and by not in GROUPS:
+        raise unknown("group", by, GROUPS)
+    most = limit or (MOST if as_csv or session.as_json or by else 50)
+    given = {"since": moment_of(since, "--since"), "until": moment_of(until, "--until")}
+    rows = session.client.history(user=user, state=states, limit=most, **given)
+    if len(rows) == most:
+        note(f"headway: the newest {counted(most, 'job')}; there may be more (--limit, --since)")
+    content = sums(rows, by) if by else rows
+    if session.printed_as_json(content):
+        return
+    if as_csv:
+        _print_csv(content, (by, *SUMS) if by else COLUMNS)
+        return
+    print_view(sums_table(content, by) if by else history_table(rows))
+
+
+def moment_of(text: str | None, option: str, now: datetime | None = None) -> float | None:
+    """A moment in seconds since 1970: so long ago, or a date of this machine's time zone."""
+    if text is None:
+        return None
+    now = now or datetime.now(UTC)
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except ValueError:
+        pass
+    try:
+        return now.timestamp() - seconds(text)
+    except BadInput:
+        raise BadInput(
+            f"{option} {text}: write a time ago (7d, 12h) or a date (2026-11-01, 2026-11-01T08:30)"
+        ) from None
+
+
+SUMS = ("jobs", "completed", "failed", "gpu_hours", "mean_wait_s", "preemptions")
+
+
+def sums(rows: Sequence[dict[str, Any]], by: str) -> list[dict[str, Any]]:
+    """The jobs of each user, queue or state together; those with the most GPU-hours first."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row[by] or "default", []).append(row)
+    found = []
+    for name, members in groups.items():
+        failed = sum(row["state"] in ("FAILED", "TIMEOUT") for row in members)
+        one = {by: name, "jobs": len(members), "completed": sum(row["state"] == "COMPLETED" for row in members)}
+        one |= {"failed": failed, "gpu_hours": sum(row["gpu_hours"] for row in members)}
+        one["mean_wait_s"] = sum(row["wait_s"] for row in members) / len(members)
+        found.append({**one, "preemptions": sum(row["preemptions"] for row in members)})
+    return sorted(found, key=lambda each: (-each["gpu_hours"], each[by]))
+
+
+def _print_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
+    """CSV with a header; moments in ISO 8601, several nodes with spaces between them."""
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(columns)
+    for row in rows:
+        cells = []
+        for name in columns:
+            value = row[name]
+            if name.endswith("_at") and value is not None:
+                value = datetime.fromtimestamp(value, UTC).isoformat(timespec="milliseconds")
+            elif isinstance(value, list):
+                value = " ".join(value)
+            elif isinstance(value, float):
+                value = f"{value:.6g}"
+            cells.append("" if value is None else harmless(value))
+        out.writerow(cells)
+
+
+def harmless(value: Any) -> Any:
+    """Text that no spreadsheet takes for a formula: names are made up by people."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
+
+
+def history_table(rows: Sequence[dict[str, Any]]) -> "Table":
+    """One line per job, and one for all of them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from headway.cli.tables.jobs import STYLES, moment, short, span
+    from headway.cli.tables.nodes import folded
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    left = {"USER", "NAME", "STATE", "NODES"}
+    for name in ("JOB", "USER", "NAME", "STATE", "SUBMITTED", "WAITED", "RAN", "GPUS", "GPU-H", "PRE", "EXIT", "NODES"):
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        ran_s = None if row["started_at"] is None else row["gpu_hours"] * 3600.0 / row["gpus"]
+        table.add_row(
+            str(row["job_id"]),
+            Text(short(row["user"], 10)),
+            Text(short(row["name"], 16)),
+            Text(row["state"], style=STYLES.get(row["state"], "")),
+            moment(row["submitted_at"]),
+            span(row["wait_s"]),
+            span(ran_s),
+            str(row["gpus"]),
+            _hours(row["gpu_hours"]),
+            str(row["preemptions"] or ""),
+            "" if row["exit_code"] is None else str(row["exit_code"]),
+            Text(folded(row["nodes"], 20)),
+        )
+    hours, waits = sum(row["gpu_hours"] for row in rows), [row["wait_s"] for row in rows]
+    mean = f", mean wait {span(sum(waits) / len(waits))}" if waits else ""
+    table.caption = f"{counted(len(rows), 'job')}, {_hours(hours)} GPU-hours{mean}"
+    table.caption_justify = "left"
+    return table
+
+
+def _hours(value: float) -> str:
+    """GPU-hours, with more places where there are few."""
+    return f"{value:,.2f}" if value >= 0.1 or not value else f"{value:.4f}"
+
+
+def sums_table(groups: Sequence[dict[str, Any]], by: str) -> "Table":
+    """One line per user, queue or state."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from headway.cli.tables.jobs import short, span
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in (by.upper(), "JOBS", "COMPLETED", "FAILED", "GPU-HOURS", "MEAN WAIT", "PREEMPTIONS"):
+        table.add_column(name, justify="left" if name == by.upper() else "right", no_wrap=True)
+    for each in groups:
+        counts = (f"{each[name]:,}" for name in ("jobs", "completed", "failed"))
+        ends = (_hours(each["gpu_hours"]), span(each["mean_wait_s"]), f"{each['preemptions']:,}")
+        table.add_row(Text(short(each[by], 30)), *counts, *ends)
+    return table

@@ -1,0 +1,93 @@
+"""`headway journal`: look after the manager's journal, also while it runs."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headway.cli.manager_options import DataOption, JsonOption, note, print_json
+from headway.client.folder import data_folder
+from headway.errors import BadInput
+
+journal = typer.Typer(
+    no_args_is_help=True, help="Check the manager's journal, back it up while it runs, and restore it."
+)
+CopyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A copy of a journal.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.add_typer(journal, name="journal")
+
+
+@journal.command()
+def check(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A copy of a journal; default: the manager's own.")
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read the whole journal and say whether it is intact; exits with 1 if it is not.
+
+    Example: headway journal check
+    """
+    from headway.live.store.copies import check as look
+
+    found = look(file or data_folder(data) / "journal.db")
+    if as_json:
+        print_json({"ok": not found.problems, **asdict(found)})
+    elif not found.problems:
+        counts = (
+            f"{found.jobs:,} jobs ({found.finished:,} finished), {found.events:,} rows, {found.snapshots} snapshots"
+        )
+        typer.echo(f"{found.path} is whole: {counts}; the last job is {found.last_job}")
+    if found.problems:
+        ways = "`headway journal restore FILE` puts a backup in its place; a manager sets it aside and begins a new one"
+        if as_json:
+            raise typer.Exit(1)
+        raise BadInput(f"{found.path} is damaged ({found.problems[0]}): {ways}")
+
+
+@journal.command()
+def backup(
+    file: CopyArgument,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the journal into one file; a manager may go on writing meanwhile.
+
+    Example: headway journal backup /backups/headway-$(date +%F).db
+    """
+    from headway.live.store.copies import back_up
+    from headway.live.store.copies import check as look
+
+    if file.exists() and not force:
+        raise BadInput(f"{file} is there already: give another name, or --force to replace it")
+    back_up(data_folder(data) / "journal.db", file)
+    found = look(file)
+    if as_json:
+        print_json({"file": str(file), "jobs": found.jobs, "events": found.events, "last_row": found.last_row})
+    else:
+        typer.echo(f"{file}: {found.jobs:,} jobs, {found.events:,} rows")
+
+
+@journal.command()
+def restore(file: CopyArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Put a backup in the place of the journal of a manager that is stopped; the journal that was there is kept under another name.
+
+    Jobs that were submitted after the backup are lost; their numbers are not used again, and their runs are left alone.
+
+    Example: headway journal restore /backups/headway-2026-11-16.db
+    """
+    from headway.live.store.copies import put_back
+
+    folder = data_folder(data)
+    aside = put_back(folder, file)
+    if as_json:
+        print_json({"journal": str(folder / "journal.db"), "set_aside": str(aside) if aside else None})
+        return
+    typer.echo(f"{folder / 'journal.db'} is now {file}" + (f"; what was there is {aside.name}" if aside else ""))
+    note("headway: start the manager again; it says what it finds")

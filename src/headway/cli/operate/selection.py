@@ -1,0 +1,113 @@
+"""Which jobs a verb is for: numbers, ranges (`100-120`), tasks of an array (`12_3`, `12_[3-7]`, `12_*`), or filters."""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headway.errors import BadInput, unknown
+from headway.io.units import counted, ranges
+from headway.job_state import FINAL_STATES, SHOWN_STATES
+
+if TYPE_CHECKING:
+    from headway.client.client import Client
+    from headway.client.job import JobView
+
+MANY = 10  # jobs that a verb may be for without being asked again
+MOST = 100_000  # as many as the tasks of an array: a typo such as 1-100000000 must not fill the memory
+HOW = "write 12, 100-120, 12_3, 12_[3-7] or '12_*'"
+_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
+_TASKS = re.compile(r"(\d{1,15})_(?:(\d{1,9})|\[([\d,-]{1,1000})\]|\*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Jobs by what they are, instead of by number; states are any that the verb may apply to where none are given."""
+
+    user: str | None = None
+    states: Sequence[str] = ()
+    name: str | None = None
+    queue: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.user or self.states or self.name or self.queue)
+
+    def checked(self) -> "Filters":
+        """The same with the names of states as the manager knows them."""
+        states = tuple(state.upper() for state in self.states)
+        for state in states:
+            if state not in SHOWN_STATES:
+                raise unknown("state", state, SHOWN_STATES)
+        return Filters(self.user, states, self.name, self.queue)
+
+
+def chosen(client: "Client", words: Sequence[str], filters: Filters, verb: str, yes: bool) -> list[int]:
+    """The numbers of the jobs, in order and each once. Many are asked about on a terminal, and need `--yes` without one."""
+    filters = filters.checked()
+    if words and filters:
+        raise BadInput("give either jobs or filters (--user, --state, --name, --queue), not both")
+    if not words and not filters:
+        raise BadInput(f"which jobs? headway {verb} 12, or --user U --state PENDING; {HOW}")
+    numbers = _by_filter(client, filters, verb) if filters else [n for word in words for n in by_word(client, word)]
+    numbers = list(dict.fromkeys(numbers))
+    if (filters or len(numbers) > MANY) and numbers:
+        _confirm(numbers, verb, yes)
+    return numbers
+
+
+def by_word(client: "Client", word: str) -> list[int]:
+    """The jobs that one word stands for."""
+    if found := _RANGE.fullmatch(word):
+        first, last = int(found[1]), int(found[2] or found[1])
+        if first < 1 or last < first or last - first >= MOST:
+            raise BadInput(f"{word!r}: a range goes from a smaller number to a larger one, over at most {MOST:,} jobs")
+        if found[2] is None:
+            return [first]
+        return [job.job_id for job in client.jobs(after_id=first - 1, to_id=last)]
+    if found := _TASKS.fullmatch(word):
+        tasks = client.jobs(array_id=int(found[1]))
+        if not tasks:
+            raise BadInput(f"{word!r}: there is no array {found[1]}")
+        wanted = _indices(word, found[2] or found[3])
+        return [task.job_id for task in tasks if wanted is None or task.array_index in wanted]
+    raise BadInput(f"{word!r} names no job: {HOW}")
+
+
+def _indices(word: str, text: str | None) -> set[int] | None:
+    """The indices of `3` or `3-7,9`; None: all."""
+    if text is None:
+        return None
+    found: set[int] = set()
+    for part in text.split(","):
+        bounds = _RANGE.fullmatch(part)
+        if not bounds or int(bounds[2] or bounds[1]) - int(bounds[1]) >= MOST:
+            raise BadInput(f"{word!r}: {HOW}")
+        found.update(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
+    return found
+
+
+def _by_filter(client: "Client", filters: Filters, verb: str) -> list[int]:
+    states = filters.states or [each for each in SHOWN_STATES if verb == "requeue" or each not in FINAL_STATES]
+    return [job.job_id for job in client.jobs(user=filters.user, state=states, name=filters.name, queue=filters.queue)]
+
+
+def _confirm(numbers: list[int], verb: str, yes: bool) -> None:
+    """Ask again before many jobs are changed; where nobody can answer, `--yes` is needed."""
+    what = f"{verb} {counted(len(numbers), 'job')} ({ranges(numbers)})"
+    if not yes:
+        ask(f"{what}?", f"{what}: without a terminal this needs --yes")
+
+
+def ask(question: str, without: str) -> None:
+    """Go on only if somebody says yes; without a terminal refuse in these words."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise BadInput(without)
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise BadInput("nothing was changed")
+
+
+def first_of_array(jobs: Sequence["JobView"]) -> "JobView | None":
+    """The only job of a verb, if it is the first task of an array, whose number stands for the whole in other places."""
+    return jobs[0] if len(jobs) == 1 and jobs[0].array_id == jobs[0].job_id else None

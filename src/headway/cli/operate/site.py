@@ -1,0 +1,60 @@
+"""The options of `serve` that are house rules: limits, what nodes have, programs around jobs, and the webhook."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headway.errors import BadInput
+from headway.io.units import seconds
+
+if TYPE_CHECKING:
+    from headway.live.manager import Manager
+    from headway.live.operation.site import Site
+    from headway.live.operation.webhook import Webhook
+
+
+def site_of(
+    max_grace: str,
+    jobs_per_user: int | None,
+    nodes: tuple[str, list[str]],
+    hooks: tuple[Path | None, Path | None],
+    executor: str,
+) -> "Site":
+    """The house rules; `nodes` is the type of the GPUs and the features, `hooks` the prolog and the epilog."""
+    from headway.live.operation.site import Site
+
+    if any(hooks) and executor != "process":
+        raise BadInput(f"--prolog and --epilog: the executor {executor} does not run them: configure them there")
+    prolog, epilog = (_program(path, option) for path, option in zip(hooks, ("--prolog", "--epilog"), strict=True))
+    grace_s = seconds(max_grace, "--max-grace")
+    return Site(grace_s, jobs_per_user, nodes[0], frozenset(nodes[1]), prolog, epilog)
+
+
+def _program(path: Path | None, option: str) -> str:
+    """A program that can be run; it is run by whoever runs the manager, so nobody else may be able to change it."""
+    if path is None:
+        return ""
+    found = path.absolute()
+    if not found.is_file() or not os.access(found, os.X_OK):
+        raise BadInput(f"{option} {path}: is not a program that can be run: chmod +x {path}")
+    about = found.stat()
+    if about.st_mode & 0o022 or about.st_uid not in {0, os.geteuid()}:
+        raise BadInput(
+            f"{option} {path}: others can change it, and it runs with the manager's rights: chown it, chmod go-w {path}"
+        )
+    return str(found)
+
+
+def start_webhook(manager: "Manager", url: str, secret_file: Path | None) -> "Webhook":
+    """Send changes of state from now on."""
+    from headway.live.operation.webhook import Webhook
+
+    secret = ""
+    if secret_file is not None:
+        try:
+            secret = secret_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"--webhook-secret {secret_file}: {getattr(error, 'strerror', None) or error}") from None
+    hook = Webhook(manager, url, secret)
+    hook.start()
+    return hook

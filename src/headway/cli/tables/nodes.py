@@ -1,0 +1,77 @@
+"""The tables that `nodes` prints: how many nodes are alike, as `sinfo` has it, and one line per node."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from headway.cli.tables.jobs import short
+
+_NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII)
+
+
+def summarised(nodes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Nodes that are alike together: by state, GPUs, and whether all, some or none of those are free."""
+    groups: dict[tuple[str, int], dict[str, Any]] = {}
+    for node in nodes:
+        gpus, free = int(node["gpus"]), int(node["free"])
+        state = node["state"]
+        if state == "open":
+            state = "idle" if free == gpus else "full" if free == 0 else "mixed"
+        group = groups.setdefault((state, gpus), {"state": state, "gpus_per_node": gpus, "nodes": 0, "gpus": 0})
+        group["nodes"] += 1
+        group["gpus"] += gpus
+        group["free"] = group.get("free", 0) + free
+        group.setdefault("names", []).append(node["name"])
+    return [groups[key] for key in sorted(groups)]
+
+
+def summary_table(groups: Sequence[dict[str, Any]]) -> Table:
+    """One line per kind of node."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("STATE", "NODES", "GPUS", "FREE", "EACH", "NAMES"):
+        table.add_column(name, justify="left" if name in ("STATE", "NAMES") else "right", overflow="fold")
+    styles = {"idle": "", "mixed": "green", "full": "green"}
+    for group in groups:
+        state = Text(group["state"], style=styles.get(group["state"], "yellow"))
+        numbers = (str(group[name]) for name in ("nodes", "gpus", "free", "gpus_per_node"))
+        table.add_row(state, *numbers, Text(folded(group["names"])))
+    return table
+
+
+def folded(names: Sequence[str], most: int = 120) -> str:
+    """`n[000-003,007],gpu1`: names that differ in their number, as Slurm writes them."""
+    runs: dict[tuple[str, int], list[list[int]]] = {}
+    plain = []
+    for name in names:
+        found = _NUMBERED.fullmatch(name)
+        if not found:
+            plain.append(name)
+            continue
+        of, number = runs.setdefault((found[1], len(found[2])), []), int(found[2])
+        if of and of[-1][1] == number - 1:
+            of[-1][1] = number
+        else:
+            of.append([number, number])
+    words = []
+    for (stem, width), of in runs.items():
+        parts = [f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in of]
+        words.append(f"{stem}{parts[0]}" if len(parts) == 1 and "-" not in parts[0] else f"{stem}[{','.join(parts)}]")
+    return short(",".join([*words, *plain]), most)
+
+
+def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
+    """One line per node."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (("NODE", "left"), ("STATE", "left"), ("GPUS", "right"), ("FREE", "right"), ("JOBS", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for node in nodes:
+        busy = int(node["gpus"]) - int(node["free"])
+        style = "yellow" if node["state"] != "open" else "green" if busy else ""
+        jobs = ", ".join(str(number) for number in node.get("jobs", ()))
+        state = Text(node["state"], style=style)
+        table.add_row(escape(node["name"]), state, str(node["gpus"]), str(node["free"]), jobs)
+    return table

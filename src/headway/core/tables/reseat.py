@@ -1,0 +1,58 @@
+"""The same jobs on another set of nodes: between two managers, GPUs may have been added or taken away."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.tables.state import State, new_state
+from headway.job_state import JobState
+
+GONE = -1
+
+
+def on_other_nodes(state: State, gpus_per_node: NDArray[Any], moved: NDArray[np.int64]) -> State:
+    """The state on these nodes. `moved` has the new number of every GPU, or GONE; only jobs that are stopping may hold GPUs that are.
+
+    Nothing may be promised, because a promise names places. There are as many classes as before at least: a job may have become too large
+    for the cluster, which its world then holds back.
+    """
+    old_total, slots = len(moved), len(state.seats) // len(moved)
+    new = new_state(len(state.jobs), gpus_per_node, slots=slots)
+    total, counts = int(np.sum(gpus_per_node)), state.counts.copy()
+    if len(state.classes) >= len(new.classes):
+        new = new._replace(classes=state.classes, spent=state.spent)
+    else:
+        new.classes[: len(state.classes)], new.spent[: len(state.spent)] = state.classes, state.spent
+    for name in ("jobs", "receipts", "timers"):
+        getattr(new, name)[:] = getattr(state, name)
+    running = int(counts["running"][0])
+    new.run[:running] = state.run[:running]
+    for j in np.nonzero(state.jobs["seat"] >= 0)[0]:
+        left = [(int(moved[seat % old_total]), seat // old_total) for seat in _held(state, int(j))]
+        _sit(new, int(j), [gpu + total * slot for gpu, slot in left if gpu != GONE])
+    held = (new.seats["holder"].reshape(slots, total) >= 0).any(axis=0)
+    taken = np.bincount(new.seats["node"][:total][held], minlength=len(new.nodes))
+    new.nodes["free"] = new.nodes["gpus"] - taken
+    counts["free_gpus"] = total - held.sum()
+    new.counts[:] = counts
+    return new._replace(bad_pairs=state.bad_pairs)
+
+
+def _held(state: State, j: int) -> list[int]:
+    """The seats of a job, the one taken last first."""
+    found, seat = [], int(state.jobs["seat"][j])
+    while seat >= 0:
+        found.append(seat)
+        seat = int(state.seats["next"][seat])
+    return found
+
+
+def _sit(new: State, j: int, seats: list[int]) -> None:
+    """Seat a job; what it frees when it has stopped is counted anew."""
+    job = new.jobs[j]
+    job["seat"] = seats[0] if seats else -1
+    for seat, following in zip(seats, [*seats[1:], -1], strict=True):
+        new.seats["holder"][seat], new.seats["next"][seat] = j, following
+        if job["state"] == JobState.STOPPING and job["freeing"]:
+            new.nodes["stopping"][new.seats["node"][seat]] += 1

@@ -1,0 +1,113 @@
+"""Questions about jobs that have left the memory, answered from the journal's table of finished jobs."""
+
+import heapq
+import sqlite3
+from collections.abc import Collection, Sequence
+from itertools import islice
+from typing import Any
+
+from headway.client.job import JobView
+from headway.core.events import NOT_WAITING, REASONS
+from headway.core.receipts import MICROSECONDS
+from headway.job_state import FINAL_STATES, JobState
+from headway.live.ask import views
+from headway.live.ask.explain import Explanation
+from headway.live.ask.receipt import receipt
+from headway.live.ask.replay import PastJob
+from headway.live.ask.views import JobFilter
+from headway.live.records import Job
+from headway.live.state import ClusterState
+from headway.live.store.archive import Archived, page
+from headway.live.store.history import HistoryRow, Wanted
+from headway.live.store.history import finished as finished_rows
+from headway.live.store.journal import Journal
+
+
+def archived_view(state: ClusterState, found: Archived) -> JobView:
+    """A job as people see it."""
+    return views.view(state, found.job, found.job.ended or 0.0, NOT_WAITING, found.row)
+
+
+def with_retired(
+    state: ClusterState, found: list[JobView], connection: sqlite3.Connection, wanted: JobFilter, kept: Collection[int]
+) -> list[JobView]:
+    """Jobs found in memory, and the retired ones that pass the same filter, by number; `kept` were in memory then."""
+    states = sorted(FINAL_STATES if wanted.states is None else wanted.states & FINAL_STATES)
+    if not states or not state.past.counts.total():
+        return found
+    parts, given = [f"finished.state IN ({', '.join('?' * len(states))})"], list[Any](states)
+    beyond = None if wanted.newest and not wanted.after_id else wanted.after_id
+    for condition, value in (
+        ("finished.job < ?" if wanted.newest else "finished.job > ?", beyond),
+        ("finished.user = ?", wanted.user),
+        ("instr(finished.name, ?)", wanted.name),
+        ("finished.queue = ?", wanted.queue),
+        ("jobs.array_id = ?", wanted.array_id),
+        ("jobs.submitted >= ?", wanted.since),
+        ("jobs.submitted <= ?", wanted.until),
+    ):
+        if value is not None:
+            parts.append(condition)
+            given.append(value)
+    rows = page(connection, " AND ".join(parts), given, wanted.limit + len(kept), wanted.newest)
+    retired = (archived_view(state, row) for row in rows if row.job.id not in kept)
+    merged = heapq.merge(found, retired, key=lambda view: view.job_id, reverse=wanted.newest)
+    return list(islice(merged, wanted.limit))
+
+
+def users_of(journal: Journal, job_ids: Sequence[int]) -> dict[int, str]:
+    """Whose these retired jobs are."""
+    return (
+        dict(journal.query(f"SELECT id, user FROM jobs WHERE id IN ({', '.join('?' * len(job_ids))})", *job_ids))
+        if job_ids
+        else {}
+    )
+
+
+def archived_explanation(found: Archived) -> Explanation:
+    """Where the wait of a job went that has left the memory."""
+    final = found.job.final or JobState.COMPLETED
+    parts = {REASONS[code]: int(us) for code, us in enumerate(found.receipt_us) if us and code != NOT_WAITING}
+    message = found.job.message or f"it has ended: {final.name}"
+    return Explanation(found.job.id, final.name, "", message, {}, (), (), sum(parts.values()), parts)
+
+
+def retired_jobs(
+    state: ClusterState, connection: sqlite3.Connection, since: float, kept: Collection[int]
+) -> list[PastJob]:
+    """Jobs submitted since then that ran at all, but for those that are still in memory."""
+    rows = page(connection, "jobs.submitted >= ? AND finished.started IS NOT NULL", [since], -1)
+    return [_past_job(state, row) for row in rows if row.job.id not in kept]
+
+
+def _past_job(state: ClusterState, found: Archived) -> PastJob:
+    receipt_us = {REASONS[code]: int(us) for code, us in enumerate(found.receipt_us)}
+    run_s = float(found.row["total"]) / found.job.spec.gpus
+    return views.past_job(state, found.job, run_s, receipt_us, int(found.row["attempt"]))
+
+
+def active_rows(
+    state: ClusterState, now: float, wanted: Wanted, unwritten: Sequence[HistoryRow] = ()
+) -> list[HistoryRow]:
+    """The jobs that have not ended, or whose ends are about to be written, and are wanted: newest first."""
+    rows = [*(history_row(state, job, now) for job in state.active_jobs()), *unwritten]
+    return sorted((row for row in rows if wanted.passes(row)), key=lambda row: -row.job_id)
+
+
+def with_finished(
+    rows: list[HistoryRow], active: frozenset[int], connection: sqlite3.Connection, wanted: Wanted
+) -> list[HistoryRow]:
+    """The same with those that have ended, but for earlier ends of jobs that were run again."""
+    ended = finished_rows(connection, wanted, active | {row.job_id for row in rows})
+    return list(islice(heapq.merge(rows, ended, key=lambda row: -row.job_id), wanted.limit))
+
+
+def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:
+    """The row of a job that has not ended."""
+    waited_us = sum(receipt(state, job.row, now).values())
+    on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
+    return HistoryRow(
+        *(job.id, job.user, job.spec.queue, job.spec.name, state.shown_state(job).name, job.submitted),
+        *(job.first_started, None, on, job.spec.gpus, waited_us / MICROSECONDS),
+        *(state.service_gpu_s(job, now) / 3600.0, job.preemptions, job.exit_code),
+    )

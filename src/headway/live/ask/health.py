@@ -1,0 +1,88 @@
+"""How the manager is doing: how long it takes to decide and to write, how deep the queue is, what went wrong last."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headway import __version__
+from headway.job_state import JobState
+from headway.live.ask.views import counts
+from headway.live.operation.measures import MOST_QUEUES, NO_QUEUE, OTHER_QUEUES, Mishap, Timing, timing
+from headway.live.state import ClusterState
+
+if TYPE_CHECKING:
+    from headway.live.world import LiveWorld
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Jobs that have not ended; those that wait by queue, and the longest wait among them."""
+
+    running: int
+    waiting: int
+    held: int
+    waiting_by_queue: dict[str, int]
+    longest_wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the journal is behind: rows that are not in it yet, and for how long."""
+
+    writable: bool
+    rows: int
+    rows_behind: int
+    behind_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerHealth:
+    """Times are of this manager since it started."""
+
+    ok: bool
+    trouble: str
+    version: str
+    policy: str
+    up_s: float
+    decisions: Timing
+    rounds: Timing
+    commits: Timing
+    queue: Depth
+    journal: Lag
+    errors: int
+    last_errors: tuple[Mishap, ...]
+
+
+def health(state: ClusterState, world: "LiveWorld", policy: str, up_s: float, now: float) -> ManagerHealth:
+    """Everything about the manager itself; call it with the lock held."""
+    measures = world.measures
+    trouble = (world.trouble.strip().splitlines() or [""])[-1]
+    rows, behind = world.unwritten, measures.behind_since
+    lag = Lag(not world.trouble, world.last_seq, rows, max(0.0, now - behind) if rows and behind else 0.0)
+    return ManagerHealth(
+        not trouble,
+        trouble,
+        __version__,
+        policy,
+        up_s,
+        timing(state.engine.spent),
+        timing(measures.rounds),
+        timing(measures.commits),
+        depth(state, now),
+        lag,
+        measures.errors,
+        tuple(measures.mishaps),
+    )
+
+
+def depth(state: ClusterState, now: float) -> Depth:
+    """How many jobs wait, where, and how long."""
+    waiting = [job for job in state.active_jobs() if not state.job_state(job).has_processes]
+    by_queue: Counter[str] = Counter(job.spec.queue or NO_QUEUE for job in waiting)
+    named = dict(by_queue.most_common(MOST_QUEUES))
+    if len(by_queue) > MOST_QUEUES:
+        named[OTHER_QUEUES] = sum(by_queue.values()) - sum(named.values())
+    found = counts(state)
+    running = sum(found[each.name] for each in JobState if each.has_processes)
+    longest = max((now - job.submitted for job in waiting), default=0.0)
+    return Depth(running, found["PENDING"], found["HELD"], named, max(0.0, longest))

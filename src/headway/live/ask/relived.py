@@ -1,0 +1,118 @@
+"""The simulated world with the turns of a live manager: what stops and starts took is learnt as it happens, and turns follow from it.
+
+A live manager does not know what stopping a job takes before it has stopped it once, and waits for the first step of one that reports
+steps. So does this world. What a job takes until it goes on with its work counts as running, as it does live.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.core.engine import Action, Cause, Engine, Event
+from headway.core.events import CROSSED, ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
+from headway.core.operations import set_costs, set_min_runtime
+from headway.core.tables.journal import empty, journal
+from headway.job_state import JobState
+from headway.live.jobfile.spec import JobSpec
+from headway.live.turns import Attempts
+from headway.sim.loop import any_fact
+from headway.sim.world import World, learn, perform
+from headway.sim.world_python import SimulatedWorld
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What is true of a job beside its work: seconds until its first step, whether it reports steps, and the rules of its turns."""
+
+    start_s: float
+    reports: bool
+    preemptible: bool
+    min_runtime_s: float | None  # None: by cost
+    cut: bool = False  # it did not end by itself: it was stopped, and held its GPUs until it was gone
+
+
+class Relived(SimulatedWorld):
+    """Jobs with their habits, from the first arrival to the last end."""
+
+    def __init__(self, engine: Engine, world: World, habits: Sequence[Habits]) -> None:
+        super().__init__(engine, world, journal(engine.state, 0, False))
+        self.habits = habits
+        self.attempts = [Attempts() for _ in habits]
+        self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
+        self.work_s: Any = world.truth["left"].copy()  # left of each job's own work
+        self.steps: list[tuple[float, int, int]] = []  # (time, job, attempt) of first steps to come
+        self.began = [0.0] * len(habits)
+        self.cut: set[int] = set()  # jobs that are being stopped for good
+        for j in range(len(habits)):
+            self._tell(j)
+
+    def wait(self, until: float) -> float | None:
+        """Jump to the next moment, be it a first step."""
+        empty(self.journal)  # of changes of rate
+        return super().wait(min(until, self.steps[0][0]) if self.steps else until)
+
+    def facts(self, now: float) -> Iterator[Event]:
+        """What happens, then first steps: from then on the turn of the job is another."""
+        while True:
+            kind, j = any_fact(self.state, self.world, now)
+            if kind < 0:
+                break
+            yield from self._fact(int(kind), int(j), now)
+        while self.steps and self.steps[0][0] <= now:
+            _, j, attempt = heapq.heappop(self.steps)
+            row = self.state.jobs[j]
+            if row["state"] == JobState.RUNNING and row["attempt"] == attempt:
+                self.attempts[j].progressed(self.attempts[j].furthest + 1, None, now)
+                self._tell(j)
+                yield Event(CROSSED, j)
+
+    def _fact(self, kind: int, j: int, now: float) -> Iterator[Event]:
+        """One fact with its consequences; a job that is cut is stopped where it would have ended, and ends when it has stopped."""
+        if kind == ENDED and self.habits[j].cut and self.state.jobs["state"][j] == JobState.RUNNING:
+            yield Event(STOP, j)
+            perform(self.state, self.world, self.journal, STOP, j, now)
+            self.cut.add(j)
+            return
+        kind = ENDED if kind == STOPPED and j in self.cut else kind
+        partner = int(self.state.jobs[j]["partner"])
+        yield Event(kind, j)
+        learn(self.state, self.world, self.journal, kind, j, partner, now)
+
+    def perform(self, action: Action, now: float) -> Iterator[Event]:
+        """Schedule what follows; a job that starts has its start before it, and one that is stopped keeps what it did after that."""
+        j = action.job
+        if action.kind in (START, PACK):
+            self.world.truth["left"][j] = self.work_s[j] + self.habits[j].start_s
+        elif action.kind in (STOP, RESIZE):
+            self.work_s[j] -= max(0.0, now - self.began[j] - self.habits[j].start_s)
+        yield from super().perform(action, now)
+
+    def note(self, event: Event | Action | Cause, now: float) -> None:
+        """Learn as the live state does (`ClusterState._measure`); nothing is written down."""
+        kind, j = event.kind, event.job
+        if j < 0 or isinstance(event, Cause):
+            return
+        attempts, habits = self.attempts[j], self.habits[j]
+        if kind in (START, PACK):
+            attempts.start(now)
+        elif kind == STARTED:
+            self.began[j] = now
+            attempts.started(now + habits.start_s)
+            if habits.reports:
+                attempts.progressed(None, None, now)
+                heapq.heappush(self.steps, (now + habits.start_s, j, int(self.state.jobs["attempt"][j])))
+        elif kind in (STOP, RESIZE):
+            attempts.stop(now)
+        elif kind in (STOPPED, ENDED) and attempts.runs:
+            attempts.over(now, preempted=kind == STOPPED)
+        else:
+            return
+        self._tell(j)
+
+    def _tell(self, j: int) -> None:
+        """Put into the engine's table what is known of the job's costs and turns."""
+        attempts, habits = self.attempts[j], self.habits[j]
+        set_costs(self.state, j, attempts.save.value, attempts.resume.value)
+        turn_s = attempts.min_runtime(self.specs[habits.preemptible], habits.min_runtime_s)
+        set_min_runtime(self.state, j, turn_s)

@@ -1,0 +1,81 @@
+"""Limits per job, and finding its processes, by the kernel's control groups: version 1 and 2 behind one interface. Imports nothing else.
+
+An attempt has a group of its own, named by job and attempt, below one folder per manager. Its ranks enter the group before they become
+their user, so that everything they start is in it, whatever it does to its parents, sessions or environment.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+CPUS, MEMORY, DEVICES, PROCESSES = "cpus", "memory", "devices", "processes"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an attempt may use in all; None: as much as there is. Denied devices are (major, minor) of character devices."""
+
+    cpus: float | None = None
+    memory_bytes: int | None = None
+    denied: tuple[tuple[int, int], ...] = ()
+
+
+class Cgroups(Protocol):
+    """The groups of one manager."""
+
+    enforced: frozenset[str]  # of the four words above
+    about: str  # in one line: what is there, or why nothing is
+
+    def make(self, name: str, limits: Limits) -> list[str]:
+        """Make a group with these limits (as far as they can be enforced), and return the folders to enter. OSError if it fails."""
+
+    def processes(self, name: str) -> list[int]:
+        """Who is in the group; nobody if there is no such group."""
+
+    def kill(self, name: str) -> None:
+        """Send SIGKILL to everybody in it."""
+
+    def out_of_memory(self, name: str) -> bool:
+        """Whether somebody in it was killed because the group reached its memory limit."""
+
+    def remove(self, name: str) -> bool:
+        """Remove a group; False if it is not empty yet: a process that was killed takes a moment to leave."""
+
+    def tidy(self) -> None:
+        """Remove all groups that are empty, such as those of attempts that ended while no manager ran."""
+
+    def close(self) -> None:
+        """Also remove the folder of this manager, unless there are groups left in it."""
+
+
+class NoCgroups:
+    """Nothing is enforced; processes are found by other means."""
+
+    enforced: frozenset[str] = frozenset()
+
+    def __init__(self, why: str) -> None:
+        self.about = why
+
+    def make(self, name: str, limits: Limits) -> list[str]:
+        """No folders to enter."""
+        return []
+
+    def processes(self, name: str) -> list[int]:
+        """Nobody is known."""
+        return []
+
+    def kill(self, name: str) -> None:
+        """Nothing to do."""
+
+    def out_of_memory(self, name: str) -> bool:
+        """Not known."""
+        return False
+
+    def remove(self, name: str) -> bool:
+        """Nothing to do."""
+        return True
+
+    def tidy(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""

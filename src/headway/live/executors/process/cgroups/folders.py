@@ -1,0 +1,79 @@
+"""Reading and writing the files of a control group."""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+# An empty group of this age is nobody's: a job enters its own within milliseconds.
+LEFT_AFTER_S = 3600.0
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    """Write one value; the kernel takes or refuses it whole."""
+    handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
+def get(folder: Path, name: str) -> str:
+    """One value; empty if it is not there."""
+    try:
+        return (folder / name).read_text(encoding="ascii")
+    except OSError:
+        return ""
+
+
+def count(folder: Path, name: str, key: str) -> int:
+    """The number after `key` in a file of lines such as `oom_kill 2`."""
+    words = [line.split() for line in get(folder, name).splitlines()]
+    return next((int(row[1]) for row in words if len(row) == 2 and row[0] == key), 0)
+
+
+def members(folder: Path) -> list[int]:
+    """The processes of a group."""
+    return [int(line) for line in get(folder, "cgroup.procs").split()]
+
+
+def kill_members(folder: Path) -> None:
+    """Send SIGKILL to all that are there now."""
+    for pid in members(folder):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def tidy_folder(base: Path) -> None:
+    """Remove the empty groups below a folder; the kernel refuses the others. Also what managers of other data folders left long ago."""
+    groups = _below(base)
+    for each in _below(base.parent):
+        if each != base:
+            groups += [group for group in _below(each) if _age_s(group) > LEFT_AFTER_S]
+    for group in groups:
+        remove_folder(group)
+
+
+def _below(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return [each for each in folder.iterdir() if each.is_dir()]
+    return []
+
+
+def _age_s(folder: Path) -> float:
+    try:
+        return time.time() - folder.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def remove_folder(folder: Path) -> bool:
+    """Remove an empty group; whether it is gone."""
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""Control groups, version 1: one tree per controller. `freezer` keeps everybody still while they are killed.
+
+Documented in the kernel's Documentation/admin-guide/cgroup-v1.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
+from headway.live.executors.process.cgroups.folders import (
+    count,
+    get,
+    kill_members,
+    members,
+    put,
+    remove_folder,
+    tidy_folder,
+)
+
+PERIOD_US = 100_000  # the kernel's default period of a CPU quota
+LEAST_QUOTA_US = 1000  # the kernel refuses less
+# What a controller is for. The trees are independent: one that is missing takes only its own limits along.
+CONTROLLERS = {"freezer": PROCESSES, "memory": MEMORY, "cpu": CPUS, "devices": DEVICES}
+
+
+class CgroupsV1:
+    """Groups below `bases`: a folder of ours in the tree of every controller that is there."""
+
+    def __init__(self, bases: dict[str, Path]) -> None:
+        for base in bases.values():
+            base.mkdir(parents=True, exist_ok=True)
+        self.bases = {name: base for name, base in bases.items() if name != "devices" or _may_deny(base)}
+        # Any tree finds processes; freezer only keeps them from forking meanwhile.
+        self.enforced = frozenset({CONTROLLERS[name] for name in self.bases} | {PROCESSES})
+        self.about = f"cgroups v1 with {', '.join(sorted(self.bases))}"
+
+    def make(self, name: str, limits: Limits) -> list[str]:
+        """One folder in every tree."""
+        folders = {controller: base / name for controller, base in self.bases.items()}
+        for controller, folder in folders.items():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._limit(controller, folder, limits)
+        return [str(folder) for folder in folders.values()]
+
+    def _limit(self, controller: str, folder: Path, limits: Limits) -> None:
+        if controller == "memory" and limits.memory_bytes is not None:
+            put(folder, "memory.limit_in_bytes", str(limits.memory_bytes))
+            with contextlib.suppress(OSError):  # a kernel that does not count swap
+                put(folder, "memory.memsw.limit_in_bytes", str(limits.memory_bytes))
+        elif controller == "cpu" and limits.cpus is not None:
+            put(folder, "cpu.cfs_period_us", str(PERIOD_US))
+            put(folder, "cpu.cfs_quota_us", str(max(LEAST_QUOTA_US, round(limits.cpus * PERIOD_US))))
+        elif controller == "devices":
+            for major, minor in limits.denied:
+                put(folder, "devices.deny", f"c {major}:{minor} rwm")
+
+    def processes(self, name: str) -> list[int]:
+        """Those in any of the trees."""
+        return sorted({pid for base in self.bases.values() for pid in members(base / name)})
+
+    def kill(self, name: str) -> None:
+        """Freeze, kill, thaw: what is frozen forks no more."""
+        frozen = self.bases["freezer"] / name if "freezer" in self.bases else None
+        if frozen is not None and frozen.is_dir():
+            with contextlib.suppress(OSError):
+                put(frozen, "freezer.state", "FROZEN")
+        for base in self.bases.values():
+            kill_members(base / name)
+        if frozen is not None and frozen.is_dir():
+            with contextlib.suppress(OSError):
+                put(frozen, "freezer.state", "THAWED")
+
+    def out_of_memory(self, name: str) -> bool:
+        """From the count of kills; a kernel before 4.13 counts only how often the limit was met."""
+        if "memory" not in self.bases:
+            return False
+        folder = self.bases["memory"] / name
+        if "oom_kill " in get(folder, "memory.oom_control"):
+            return count(folder, "memory.oom_control", "oom_kill") > 0
+        return int(get(folder, "memory.failcnt") or 0) > 0
+
+    def remove(self, name: str) -> bool:
+        """From every tree."""
+        gone = [remove_folder(base / name) for base in self.bases.values()]
+        return all(gone)
+
+    def tidy(self) -> None:
+        """In every tree."""
+        for base in self.bases.values():
+            tidy_folder(base)
+
+    def close(self) -> None:
+        """In every tree."""
+        self.tidy()
+        for base in self.bases.values():
+            remove_folder(base)
+
+
+def _may_deny(base: Path) -> bool:
+    """Whether we may take devices from a group: with its file alone it is not done, it takes CAP_SYS_ADMIN."""
+    trial = base / f"trial-{os.getpid()}"
+    try:
+        trial.mkdir(exist_ok=True)
+        put(trial, "devices.deny", "c 1:1 m")
+    except OSError:
+        return False
+    finally:
+        remove_folder(trial)
+    return True

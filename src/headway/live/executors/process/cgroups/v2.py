@@ -1,0 +1,98 @@
+"""Control groups, version 2: one tree for all controllers, and one file that kills everybody.
+
+Documented in the kernel's Documentation/admin-guide/cgroup-v2.rst.
+"""
+
+import contextlib
+from pathlib import Path
+
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
+from headway.live.executors.process.cgroups.devices import can_deny, deny
+from headway.live.executors.process.cgroups.folders import (
+    count,
+    get,
+    kill_members,
+    members,
+    put,
+    remove_folder,
+    tidy_folder,
+)
+from headway.live.executors.process.cgroups.v1 import LEAST_QUOTA_US, PERIOD_US
+
+CONTROLLERS = {"memory": MEMORY, "cpu": CPUS}
+MANAGER = "manager"  # where the manager itself goes: a group with limits below it holds no processes of its own
+
+
+class CgroupsV2:
+    """Groups below `base`, a folder of ours somewhere below `top`, the highest folder that is ours to change."""
+
+    def __init__(self, top: Path, base: Path) -> None:
+        self.base = base
+        base.mkdir(parents=True, exist_ok=True)
+        offered = get(top, "cgroup.controllers").split()
+        self._make_way(top)
+        for above in reversed([base, *(each for each in base.parents if each == top or top in each.parents)]):
+            for controller in CONTROLLERS:
+                if controller in offered:
+                    with contextlib.suppress(OSError):
+                        put(above, "cgroup.subtree_control", f"+{controller}")
+        on = get(base, "cgroup.subtree_control").replace("+", "").split()
+        self.controllers = [controller for controller in CONTROLLERS if controller in on]
+        devices = {DEVICES} if can_deny() else set()
+        self.enforced = frozenset({CONTROLLERS[name] for name in self.controllers} | {PROCESSES} | devices)
+        self.about = f"cgroups v2 with {', '.join([*self.controllers, *devices, 'cgroup.kill'])}"
+
+    def _make_way(self, top: Path) -> None:
+        """Move processes of `top` into a group of their own; the root of the tree may keep its processes."""
+        if not (top / "cgroup.type").exists():
+            return
+        own = top / MANAGER
+        own.mkdir(exist_ok=True)
+        for pid in members(top):
+            with contextlib.suppress(OSError):
+                put(own, "cgroup.procs", str(pid))
+
+    def make(self, name: str, limits: Limits) -> list[str]:
+        """One folder."""
+        folder = self.base / name
+        folder.mkdir(exist_ok=True)
+        if limits.memory_bytes is not None and "memory" in self.controllers:
+            put(folder, "memory.max", str(limits.memory_bytes))
+            with contextlib.suppress(OSError):  # a kernel that does not count swap
+                put(folder, "memory.swap.max", "0")
+            with contextlib.suppress(OSError):  # before Linux 4.19
+                put(folder, "memory.oom.group", "1")  # a gang without one of its processes cannot go on
+        if limits.cpus is not None and "cpu" in self.controllers:
+            put(folder, "cpu.max", f"{max(LEAST_QUOTA_US, round(limits.cpus * PERIOD_US))} {PERIOD_US}")
+        if limits.denied and DEVICES in self.enforced:
+            deny(folder, limits.denied)
+        return [str(folder)]
+
+    def processes(self, name: str) -> list[int]:
+        """Those in the folder: only the manager makes folders, so there are none below it."""
+        return members(self.base / name)
+
+    def kill(self, name: str) -> None:
+        """At once, forks included; before Linux 5.14 one by one."""
+        folder = self.base / name
+        if (folder / "cgroup.kill").exists():
+            with contextlib.suppress(OSError):
+                put(folder, "cgroup.kill", "1")
+        kill_members(folder)
+
+    def out_of_memory(self, name: str) -> bool:
+        """From the group's own count."""
+        return count(self.base / name, "memory.events", "oom_kill") > 0
+
+    def remove(self, name: str) -> bool:
+        """The one folder."""
+        return remove_folder(self.base / name)
+
+    def tidy(self) -> None:
+        """Those of this manager."""
+        tidy_folder(self.base)
+
+    def close(self) -> None:
+        """The folder of this manager."""
+        self.tidy()
+        remove_folder(self.base)

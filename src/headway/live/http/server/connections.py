@@ -1,0 +1,258 @@
+"""The connections of the manager's server: how long a request's headers may take, and how many connections anybody holds.
+
+A connection is a stranger's until a request on it carries a token. Of strangers, an address holds so many, and a new one takes the place
+of the oldest: thousands of half-sent requests push each other out, while one that sends its request at once is answered. Connections of
+a token are bounded per token. So neither fills the server for the others; the manager's owner comes in from a flooded address too.
+"""
+
+import asyncio
+import contextlib
+import resource
+import ssl
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_remote_addr
+
+# The first byte of a request to the end of its headers: a few hundred bytes, sent at once. Also for TLS to agree on keys.
+HEADERS_WITHIN_S = 10.0
+KEEP_ALIVE_S = 75
+# Connections of one address that have sent no token yet. On loopback all users share the address.
+MOST_STRANGERS = 128
+MOST_PER_TOKEN = 256
+MOST_CONNECTIONS = 4096
+# Files that the manager opens beside connections: journal, logs, locks.
+OTHER_FILES = 256
+# Streams (logs, events) are cut off when the manager has been stopping for this long.
+STOP_WITHIN_S = 2
+
+
+class Held(Protocol):
+    """A connection as the book sees it."""
+
+    holder: tuple[str, str]  # stranger and an address, or token and its name
+    transport: Any
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request on it is being answered."""
+
+
+class Connections:
+    """Who holds which connections, the oldest first."""
+
+    def __init__(self, most: int = MOST_CONNECTIONS, strangers: int = MOST_STRANGERS, of_token: int = MOST_PER_TOKEN):
+        self.most, self.most_of = most, {"stranger": strangers, "token": of_token}
+        self._held: dict[tuple[str, str], dict[Held, None]] = {}
+        self._count = 0
+
+    def add(self, connection: Held) -> None:
+        """Take in a connection, at the cost of an older one if there are too many."""
+        self._count += 1
+        held = self._held.setdefault(connection.holder, {})
+        held[connection] = None
+        if len(held) > self.most_of[connection.holder[0]]:
+            self._evict(held)
+        elif self._count > self.most:
+            # Whoever holds most gives one back; strangers first.
+            self._evict(
+                max(self._held.values(), key=lambda each: (next(iter(each)).holder[0] == "stranger", len(each)))
+            )
+
+    def drop(self, connection: Held) -> None:
+        """Forget a connection that is closed or changes hands."""
+        held = self._held.get(connection.holder, {})
+        if connection in held:
+            self._count -= 1
+            del held[connection]
+            if not held:
+                del self._held[connection.holder]
+
+    def close(self) -> None:
+        """Let go of strangers that are not being answered."""
+        for held in list(self._held.values()):
+            for each in list(held):
+                if each.holder[0] == "stranger" and not each.busy:
+                    self.drop(each)
+                    each.transport.abort()
+
+    def _evict(self, held: dict[Held, None]) -> None:
+        """Close the oldest that is not being answered; the oldest of all where all are."""
+        oldest = next((each for each in held if not each.busy), next(iter(held)))
+        self.drop(oldest)
+        oldest.transport.abort()
+
+
+class Connection(HttpToolsProtocol):
+    """Uvicorn's connection with a time limit on headers and an entry in the book."""
+
+    def __init__(self, book: Connections, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.book = book
+        self.holder = ("stranger", "")
+        self._late: asyncio.TimerHandle | None = None
+        self._early = b""  # what came with the end of a TLS handshake, before the connection was made
+        self.lost = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request on it is complete and not answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def belongs_to(self, token: str) -> None:
+        """The guard says whose token a request on it carried."""
+        if self.holder != ("token", token):
+            self.book.drop(self)
+            self.holder = ("token", token)
+            self.book.add(self)
+
+    def connection_made(self, transport: Any) -> None:
+        """Also start the clock and take a place."""
+        super().connection_made(transport)
+        self.holder = ("stranger", self.client[0] if self.client else "")
+        self._expect_headers()
+        self.book.add(self)
+        if self._early:
+            self.data_received(self._early)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the connection to be made."""
+        if self.transport is None:
+            self._early += data
+        else:
+            super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Also give the place back."""
+        self.lost = True
+        if self.transport is not None:
+            self._headers_are_there()
+            self.book.drop(self)
+            super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """A request begins: its headers must follow."""
+        super().on_message_begin()
+        self.scope["extensions"] = {"headway.connection": {"belongs_to": self.belongs_to}}
+        self._expect_headers()
+
+    def on_headers_complete(self) -> None:
+        """The headers are there."""
+        self._headers_are_there()
+        super().on_headers_complete()
+
+    def _expect_headers(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(HEADERS_WITHIN_S, self._give_up)
+
+    def _headers_are_there(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _give_up(self) -> None:
+        self._late = None
+        if self.busy:
+            return  # an earlier request on it is still answered; the body's own limit holds
+        words = b"the headers did not arrive in time"
+        head = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n"
+        with contextlib.suppress(Exception):
+            self.transport.write(head % len(words) + words)
+            self.transport.close()
+
+
+class Handshake(asyncio.Protocol):
+    """A connection that has still to agree on TLS: it counts as a stranger's from its first packet, and then becomes a Connection."""
+
+    def __init__(self, book: Connections, then: Callable[[], Connection], context: ssl.SSLContext) -> None:
+        self.book, self.then, self.context = book, then, context
+        self.holder, self.busy = ("stranger", ""), False
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a place, and begin."""
+        self.transport = transport
+        address = get_remote_addr(transport)
+        self.holder = ("stranger", address[0] if address else "")
+        self.book.add(self)
+        transport.pause_reading()
+        self._agreeing = asyncio.get_running_loop().create_task(self._agree())
+
+    async def _agree(self) -> None:
+        connection, loop = self.then(), asyncio.get_running_loop()
+        try:
+            secured = await loop.start_tls(
+                self.transport, connection, self.context, server_side=True, ssl_handshake_timeout=HEADERS_WITHIN_S
+            )
+        except (OSError, ssl.SSLError):
+            secured = None
+        finally:
+            self.book.drop(self)
+        if secured is None or connection.lost:
+            self.transport.abort()
+        else:
+            connection.connection_made(secured)
+
+
+class Server(uvicorn.Server):
+    """Uvicorn with our connections, also before they have agreed on TLS."""
+
+    def __init__(self, config: uvicorn.Config, book: Connections | None = None) -> None:
+        super().__init__(config)
+        self.book = book or Connections(most=_files())
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen on sockets that are bound already."""
+        import anyio.to_thread
+
+        from headway.live.http.server.limits import THREADS
+
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def connected() -> Connection:
+            return Connection(self.book, config=config, server_state=self.server_state, app_state={}, _loop=loop)
+
+        def accepted() -> asyncio.Protocol:
+            return connected() if config.ssl is None else Handshake(self.book, connected, config.ssl)
+
+        self.servers = [await loop.create_server(accepted, sock=each, backlog=config.backlog) for each in sockets]
+        self.started = True
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Wait for answers that are under way, but not for strangers."""
+        self.book.close()
+        await super().shutdown(sockets)
+
+
+def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:
+    """A server for the guarded API; `tls` names the files of certificate and key."""
+    certificate, key = tls or (None, None)
+    config = uvicorn.Config(
+        api,
+        http=Connection,
+        # uvloop hands on what comes before reading is paused, and the handshake would miss its beginning.
+        loop="asyncio" if tls else "auto",
+        ws="none",
+        lifespan="off",
+        log_level="error",  # a stranger's nonsense is not worth a line each
+        proxy_headers=False,  # anybody on this machine could give other addresses than their own
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOP_WITHIN_S,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    return Server(config)
+
+
+def _files() -> int:
+    """Connections that the limit on open files leaves room for; the limit is raised as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(16, min(MOST_CONNECTIONS, soft - OTHER_FILES))

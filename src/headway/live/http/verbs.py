@@ -1,0 +1,90 @@
+"""Routes that change jobs: cancel, hold, release and requeue, for one job or for many."""
+
+from typing import Annotated, Literal
+
+from fastapi import FastAPI, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from headway.client.job import JobView
+from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Submitter, seen
+from headway.live.manager import Manager
+
+MOST_AT_ONCE = 1000  # jobs of one request: the engine does nothing else meanwhile
+
+
+class Action(BaseModel):
+    """A verb and the jobs it is for. `now` (cancel) kills without a grace, `hold` (requeue) keeps them from starting again."""
+
+    model_config = ConfigDict(extra="forbid")
+    verb: Literal["cancel", "hold", "release", "requeue"]
+    job_ids: Annotated[list[Annotated[int, Field(ge=1, le=2**53)]], Field(min_length=1, max_length=MOST_AT_ONCE)]
+    now: bool = False
+    hold: bool = False
+
+
+class Refused(BaseModel):
+    """A job that the verb did not apply to, and why."""
+
+    job_id: int
+    status: int
+    detail: str
+
+
+class Acted(BaseModel):
+    """The jobs afterwards, and those that refused, in the order asked for."""
+
+    jobs: list[JobView]
+    refused: list[Refused]
+
+
+def add_routes(api: FastAPI, manager: Manager) -> None:
+    """One route per verb, and one for many jobs."""
+
+    @api.post("/v1/jobs/{job_id}/cancel", tags=["jobs"], responses=ABOUT_A_JOB)
+    def cancel(
+        job_id: JobId,
+        caller: Submitter,
+        now: Annotated[bool, Query(description="Kill it at once, without the grace of its preemption.")] = False,
+    ) -> JobView:
+        """Stop a job and take it out of the queue."""
+        seen(manager, caller, job_id)
+        manager.cancel(job_id, now)
+        return seen(manager, caller, job_id)
+
+    @api.post("/v1/jobs/{job_id}/hold", tags=["jobs"], responses=ABOUT_A_JOB)
+    def hold(job_id: JobId, caller: Submitter) -> JobView:
+        """Keep a waiting job from starting; one that runs is left alone, and refused."""
+        seen(manager, caller, job_id)
+        manager.hold(job_id)
+        return seen(manager, caller, job_id)
+
+    @api.post("/v1/jobs/{job_id}/release", tags=["jobs"], responses=ABOUT_A_JOB)
+    def release(job_id: JobId, caller: Submitter) -> JobView:
+        """Let a held job start again."""
+        seen(manager, caller, job_id)
+        manager.release(job_id)
+        return seen(manager, caller, job_id)
+
+    @api.post("/v1/jobs/{job_id}/requeue", tags=["jobs"], responses=ABOUT_A_JOB)
+    def requeue(
+        job_id: JobId,
+        caller: Submitter,
+        hold: Annotated[bool, Query(description="Keep it from starting again until it is released.")] = False,
+    ) -> JobView:
+        """Stop a job and put it back into the queue. What a running one has not saved (`unsaved_s`) is lost."""
+        seen(manager, caller, job_id)
+        manager.requeue(job_id, hold)
+        return seen(manager, caller, job_id)
+
+    @api.post("/v1/actions", tags=["jobs"], responses=REFUSALS)
+    def act(action: Action, caller: Submitter) -> Acted:
+        """One of these verbs for many jobs, in one go: those that refuse it are named, the others change."""
+        numbers = list(dict.fromkeys(action.job_ids))
+        mine = manager.visible(numbers, caller.sees)
+        refused = {number: (404, f"there is no job {number}") for number in numbers if number not in mine}
+        option = action.now if action.verb == "cancel" else action.hold
+        for number, error in manager.act(action.verb, [n for n in numbers if n in mine], option).items():
+            refused[number] = (404 if error.exit_code == 102 else 409, str(error))
+        done = manager.views([number for number in numbers if number not in refused])
+        named = [Refused(job_id=n, status=refused[n][0], detail=refused[n][1]) for n in numbers if n in refused]
+        return Acted(jobs=done, refused=named)

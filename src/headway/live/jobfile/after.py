@@ -1,0 +1,43 @@
+"""What a job waits for: `12` or `ok:12` (it completed), `any:12` (it ended), `notok:12` (it did not complete), `singleton`.
+
+Slurm's words for these (`afterok:12`) mean the same. A singleton waits for every earlier job of its user and name to end.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+OK, ANY, NOTOK, SINGLETON = "ok", "any", "notok", "singleton"
+WORDS: Final = {OK: "must complete", ANY: "must end", NOTOK: "must end without completing"}
+_NEED = re.compile(r"(?:(?:after)?(ok|any|notok):)?([1-9]\d{0,15})", re.ASCII)
+HOW: Final = "write a job's number (it must complete), any:12, notok:12 or singleton"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One job (or array) to wait for, and how it must end."""
+
+    kind: str
+    job: int
+
+
+def read_need(value: Any) -> Any:
+    """A need as it is kept: a number, `any:12`, `notok:12` or `singleton`."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(HOW)
+    text = str(value).strip().lower()
+    if text == SINGLETON:
+        return text
+    found = _NEED.fullmatch(text)
+    if not found:
+        raise ValueError(f"{value!r}: {HOW}")
+    number = int(found[2])
+    return number if found[1] in (None, OK) else f"{found[1]}:{number}"
+
+
+def as_need(kept: int | str) -> Need:
+    """What a kept value (other than singleton) says."""
+    if isinstance(kept, int):
+        return Need(OK, kept)
+    kind, _, number = kept.partition(":")
+    return Need(kind, int(number))

@@ -1,0 +1,136 @@
+"""A webhook: every change of a job's state is sent to one address of the operator's, in order and at least once, also across restarts.
+
+The journal is what is sent: the number of the last row that arrived is kept in it, so that nothing is lost while the receiver, or the
+manager, is down. A receiver that sees a number twice drops the second.
+"""
+
+import hashlib
+import hmac
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from headway.errors import BadInput
+from headway.live.errors import JournalFailed
+from headway.live.manager import Manager
+from headway.live.records import Blocker
+from headway.live.store.journal import JournalRow
+
+SENT: Final = "webhook"  # under which the journal keeps the number of the last row that arrived
+TIMEOUT_S: Final = 10.0
+FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
+STATES: Final = {
+    "Submitted": "PENDING",
+    "Released": "PENDING",
+    "Start": "STARTING",
+    "Pack": "STARTING",
+    "Started": "RUNNING",
+    "Stop": "STOPPING",
+    "Stopped": "PENDING",
+}
+
+
+def state_of(row: JournalRow) -> str:
+    """The state that a job is in after this row; empty where the row changes none."""
+    if row.kind == "Ended":
+        return str(row.data["state"])
+    if row.kind == "Held":
+        return "HELD" if int(row.data.get("blockers", 0)) & Blocker.HELD else ""
+    return STATES.get(row.kind, "")
+
+
+def address(url: str) -> tuple[str, str, int | None, str]:
+    """The parts of an address; refuses what is none."""
+    wrong = BadInput(f"--webhook {url}: write an address such as https://chat.example.org/hooks/headway")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise wrong from None
+    if parts.scheme not in {"http", "https"} or not host:
+        raise wrong
+    return parts.scheme, host, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+class Webhook:
+    """Follows the journal and sends what it says about jobs."""
+
+    def __init__(
+        self, manager: Manager, url: str, secret: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.manager, self.to, self.secret, self.clock = manager, address(url), secret, clock
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+
+    def start(self) -> None:
+        """Send from now on; from where the last manager stopped, if one sent before."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no more; what is not sent yet is sent by the next manager."""
+        self._closing.set()
+        self._thread.join(TIMEOUT_S)
+
+    def _run(self) -> None:
+        sent = self.manager.recall(SENT)
+        after = self.manager.last_event if sent is None else int(sent)
+        while not self._closing.is_set():
+            rows = self.manager.next_events(after, 1.0)
+            for row in rows:
+                if self._closing.is_set():
+                    return
+                if row.job and (state := state_of(row)) and not self._deliver(row, state):
+                    return
+                after = row.seq
+            if rows or sent is None:
+                sent = self._keep(after)
+
+    def _keep(self, after: int) -> str | None:
+        """Note how far it is; while the journal cannot be written the same rows may be sent twice."""
+        try:
+            self.manager.remember(SENT, str(after))
+        except JournalFailed:
+            return None
+        return str(after)
+
+    def _deliver(self, row: JournalRow, state: str) -> bool:
+        """Send one change until it has arrived; False: the manager stops."""
+        body, pause = json.dumps(self._content(row, state)).encode(), FIRST_RETRY_S
+        while why := self._send(body, row):
+            self.manager.complain(f"the webhook at {self.to[1]} did not take a change: {why}")
+            if self._closing.wait(pause):
+                return False
+            pause = min(LONGEST_RETRY_S, 2 * pause)
+        return True
+
+    def _content(self, row: JournalRow, state: str) -> dict[str, Any]:
+        job = self.manager.job(row.job)
+        about: dict[str, Any] = {}
+        if job is not None:
+            about = {"name": job.name, "user": job.user, "queue": job.queue, "gpus": job.gpus}
+        said = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
+        fixed = {"number": row.seq, "time": row.time, "job_id": row.job, "attempt": row.attempt}
+        return {**fixed, "event": row.kind, "state": state, **about, **said}
+
+    def _send(self, body: bytes, row: JournalRow) -> str:
+        """Send once; what went wrong, or nothing."""
+        scheme, host, port, path = self.to
+        headers = {"Content-Type": "application/json", "X-Headway-Delivery": str(row.seq), "User-Agent": "headway"}
+        if self.secret:
+            signed = hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
+            headers["X-Headway-Signature"] = f"sha256={signed}"
+        kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
+        connection = kind(host, port, timeout=TIMEOUT_S)
+        try:
+            connection.request("POST", path, body, headers)
+            answer = connection.getresponse()
+            answer.read(1 << 16)
+        except (OSError, http.client.HTTPException) as error:
+            return str(error) or type(error).__name__
+        finally:
+            connection.close()
+        return "" if 200 <= answer.status < 300 else f"it answered with status {answer.status}"

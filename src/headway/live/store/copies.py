@@ -1,0 +1,117 @@
+"""Checking the journal's file, copying it while a manager writes it, and putting a copy in its place. Light to import."""
+
+import contextlib
+import fcntl
+import itertools
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.errors import BadInput
+from headway.live.errors import AlreadyServed, JournalDamaged
+
+PAGES_AT_ONCE = 1000  # between them a manager may write
+TABLES = ("jobs", "events", "finished", "snapshots")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is in a journal's file, and what is wrong with it (nothing: it is whole)."""
+
+    path: str
+    problems: tuple[str, ...]
+    jobs: int = 0
+    events: int = 0
+    finished: int = 0
+    snapshots: int = 0
+    last_job: int = 0
+    last_row: int = 0
+    last_time: float | None = None
+    identity: str = ""
+
+
+def check(path: Path) -> Checked:
+    """Read every page of the journal and count what is in it."""
+    try:
+        with _reading(path) as file:
+            problems = [text for (text,) in file.execute("PRAGMA integrity_check") if text != "ok"]
+            there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if not {"jobs", "events", "meta"} <= there:
+                return Checked(str(path), (*problems, "it is a database, but not a journal of Headway"))
+            counts = {
+                name: file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES if name in there
+            }
+            last_job = file.execute("SELECT coalesce(max(id), 0) FROM jobs").fetchone()[0]
+            last = file.execute("SELECT seq, time FROM events ORDER BY seq DESC LIMIT 1").fetchone() or (0, None)
+            found = file.execute("SELECT value FROM meta WHERE name = 'identities'").fetchone()
+        identity = json.loads(found[0])[-1] if found else ""
+        end = {"last_job": last_job, "last_row": last[0], "last_time": last[1], "identity": identity}
+        return Checked(str(path), tuple(problems), **counts, **end)
+    except (sqlite3.DatabaseError, ValueError) as error:
+        return Checked(str(path), (str(error),))
+
+
+def back_up(path: Path, to: Path) -> None:
+    """Copy a journal, which a manager may be writing, into a file of its own: it holds all that was written when the copy was done."""
+    aside = to.with_name(f".{to.name}.part")
+    try:
+        aside.unlink(missing_ok=True)
+        os.close(os.open(aside, os.O_CREAT | os.O_WRONLY, 0o600))
+        with _reading(path) as file, contextlib.closing(sqlite3.connect(aside)) as copy:
+            file.backup(copy, pages=PAGES_AT_ONCE, sleep=0.001)
+            copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
+        handle = os.open(aside, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+        aside.rename(to)
+    except sqlite3.DatabaseError as error:
+        aside.unlink(missing_ok=True)
+        raise JournalDamaged(f"{path} cannot be copied ({error}): `headway journal check` says more") from None
+
+
+def put_back(data: Path, copy: Path) -> Path | None:
+    """Put a copy in the place of a folder's journal; the one that was there is set aside, and its new name returned."""
+    found = check(copy)
+    if found.problems:
+        raise BadInput(f"{copy} is not a whole journal ({found.problems[0]}): give another copy")
+    data.mkdir(parents=True, exist_ok=True, mode=0o711)
+    with _alone(data):
+        path = data / "journal.db"
+        aside = set_aside(path, "before") if path.exists() else None
+        back_up(copy, path)
+    return aside
+
+
+def set_aside(path: Path, why: str) -> Path:
+    """Rename a journal, with the files that belong to it, to a name that says why."""
+    number = next(n for n in itertools.count(1) if not path.with_name(f"{path.name}.{why}-{n}").exists())
+    for ending in ("-wal", "-shm", ""):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_name(path.name + ending).rename(path.with_name(f"{path.name}.{why}-{number}{ending}"))
+    return path.with_name(f"{path.name}.{why}-{number}")
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such file; give --data, the folder of a manager")
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _alone(data: Path) -> Iterator[None]:
+    """Keep managers out of a data folder meanwhile."""
+    handle = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise AlreadyServed(f"a manager serves {data}: stop it first") from None
+    try:
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,141 @@
+"""What became of jobs: one row per job that has ended, kept for as long as the journal is, and the jobs of now beside them.
+
+A job's row is written in the same transaction as the fact that it ended; the manager's memory holds only the last of them.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.errors import BadInput
+from headway.live.errors import JournalFailed
+
+if TYPE_CHECKING:
+    from headway.live.manager import Manager
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS finished (
+    job INTEGER PRIMARY KEY, user TEXT NOT NULL, queue TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL,
+    submitted REAL NOT NULL, started REAL, ended REAL, nodes TEXT NOT NULL, gpus INTEGER NOT NULL, wait_s REAL NOT NULL,
+    gpu_hours REAL NOT NULL, preemptions INTEGER NOT NULL, exit_code INTEGER, rest BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
+"""
+COLUMNS = (
+    "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One job. Times are seconds since 1970; `started_at` is its first start, `nodes` where it ran last, `wait_s` all that it waited."""
+
+    job_id: int
+    user: str
+    queue: str
+    name: str
+    state: str
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    nodes: tuple[str, ...]
+    gpus: int
+    wait_s: float
+    gpu_hours: float
+    preemptions: int
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs: of a user, in one of these states, not over before `since`, submitted by `until`; the newest `limit` of them."""
+
+    user: str | None = None
+    states: frozenset[str] | None = None
+    since: float | None = None
+    until: float | None = None
+    limit: int | None = None
+
+    def passes(self, row: HistoryRow) -> bool:
+        """Whether the row is wanted."""
+        return (
+            (self.user is None or row.user == self.user)
+            and (self.states is None or row.state in self.states)
+            and (self.since is None or row.ended_at is None or row.ended_at >= self.since)
+            and (self.until is None or row.submitted_at <= self.until)
+        )
+
+    def where(self) -> tuple[str, list[Any]]:
+        """The same as a condition on the table of finished jobs, with its values."""
+        parts, given = ["1"], list[Any]()
+        if self.user is not None:
+            parts.append("user = ?")
+            given.append(self.user)
+        if self.states is not None:
+            parts.append(f"state IN ({', '.join('?' * len(self.states))})")
+            given += sorted(self.states)
+        if self.since is not None:
+            parts.append("ended >= ?")
+            given.append(self.since)
+        if self.until is not None:
+            parts.append("submitted <= ?")
+            given.append(self.until)
+        return " AND ".join(parts), given
+
+
+def history(
+    source: "Manager | Path",
+    *,
+    user: str | None = None,
+    state: str | Collection[str] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: int | None = None,
+) -> list[HistoryRow]:
+    """Jobs, newest first. From a manager: all jobs; from a data folder or a journal's file: those that have ended.
+
+    `state` is one name of a state or several. `since` and `until` choose the jobs that were there at some time between the two.
+    """
+    states = None if state is None else frozenset([state] if isinstance(state, str) else state)
+    wanted = Wanted(user, states, since, until, limit)
+    return read_file(source, wanted) if isinstance(source, Path) else source.history(wanted)
+
+
+def read_file(path: Path, wanted: Wanted) -> list[HistoryRow]:
+    """Finished jobs from a journal on disk, which a manager may be writing."""
+    path = path / "journal.db" if path.is_dir() else path
+    if not path.exists():
+        raise BadInput(f"{path}: there is no journal; give the data folder of a manager")
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+        try:
+            return finished(connection, wanted)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise JournalFailed(f"{path} cannot be read ({error}): try `headway journal check`") from None
+
+
+def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int] = ()) -> list[HistoryRow]:
+    """Finished jobs that are wanted, newest first, but for some."""
+    where, given = wanted.where()
+    most = -1 if wanted.limit is None else wanted.limit + len(but)
+    sql = f"SELECT {COLUMNS} FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
+    found = [_row(row) for row in connection.execute(sql, [*given, most]) if row[0] not in but]
+    return found[: wanted.limit]
+
+
+def _row(row: Any) -> HistoryRow:
+    values = [*row[:8], tuple(json.loads(row[8])), *row[9:]]
+    return HistoryRow(*values)
+
+
+def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[HistoryRow, bytes]]) -> None:
+    """Write rows of jobs that have ended, each with what the manager needs to show or recall the job; later rows win."""
+    sql = f"REPLACE INTO finished ({COLUMNS}, rest) VALUES ({', '.join('?' * 15)})"
+    for row, rest in rows:
+        before = (row.job_id, row.user, row.queue, row.name, row.state, row.submitted_at, row.started_at, row.ended_at)
+        after = (row.gpus, row.wait_s, row.gpu_hours, row.preemptions, row.exit_code, rest)
+        connection.execute(sql, (*before, json.dumps(row.nodes), *after))

@@ -1,0 +1,122 @@
+"""Snapshots: the whole state in one row of the journal's file, so that a restart reads only what happened since.
+
+A snapshot is written in the same transaction as the last fact that it knows. One that is damaged, or was made by another version or under
+another policy, is not used: the journal itself has everything.
+"""
+
+import hashlib
+import io
+import json
+import zlib
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from headway.cluster.nodes import Cluster
+from headway.core.operations import grow
+from headway.core.tables.actions import Actions
+from headway.core.tables.jobs import JOB
+from headway.core.tables.options import History
+from headway.core.tables.state import State
+from headway.live.engine import FIRST_ROOM
+from headway.live.jobfile.spec import JobSpec
+from headway.live.state import Array, ClusterState
+from headway.live.store.archive import as_json, decode, encode
+from headway.live.store.snapshot_table import Snapshot
+
+VERSION = 1  # of what a snapshot holds
+
+
+def setting(state: ClusterState) -> str:
+    """What must be the same for a snapshot to be used: everything that the engine's numbers depend on."""
+    columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
+    made = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
+    return as_json({**made, "min_runtimes": dict(state.min_runtimes)})
+
+
+def snapshot(state: ClusterState) -> Snapshot:
+    """Everything that the state knows, as text and tables."""
+    specs: dict[int, int] = {}
+    texts: list[str] = []
+    jobs = []
+    for job in state.by_row:
+        at = specs.setdefault(id(job.spec), len(texts))
+        if at == len(texts):
+            texts.append(job.spec.model_dump_json(exclude_defaults=True))
+        jobs.append([encode(job), [job.user, at, job.submitted, job.array_id, job.array_index]])
+    content = {
+        "cluster": asdict(state.cluster),
+        "specs": texts,
+        "jobs": jobs,
+        "finished": list(state.finished),
+        "active": sorted(state.active),
+        "drained": sorted(state.drained),
+        "dependants": {str(job): sorted(others) for job, others in state.dependants.items()},
+        "arrays": {str(first): [a.limit, len(a.tasks), a.active, a.next, a.kept] for first, a in state.arrays.items()},
+        "past_arrays": {str(first): count for first, count in state.past.arrays.items()},
+        "past_counts": dict(state.past.counts),
+        "past_preemptions": state.past.preemptions,
+    }
+    tables = io.BytesIO()
+    np.savez(tables, finals=np.frombuffer(bytes(state.past.finals), np.uint8), **_tables(state))
+    text = as_json(content).encode()
+    return Snapshot(setting(state), zlib.compress(len(text).to_bytes(8, "big") + text + tables.getvalue(), 1))
+
+
+def _tables(state: ClusterState) -> dict[str, Any]:
+    """The engine's tables by name, as far as they are used."""
+    n, timers = len(state.by_row), int(state.tables.counts["timers"][0])
+    used = {"jobs": n, "receipts": n, "timers": timers}
+    found: dict[str, Any] = {}
+    for name, table in state.tables._asdict().items():
+        if isinstance(table, Actions):
+            found |= {f"{name}.{part}": value for part, value in table._asdict().items()}
+        else:
+            found[name] = table[: used.get(name, len(table))]
+    return found | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
+
+
+def cluster_of(made: Snapshot) -> Cluster:
+    """The cluster that a snapshot was made on."""
+    found = _parts(made)[0]["cluster"]
+    return Cluster(found["name"], tuple(found["nodes"]), tuple(found["gpus"]))
+
+
+def load(state: ClusterState, made: Snapshot) -> int:
+    """Bring a fresh state of the same cluster to that of the snapshot; returns the number of the last job that it knows."""
+    content, tables = _parts(made)
+    specs = [JobSpec.model_validate_json(text) for text in content["specs"]]
+    for encoded, (user, at, *rest) in content["jobs"]:
+        state.by_row.append(decode(encoded, (user, specs[at], *rest)))
+    state.jobs.update((job.id, job) for job in state.by_row)
+    state.finished = dict.fromkeys(content["finished"])
+    state.active, state.drained = set(content["active"]), set(content["drained"])
+    state.active_of.update(state.jobs[job].user for job in state.active)
+    state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
+    for first, (limit, tasks, active, following, kept) in content["arrays"].items():
+        state.arrays[int(first)] = Array(limit, range(int(first), int(first) + tasks), active, following, kept)
+    past = state.past
+    past.finals = bytearray(tables["finals"].tobytes())
+    past.arrays = {int(first): count for first, count in content["past_arrays"].items()}
+    past.counts, past.preemptions = Counter(content["past_counts"]), content["past_preemptions"]
+    _load_tables(state, tables)
+    return max([len(past.finals) - 1, *state.jobs])
+
+
+def _load_tables(state: ClusterState, tables: Any) -> None:
+    parts: dict[str, Any] = {}
+    for name in State._fields:
+        if name == "promises":
+            parts[name] = Actions(*(tables[f"{name}.{part}"] for part in Actions._fields))
+        else:
+            parts[name] = tables[name]
+    past = History(*(tables[f"history.{part}"] for part in History._fields))
+    state.engine.load(grow(State(**parts), max(FIRST_ROOM, 2 * len(state.by_row))), past)
+
+
+def _parts(made: Snapshot) -> tuple[dict[str, Any], Any]:
+    raw = zlib.decompress(made.content)
+    end = 8 + int.from_bytes(raw[:8], "big")
+    return json.loads(raw[8:end]), np.load(io.BytesIO(raw[end:]), allow_pickle=False)

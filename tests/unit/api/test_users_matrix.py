@@ -1,0 +1,233 @@
+"""docs/users.md, cell by cell: two accounts of this machine on one manager run by root."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.live.http import streams
+from headway.live.http.tokens import Scope, Tokens
+
+PAGE = Path(__file__).parents[3] / "docs" / "users.md"
+CALLERS = {
+    "owner": "owner",
+    "operator": "operator",
+    "ada": "ada",
+    "ada reads": "ada-reads",
+    "her job": "job",
+    "after it": "ended",
+    "bob": "bob",
+    "nobody": "wrong",
+}
+
+
+def table(title: str) -> dict[str, dict[str, str]]:
+    """A table of the page: what each column says in each row."""
+    part = PAGE.read_text("utf-8").partition(f"## {title}\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
+    head, _, *body = rows
+    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in body}
+
+
+API, MACHINE = table("Through the API"), table("On the machine")
+
+
+@pytest.fixture(scope="module")
+def shared(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED: only a manager run by root runs jobs as other users")
+    import tempfile
+
+    conftest = request.config.pluginmanager
+    serve = next(
+        plugin.serve
+        for plugin in conftest.get_plugins()
+        if str(getattr(plugin, "__file__", "")).endswith("unit/api/conftest.py")
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)
+        for served in serve(Path(folder) / "data", drained=False):
+            served.running = served.submit(
+                "ada", command=["sleep", "600"], preemption={"grace": 0}, workdir="/", resources={"memory": 0.5}
+            )
+            ended = served.submit("ada", command=["true"], workdir="/")
+            served.job_token(ended)
+            served.tokens["ended"] = served.tokens["job"]
+            served.until(ended, "COMPLETED")
+            served.until(served.running, "RUNNING")
+            yield served
+            served.ask("POST", f"/v1/jobs/{served.running}/cancel")
+
+
+# ---- through the API
+
+
+def outcome(answer: Any) -> str:
+    return {401: "unknown", 403: "no", 404: "hidden"}.get(answer.status_code, "yes")
+
+
+def reading(path: str) -> Callable[[Any, str], str]:
+    return lambda served, who: outcome(served.ask("GET", path.format(served.running), who))
+
+
+def acting(verb: str, **given: Any) -> Callable[[Any, str], str]:
+    """On a fresh job of ada's; `her job` is then that one's own token."""
+
+    def act(served: Any, who: str) -> str:
+        number = served.submit("ada", command=["sleep", "600"], preemption={"grace": 0}, workdir="/")
+        if who == "job":
+            served.job_token(number)
+        found = outcome(served.ask("POST", f"/v1/jobs/{number}/{verb}", who, **given))
+        served.ask("POST", f"/v1/jobs/{number}/cancel")
+        return found
+
+    return act
+
+
+def submitting(path: str, **more: Any) -> Callable[[Any, str], str]:
+    def submit(served: Any, who: str) -> str:
+        fields = {"after": [served.running]} if more.get("after") else {}
+        body = {"command": ["true"], "workdir": "/", **fields}
+        answer = served.ask("POST", path, who, json=body)
+        if answer.status_code == 201:
+            served.ask("POST", f"/v1/jobs/{answer.json()['job_id']}/cancel")
+        if answer.status_code == 422:
+            assert f"there is no job {served.running}" in answer.json()["detail"]
+            return "hidden"
+        return outcome(answer)
+
+    return submit
+
+
+def in_list(served: Any, who: str) -> str:
+    answer = served.ask("GET", "/v1/jobs?limit=1000", who)
+    if answer.status_code != 200:
+        return outcome(answer)
+    return "yes" if served.running in [job["job_id"] for job in answer.json()["jobs"]] else "hidden"
+
+
+def on_node(served: Any, who: str) -> str:
+    answer = served.ask("GET", "/v1/nodes", who)
+    if answer.status_code != 200:
+        return outcome(answer)
+    return "yes" if any(served.running in node["jobs"] for node in answer.json()["nodes"]) else "hidden"
+
+
+def in_events(served: Any, who: str) -> str:
+    """The stream does not end: its check is asked, and the route only where it refuses."""
+    caller = Tokens(served.data, "root").caller(served.tokens[who])
+    if caller is None or not caller.scope.covers(Scope.READ):
+        return outcome(served.ask("GET", "/v1/events", who))
+    return "yes" if asyncio.run(streams._may_see(served.manager, caller, {}, served.running)) else "hidden"
+
+
+def drained(served: Any, who: str) -> str:
+    node = served.manager.cluster.nodes[1]
+    found = outcome(served.ask("POST", f"/v1/nodes/{node}/drain", who))
+    served.ask("POST", f"/v1/nodes/{node}/resume")
+    return found
+
+
+ASKED: dict[str, Callable[[Any, str], str]] = {
+    "see it in the list": in_list,
+    "show it": reading("/v1/jobs/{}"),
+    "explain it": reading("/v1/jobs/{}/explain"),
+    "read its logs": reading("/v1/jobs/{}/logs"),
+    "see its events": in_events,
+    "see it on its node": on_node,
+    "cancel it": acting("cancel"),
+    "hold it": acting("hold"),
+    "release it": acting("release"),
+    "requeue it": acting("requeue"),
+    "report its progress": acting("progress", json={"attempt": 1, "step": 1}),
+    "submit a job after it": submitting("/v1/jobs", after=True),
+    "submit a job": submitting("/v1/jobs"),
+    "ask when a job would start": submitting("/v1/dry-run"),
+    "see how full the nodes are": reading("/v1/nodes"),
+    "see the counts of all jobs": reading("/v1/status"),
+    "read the metrics": reading("/metrics"),
+    "drain a node": drained,
+    "take the workload for a replay": reading("/v1/workload"),
+    "ask whether the manager is well": reading("/healthz"),
+}
+
+
+@pytest.mark.parametrize("row", list(API))
+def test_through_the_api(shared: Any, row: str) -> None:
+    found = {}
+    for column, who in CALLERS.items():
+        if who == "job":
+            shared.job_token(shared.running)
+        found[column] = ASKED[row](shared, who)
+    assert found == API[row]
+
+
+def test_every_action_of_the_api_is_in_the_table() -> None:
+    assert set(ASKED) == set(API)
+    words = {cell for row in API.values() for cell in row.values()}
+    assert words == {"yes", "no", "hidden", "unknown"}
+
+
+# ---- on the machine: each line is tried by a shell in a job
+
+TRIED = {
+    "read the owner's token": "cat $DATA/token",
+    "read the hashes of tokens": "cat $DATA/tokens.json",
+    "read the secret of job tokens": "cat $DATA/job-secret",
+    "read the journal": "cat $DATA/journal.db || cat $DATA/journal.db-wal",
+    "list the data folder": "ls $DATA",
+    "list the folders of runs": "ls $DATA/runs || ls $RUN",
+    "read what is run (launch.json)": "cat $RUN/launch.json",
+    "read its processes (ranks.json)": "cat $RUN/ranks.json || cat $RUN/shim.json",
+    "read its log in the folder": "cat $RUN/rank-0.log",
+    "ask it to stop through its folder": "echo '{}' > $RUN/stop.json",
+    "see the job's own folder": "ls $RUN/own",
+    "write its report": "touch $RUN/own/noted",
+    "read its environment and token": "grep -q HEADWAY_TOKEN /proc/$RANK_PID/environ",
+    "signal its processes": "kill -0 $RANK_PID",
+    "signal its shim": "kill -0 $SHIM_PID",
+    "signal the manager": "kill -0 $MANAGER_PID",
+    "change its memory limit": "echo 400000000 > $GROUP/memory.limit_in_bytes || echo 400000000 > $GROUP/memory.max",
+    "leave its own control group": "echo 0 > $GROUP/../../cgroup.procs",
+    "open /dev/stderr": "echo x > /dev/stderr",
+    "find root's programs in PATH": "echo $PATH | grep -q sbin",
+}
+
+
+def test_everything_on_the_machine_is_in_the_table() -> None:
+    assert set(TRIED) == set(MACHINE)
+
+
+def tried(shared: Any, who: str) -> dict[str, str]:
+    """What a job can do to ada's."""
+    run = shared.data / "runs" / str(shared.running) / "1"
+    rank = json.loads((run / "ranks.json").read_text())["pids"][0][0]
+    shim = json.loads((run / "shim.json").read_text())["pid"]
+    groups = json.loads((run / "launch.json").read_text())["cgroup"] or ["/sys/fs/cgroup/none"]
+    group = next((each for each in groups if "/memory/" in each), groups[0])
+    about = {"RUN": run, "RANK_PID": rank, "SHIM_PID": shim, "MANAGER_PID": os.getpid(), "GROUP": group}
+    envs = {name: str(value) for name, value in {"DATA": shared.data, **about}.items()}
+    lines = [f"if ( {words} ) > /dev/null 2>&1; then echo yes; else echo no; fi" for words in TRIED.values()]
+    lines[list(TRIED).index("open /dev/stderr")] = "( echo x > /dev/stderr ) && echo yes || echo no"
+    number = shared.submit(who, command=["sh", "-c", "\n".join(lines)], envs=envs, workdir="/")
+    assert shared.until(number, "COMPLETED", "FAILED")["state"] == "COMPLETED"
+    log = shared.ask("GET", f"/v1/jobs/{number}/logs", who).text
+    return dict(zip(TRIED, [line for line in log.split() if line in {"yes", "no"}], strict=True))
+
+
+@pytest.mark.parametrize("column", ["ada", "bob"])
+def test_on_the_machine(shared: Any, column: str) -> None:
+    assert tried(shared, column) == {row: cells[column] for row, cells in MACHINE.items()}
+
+
+def test_what_is_tried_would_work_for_root(shared: Any) -> None:
+    """So that a `no` is the system's answer, and not a mistake in the question."""
+    found = tried(shared, "owner")
+    # Root's PATH is as it is; leaving a group upwards is refused by version 2 for everybody.
+    for row in ("find root's programs in PATH", "leave its own control group"):
+        del found[row]
+    assert set(found.values()) == {"yes"}, found

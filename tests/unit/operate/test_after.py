@@ -1,0 +1,158 @@
+"""Dependencies, steps of arrays, output files, prologs and epilogs, types of GPUs and features."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.unit.operate.conftest import Served
+
+from headway.errors import BadInput
+from headway.live.jobfile.spec import array_tasks, job_spec
+from headway.live.operation.site import Site
+
+pytestmark = pytest.mark.xdist_group("live")
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "state", "words"),
+    [
+        ("ok", "true", "COMPLETED", ""),
+        ("ok", "false", "CANCELLED", "job 1, which it was to follow, ended as FAILED"),
+        ("any", "true", "COMPLETED", ""),
+        ("any", "false", "COMPLETED", ""),
+        ("notok", "false", "COMPLETED", ""),
+        ("notok", "true", "CANCELLED", "job 1 completed, and it was to run only if that did not"),
+    ],
+)
+def test_a_job_follows_another_as_it_asked(
+    serve: Callable[..., Served], tmp_path: Path, kind: str, first: str, state: str, words: str
+) -> None:
+    served = serve()
+    before = served.submit(run=f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; {first}")
+    early = served.submit(after=[f"{kind}:{before}"])
+    assert "job 1" in served.explained(early, "dependency").message
+    (tmp_path / "go").touch()
+    assert (served.until(early).state, served.until(early).message) == (state, words)
+    assert served.until(early).started_at is None or served.until(early).started_at >= served.until(before).ended_at  # type: ignore[operator]
+    late = served.submit(after=[f"{kind}:{before}"])  # when it has ended already
+    assert (served.until(late).state, served.until(late).message) == (state, words)
+
+
+def test_not_ok_of_an_array_means_that_some_task_failed(serve: Callable[..., Served]) -> None:
+    served = serve()
+    array = served.submit(run="test $HEADWAY_ARRAY_INDEX != 1", array="0-2")
+    cleans = served.submit(after=[f"notok:{array}"])
+    assert served.until(cleans).state == "COMPLETED"
+    ends = [served.until(task).ended_at or 0.0 for task in range(array, array + 3)]
+    assert (served.until(cleans).started_at or 0.0) >= max(ends)
+
+
+def test_all_needs_must_come_true(serve: Callable[..., Served]) -> None:
+    served = serve("1x4")
+    good, bad = served.submit(run="true"), served.submit(run="sleep 0.3")
+    job = served.submit(after=[f"notok:{good}", f"any:{bad}"])
+    assert served.until(job).state == "CANCELLED"
+    assert "job 1 completed" in served.until(job).message
+
+
+def test_singletons_of_one_name_run_one_after_another(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve("1x4")
+    run = f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"
+    jobs = [served.submit(name="one", run=run, after=["singleton"]) for _ in range(3)]
+    other = served.submit(name="two", after=["singleton"])
+    assert "singleton" in served.explained(jobs[2], "dependency").message
+    served.until(other)
+    (tmp_path / "go").touch()
+    views = [served.until(job) for job in jobs]
+    assert {view.state for view in views} == {"COMPLETED"}
+    for before, after in pairwise(views):
+        assert (after.started_at or 0) >= (before.ended_at or 0)
+    assert (served.until(other).started_at or 0) < (views[0].ended_at or 0)
+
+
+def test_dependencies_survive_a_restart(serve: Callable[..., Served]) -> None:
+    served = serve()
+    first = served.submit(run="sleep 1; false")
+    jobs = [served.submit(after=[f"{kind}:{first}"]) for kind in ("ok", "any", "notok")]
+    served.until(first, "RUNNING")
+    served.manager.stop()
+    served = serve()
+    assert [served.until(job).state for job in jobs] == ["CANCELLED", "COMPLETED", "COMPLETED"]
+
+
+def test_what_is_no_dependency_is_refused() -> None:
+    for wrong in ("later:3", "any", "any:0", 0, True, "ok:x"):
+        with pytest.raises(BadInput, match="after"):
+            job_spec({"run": "true", "after": [wrong]})
+
+
+def test_arrays_have_steps() -> None:
+    assert array_tasks("0-20:5,3%2") == ([0, 3, 5, 10, 15, 20], 2)
+    assert len(array_tasks("0-999999:10")[0]) == 100_000
+    for wrong in ("0-9:0", "5:2", "0-9:", "0-9:-1"):
+        with pytest.raises(ValueError, match="is not an array"):
+            array_tasks(wrong)
+
+
+def test_the_output_is_copied_to_a_file_of_the_users(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve()
+    array = served.submit(
+        name="out",
+        run="echo $HEADWAY_ARRAY_INDEX; echo err >&2",
+        array="4-5",
+        workdir=str(tmp_path),
+        output="%x-%A-%a.txt",
+    )
+    for task in (array, array + 1):
+        assert served.until(task).state == "COMPLETED"
+        text = f"{task - array + 4}\nerr\n"
+        assert (tmp_path / f"out-{array}-{task - array + 4}.txt").read_text() == text
+        assert served.manager.log_files(task, 1)[0].read_text() == text
+    failed = served.submit(output="/nowhere/at/all")
+    assert served.until(failed).state == "FAILED"
+    assert "cannot write its output to /nowhere/at/all: No such file" in served.until(failed).message
+
+
+def program(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_operators_programs_run_around_every_job(serve: Callable[..., Served], tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    prolog = program(tmp_path / "prolog", f"echo before $HEADWAY_JOB_ID on $HEADWAY_NODES gpus $HEADWAY_GPUS >> {said}")
+    epilog = program(tmp_path / "epilog", f"echo after $HEADWAY_JOB_ID of $HEADWAY_USER >> {said}; exit 3")
+    served = serve(site=Site(prolog=prolog, epilog=epilog))
+    job = served.submit(run=f"echo inside >> {said}", resources={"accelerators": 2})
+    view = served.until(job)
+    assert view.state == "COMPLETED"
+    assert said.read_text().splitlines() == ["before 1 on n000 gpus 0,1", "inside", f"after 1 of {view.user}"]
+    assert "the epilog" in served.manager.health().last_errors[0].message
+
+
+def test_a_job_whose_prolog_fails_is_tried_again_and_never_runs(serve: Callable[..., Served], tmp_path: Path) -> None:
+    flag = tmp_path / "ready"
+    prolog = program(tmp_path / "prolog", f"test -e {flag}")
+    served = serve(site=Site(prolog=prolog))
+    job = served.submit(run=f"echo x >> {tmp_path}/ran")
+    for _ in range(200):
+        if served.manager.health().errors:
+            break
+        served.until(job, "PENDING", "STARTING")
+    assert "failed with exit code 1" in served.manager.health().last_errors[0].message
+    flag.touch()
+    assert served.until(job).state == "COMPLETED"
+    assert (tmp_path / "ran").read_text() == "x\n"
+
+
+def test_types_and_features_are_those_of_the_nodes(serve: Callable[..., Served]) -> None:
+    served = serve(site=Site(gpu_type="A100", features=frozenset({"ib"})))
+    assert served.until(served.submit(resources={"type": "a100"}, constraints=["ib", "A100"])).state == "COMPLETED"
+    with pytest.raises(BadInput, match="asks for h100 GPUs, and this cluster has A100"):
+        served.submit(resources={"type": "h100"})
+    with pytest.raises(BadInput, match="no node here has nvlink; features: A100, ib"):
+        served.submit(constraints=["nvlink"])
+    with pytest.raises(BadInput, match="type of the GPUs here is not declared"):
+        Site().check(job_spec({"run": "true", "resources": {"type": "a100"}}))

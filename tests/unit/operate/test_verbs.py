@@ -1,0 +1,122 @@
+"""hold, requeue --hold, cancel --now, graces, and verbs on many jobs."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.operate.conftest import ME, Served
+
+from headway.live.errors import WrongState
+from headway.live.jobfile.spec import job_spec
+from headway.live.operation.site import Site
+
+pytestmark = pytest.mark.xdist_group("live")
+STUBBORN = "trap '' TERM; while true; do sleep 0.05; done"
+
+
+def test_hold_leaves_a_running_job_alone(serve: Callable[..., Served]) -> None:
+    served = serve()
+    job = served.submit(run="sleep 30")
+    served.until(job, "RUNNING")
+    with pytest.raises(WrongState, match="requeue --hold 1"):
+        served.manager.hold(job)
+    time.sleep(0.1)
+    assert served.until(job, "RUNNING").attempt == 1
+
+
+def test_requeue_with_hold_stops_and_holds(serve: Callable[..., Served]) -> None:
+    served = serve()
+    job = served.submit(run="sleep 30")
+    served.until(job, "RUNNING")
+    served.manager.requeue(job, hold=True)
+    assert served.until(job, "HELD").attempt == 2
+    served.manager.release(job)
+    served.until(job, "RUNNING")
+    served.manager.cancel(job)
+    served.until(job)
+    served.manager.requeue(job, hold=True)
+    assert served.until(job, "HELD").state == "HELD"
+
+
+def test_a_held_submission_waits_for_its_release(serve: Callable[..., Served]) -> None:
+    served = serve()
+    job = served.submit(hold=True)
+    assert served.until(job, "HELD").reason == "held"
+    served.manager.release(job)
+    assert served.until(job).state == "COMPLETED"
+
+
+def test_a_long_grace_is_cut_to_what_the_operator_allows(serve: Callable[..., Served]) -> None:
+    served = serve(site=Site(longest_grace_s=0.3))
+    spec = job_spec({"run": STUBBORN, "preemption": {"grace": "24h"}})
+    assert any("preemption.grace: 86400 s is more" in line for line in served.manager.notes_on(spec))
+    job = served.manager.submit(spec, ME)[0]
+    served.until(job, "RUNNING")
+    served.manager.cancel(job)
+    view = served.until(job)
+    assert view.state == "CANCELLED"
+    assert any("killed after 0.3 s" in line for line in view.notes)
+
+
+def test_cancel_at_once_kills_though_a_grace_runs(serve: Callable[..., Served]) -> None:
+    served = serve(site=Site(longest_grace_s=1e6))
+    job = served.submit(run=STUBBORN, preemption={"grace": "24h"})
+    served.until(job, "RUNNING")
+    served.manager.cancel(job)
+    served.until(job, "STOPPING")
+    served.manager.cancel(job)  # a second one changes nothing
+    time.sleep(0.2)
+    served.until(job, "STOPPING")
+    served.manager.cancel(job, at_once=True)
+    assert served.until(job).state == "CANCELLED"
+
+
+def test_a_kill_that_was_asked_for_survives_the_manager(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve(site=Site(longest_grace_s=1e6))
+    job = served.submit(run=STUBBORN, preemption={"grace": "24h"})
+    served.until(job, "RUNNING")
+    executor = served.manager._executor
+    executor.stop = lambda *_: None  # type: ignore[method-assign]  # the manager dies before it could do it
+    served.manager.cancel(job, at_once=True)
+    served.manager.stop()
+    assert serve(site=Site(longest_grace_s=1e6)).until(job).state == "CANCELLED"
+
+
+def test_verbs_on_many_jobs_act_on_as_many_as_they_can(serve: Callable[..., Served]) -> None:
+    served = serve("1x1")
+    runs = served.submit(run="sleep 30")
+    served.until(runs, "RUNNING")
+    waits = [served.submit() for _ in range(5)]
+    refused = served.manager.act("hold", [runs, *waits, 99])
+    assert sorted(refused) == [runs, 99]
+    assert "no job 99" in str(refused[99])
+    assert {served.until(job, "HELD").state for job in waits} == {"HELD"}
+    assert served.manager.act("cancel", [runs, *waits], True) == {}
+    assert {served.until(job).state for job in [runs, *waits]} == {"CANCELLED"}
+
+
+def test_a_user_may_have_so_many_jobs(serve: Callable[..., Served]) -> None:
+    served = serve("1x1", site=Site(jobs_per_user=3))
+    first = served.submit(run="sleep 30")
+    with pytest.raises(WrongState, match=f"user {ME} has 1 job that has not ended, and may have 3: 3 more"):
+        served.submit(array="0-2")
+    served.submit(array="0-1")
+    with pytest.raises(WrongState, match="another cannot"):
+        served.submit()
+    served.manager.cancel(first)
+    served.until(first)
+    served.submit()
+
+
+def test_explanations_count_in_plain_english(serve: Callable[..., Served]) -> None:
+    served = serve("1x2", "tiresias-l?threshold=1000")
+    served.until(served.submit(run="sleep 30", resources={"accelerators": 2}), "RUNNING")
+    first = served.submit()
+    behind = served.submit()
+    served.explained(behind, "gpus")
+    kept, other = served.manager.explain(first), served.manager.explain(behind)
+    assert "it needs 1 GPU and none is free; 0 jobs are ahead of it. 1 GPU on n000 is kept for it" in kept.message
+    # A GPU that becomes free goes to the job before it.
+    assert other.would_change == ("job 2, for which GPUs are kept, starts, and more GPUs become free",)
+    assert kept.would_change == ("a job with GPUs ends",)

@@ -1,0 +1,108 @@
+"""The webhook: changes of state arrive in order, signed, also those that happened while nobody listened."""
+
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from tests.unit.operate.conftest import Served
+
+from headway.errors import BadInput
+from headway.live.operation import webhook
+from headway.live.operation.webhook import Webhook
+
+pytestmark = pytest.mark.xdist_group("live")
+
+
+class Receiver:
+    """A server that keeps what it is sent, and refuses as often as it is told to."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+        self.signatures: list[str] = []
+        self.refuse = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                outer.refuse -= 1
+                self.send_response(503 if outer.refuse >= 0 else 204)
+                self.end_headers()
+                if outer.refuse < 0:
+                    good = hmac.new(b"s3", body, hashlib.sha256).hexdigest()
+                    assert self.headers["x-headway-signature"] == f"sha256={good}"
+                    outer.got.append(json.loads(body))
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?x=1"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def states(self, job: int, last: str) -> list[str]:
+        """The states of a job as they arrived, once the last one has."""
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            found = [each["state"] for each in self.got if each["job_id"] == job]
+            if last in found:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(self.got)
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setattr(webhook, "FIRST_RETRY_S", 0.05)
+    made = Receiver()
+    yield made
+    made.server.shutdown()
+
+
+def test_changes_arrive_in_order_though_the_receiver_fails(serve: Callable[..., Served], receiver: Receiver) -> None:
+    served = serve()
+    earlier = served.submit()
+    served.until(earlier)
+    hook = Webhook(served.manager, receiver.url, "s3")
+    hook.start()
+    time.sleep(0.1)
+    receiver.refuse = 3
+    job = served.submit(run="exit 7", name="fails", queue="q")
+    assert receiver.states(job, "FAILED") == ["PENDING", "STARTING", "RUNNING", "FAILED"]
+    last = receiver.got[-1]
+    assert (last["name"], last["queue"], last["exit_code"], last["attempt"]) == ("fails", "q", 7, 1)
+    assert [each["number"] for each in receiver.got] == sorted({each["number"] for each in receiver.got})
+    assert not [each for each in receiver.got if each["job_id"] == earlier]  # history is not told
+    assert "status 503" in served.manager.health().last_errors[0].message
+    hook.stop()
+
+
+def test_what_happened_while_nobody_sent_is_sent_later(serve: Callable[..., Served], receiver: Receiver) -> None:
+    served = serve()
+    hook = Webhook(served.manager, receiver.url, "s3")
+    hook.start()
+    first = served.submit()
+    receiver.states(first, "COMPLETED")
+    time.sleep(0.1)
+    hook.stop()
+    missed = served.submit()
+    served.until(missed)
+    served.manager.stop()
+    served = serve()
+    again = Webhook(served.manager, receiver.url, "s3")
+    again.start()
+    assert receiver.states(missed, "COMPLETED") == ["PENDING", "STARTING", "RUNNING", "COMPLETED"]
+    assert receiver.states(first, "COMPLETED").count("COMPLETED") == 1
+    again.stop()
+
+
+def test_an_address_that_is_none_is_refused(serve: Callable[..., Served]) -> None:
+    for wrong in ("chat.example.org", "ftp://x", "http://", "http://[::1"):
+        with pytest.raises(BadInput, match="--webhook"):
+            webhook.address(wrong)

@@ -1,0 +1,186 @@
+"""Restarting: from a snapshot or from the journal; jobs that have left the memory are still shown, counted, explained and run again."""
+
+import getpass
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.cluster.named import cluster
+from headway.live import world
+from headway.live.ask.views import JobFilter
+from headway.live.errors import WrongState
+from headway.live.executors import ENDED, STARTED, Launch, Report
+from headway.live.jobfile.spec import JobSpec
+from headway.live.manager import Manager
+from headway.live.store.history import history
+
+ME = getpass.getuser()
+pytestmark = pytest.mark.xdist_group("live")
+
+
+class AtOnce:
+    """Processes that end as soon as they are started: with the code that the job's name says."""
+
+    def __init__(self) -> None:
+        self.heard: list[Report] = []
+
+    def open(self, wake: Any) -> None:
+        self.wake = wake
+
+    def start(self, launch: Launch) -> None:
+        key, code = (launch.job, launch.attempt), int(launch.spec.name or 0)
+        self.heard += [Report(STARTED, *key), Report(ENDED, *key, exit_code=code)]
+        self.wake()
+
+    def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None: ...
+
+    def reports(self) -> list[Report]:
+        found, self.heard = self.heard, []
+        return found
+
+    def check_user(self, user: str) -> None: ...
+
+    def adopt(self, job: int, attempt: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "KEPT_FINISHED", 10)
+    monkeypatch.setattr(world, "ROWS_PER_SNAPSHOT", 60)
+
+
+def opened(data: Path, policy: str = "fifo") -> Manager:
+    executor: Any = AtOnce()
+    manager = Manager(data, cluster("2x2"), policy, executor=executor)
+    manager.start()
+    return manager
+
+
+def run(manager: Manager, count: int, **spec: Any) -> list[int]:
+    ids = [manager.submit(JobSpec(run="true", **spec), ME)[0] for _ in range(count)]
+    wait(manager)
+    return ids
+
+
+def wait(manager: Manager) -> None:
+    end = time.monotonic() + 30
+    while manager._state.active and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not manager._state.active
+
+
+def snapshots(data: Path) -> list[int]:
+    with sqlite3.connect(data / "journal.db") as file:
+        return [seq for (seq,) in file.execute("SELECT seq FROM snapshots ORDER BY seq")]
+
+
+def test_finished_jobs_leave_the_memory_and_are_still_there(tmp_path: Path) -> None:
+    manager = opened(tmp_path)
+    run(manager, 50)
+    failed = run(manager, 5, name="3")
+    run(manager, 50)
+    assert len(manager._state.jobs) < 25
+    assert len(manager._state.tables.jobs) == 1024
+    assert manager.counts()["COMPLETED"] == 100
+    assert manager.counts()["FAILED"] == 5
+    first = manager.job(1)
+    assert first is not None
+    assert (first.state, first.exit_code, first.attempt) == ("COMPLETED", 0, 1)
+    assert [view.job_id for view in manager.jobs(JobFilter(limit=1000))] == list(range(1, 106))
+    assert [view.job_id for view in manager.jobs(JobFilter(states=frozenset({"FAILED"})))] == failed
+    assert [view.job_id for view in manager.jobs(JobFilter(after_id=40, limit=3))] == [41, 42, 43]
+    assert manager.explain(2).message == "it has ended: COMPLETED"
+    assert manager.explain(2).wait_us == sum(manager.explain(2).receipt_us.values())
+    assert len(manager.workload(0.0)) == 105
+    rows = history(manager, state="FAILED")
+    assert [row.job_id for row in rows] == failed[::-1]
+    assert {row.exit_code for row in rows} == {3}
+    assert rows == history(tmp_path, state=["FAILED"])
+    assert [row.job_id for row in history(manager, limit=2)] == [105, 104]
+    assert history(manager, user="somebody") == []
+    with pytest.raises(WrongState, match="job 1 has ended: it is COMPLETED"):
+        manager.cancel(1)
+    after = manager.submit(JobSpec(run="true", after=(1,)), ME)[0]
+    wait(manager)
+    assert manager.job(after).state == "COMPLETED"  # type: ignore[union-attr]
+    assert manager.submit(JobSpec(run="true", after=(failed[0],)), ME) == [107]
+    wait(manager)
+    assert manager.job(107).state == "CANCELLED"  # type: ignore[union-attr]
+    manager.stop()
+
+
+def test_a_retired_job_is_run_again(tmp_path: Path) -> None:
+    manager = opened(tmp_path)
+    tasks = manager.submit(JobSpec(run="true", array="0-3%2"), ME)
+    run(manager, 40)
+    assert not manager._state.arrays
+    manager.requeue(tasks[1])
+    wait(manager)
+    view = manager.job(tasks[1])
+    assert view is not None
+    assert (view.state, view.attempt, view.array_index) == ("COMPLETED", 2, 1)
+    assert manager.counts()["COMPLETED"] == 44
+    run(manager, 40)
+    manager.stop()
+    again = opened(tmp_path)
+    assert again.job(tasks[1]) == view
+    again.stop()
+
+
+@pytest.mark.parametrize("damage", ["none", "last", "all", "version", "policy"])
+def test_a_restart_uses_the_snapshot_or_says_why_not(tmp_path: Path, damage: str) -> None:
+    manager = opened(tmp_path)
+    run(manager, 60)
+    held = manager.submit(JobSpec(run="true"), ME, "key")[0]
+    wait(manager)
+    manager.stop()
+    before = list(manager._state.jobs.values())
+    seqs = snapshots(tmp_path)
+    assert len(seqs) == 2
+    with sqlite3.connect(tmp_path / "journal.db") as file:
+        if damage in ("last", "all"):
+            file.execute(
+                "UPDATE snapshots SET content = zeroblob(100) WHERE seq >= ?",
+                (seqs[0] if damage == "all" else seqs[1],),
+            )
+        elif damage == "version":
+            file.execute("UPDATE snapshots SET setting = replace(setting, '\"version\":1', '\"version\":0')")
+            rows = file.execute("SELECT seq, setting, content FROM snapshots").fetchall()
+            for seq, setting, content in rows:
+                made = world.Snapshot(setting, content)
+                file.execute("UPDATE snapshots SET hash = ? WHERE seq = ?", (made.hash, seq))
+    again = opened(tmp_path, "best-effort" if damage == "policy" else "fifo")
+    said = {
+        "none": [],
+        "last": [f"the snapshot at row {seqs[1]} of journal.db is damaged"],
+        "all": [f"the snapshot at row {seq} of journal.db is damaged" for seq in seqs[::-1]],
+        "version": ["of another version"],
+        "policy": ["another policy (fifo)"],
+    }[damage]
+    assert len(again.warnings) == len(said)
+    assert all(part in note for part, note in zip(said, again.warnings, strict=True))
+    assert again.counts()["COMPLETED"] == 61
+    assert list(again._state.jobs.values()) == before
+    assert again.submit(JobSpec(run="true"), ME, "key") == [held]
+    assert again.submit(JobSpec(run="true"), ME) == [held + 1]
+    again.stop()
+
+
+def test_a_journal_of_before_is_taken_over(tmp_path: Path) -> None:
+    """It has no rows of finished jobs, no snapshots, and nobody was retired."""
+    manager = opened(tmp_path)
+    run(manager, 15)
+    manager.stop()
+    with sqlite3.connect(tmp_path / "journal.db") as file:
+        for table in ("finished", "snapshots"):
+            file.execute(f"DROP TABLE {table}")
+    again = opened(tmp_path)
+    run(again, 20)
+    assert [row.job_id for row in history(again)] == list(range(35, 0, -1))
+    assert again.job(1).state == "COMPLETED"  # type: ignore[union-attr]
+    again.stop()

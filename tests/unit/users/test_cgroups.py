@@ -1,0 +1,353 @@
+"""Limits by control groups: version 1 for real where this machine has it, version 2 as files; processes found whatever they do."""
+
+import getpass
+import os
+import signal
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.live.executors import ENDED, STARTED, Launch, Report
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, Limits, NoCgroups
+from headway.live.executors.process.cgroups.devices import program
+from headway.live.executors.process.cgroups.find import find_cgroups, mounted, own_group
+from headway.live.executors.process.cgroups.v1 import CgroupsV1
+from headway.live.executors.process.cgroups.v2 import CgroupsV2
+from headway.live.executors.process.executor import ProcessExecutor
+from headway.live.executors.process.gpus import limits_of, renumber
+from headway.live.jobfile.spec import job_spec
+
+pytestmark = pytest.mark.xdist_group("live")
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Cgroups]:
+    """The groups of this machine, or a loud skip."""
+    found = find_cgroups(tmp_path)
+    if isinstance(found, NoCgroups):
+        pytest.skip(f"SKIPPED: {found.about}")
+    yield found
+    for name in ("7-1", "8-1"):
+        found.kill(name)
+        until(lambda name=name: found.remove(name))  # type: ignore[misc]
+    found.close()
+
+
+def until(true: Callable[[], bool]) -> bool:
+    """Wait for something to become true; whether it did."""
+    end = time.monotonic() + 10
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def enter(folders: list[str], command: str) -> subprocess.Popen[bytes]:
+    """Run a command in a group."""
+    joined = "; ".join(f"echo $$ > {folder}/cgroup.procs" for folder in folders)
+    return subprocess.Popen(["sh", "-c", f"{joined}; {command}"], stdout=subprocess.PIPE)
+
+
+def test_a_process_is_found_and_killed_whatever_it_does(real: Cgroups, tmp_path: Path) -> None:
+    folders = real.make("7-1", Limits())
+    with enter(folders, f"env -i setsid sh -c 'echo $$ > {tmp_path}/child; sleep 60' & sleep 60") as leader:
+        end = time.monotonic() + 10
+        while not ((tmp_path / "child").exists() and (tmp_path / "child").read_text()) and time.monotonic() < end:
+            time.sleep(0.01)
+        child = int((tmp_path / "child").read_text())
+        assert {leader.pid, child} <= set(real.processes("7-1"))
+        real.kill("7-1")
+        while real.processes("7-1") and time.monotonic() < end:
+            time.sleep(0.01)
+        assert real.processes("7-1") == []
+    assert until(lambda: real.remove("7-1"))
+    assert not any(Path(folder).exists() for folder in folders)
+    assert real.processes("7-1") == []
+
+
+def test_memory_is_bounded_and_said(real: Cgroups) -> None:
+    if MEMORY not in real.enforced:
+        pytest.skip(f"SKIPPED: {real.about}")
+    folders = real.make("8-1", Limits(memory_bytes=50_000_000))
+    with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as greedy:
+        assert greedy.wait(30) == -signal.SIGKILL
+    assert real.out_of_memory("8-1")
+    folders = real.make("7-1", Limits(memory_bytes=500_000_000))
+    with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as modest:
+        assert modest.wait(30) == 0
+    assert not real.out_of_memory("7-1")
+
+
+def test_cpus_are_bounded(real: Cgroups) -> None:
+    if CPUS not in real.enforced:
+        pytest.skip(f"SKIPPED: {real.about}")
+    burn = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
+    folders = real.make("7-1", Limits(cpus=0.2))
+    with enter(folders, f"exec python3 -c '{burn}'") as slow:
+        used_s = float(slow.communicate(timeout=60)[0])
+    assert used_s < 0.5  # a fifth of a second, and what the start took; without a limit it would be about one
+
+
+def test_devices_are_denied(real: Cgroups) -> None:
+    if DEVICES not in real.enforced:
+        pytest.skip(f"SKIPPED: devices are not limited here: {real.about}")
+    folders = real.make("7-1", Limits(denied=((1, 5),)))  # /dev/zero stands for a GPU of somebody else
+    with enter(folders, "head -c 1 /dev/zero > /dev/null && echo zero; head -c 1 /dev/urandom | wc -c") as job:
+        assert job.communicate(timeout=30)[0].split() == [b"1"]
+
+
+# ---- version 2, as files
+
+
+def tree(top: Path, controllers: str = "cpuset cpu io memory pids") -> None:
+    """What the kernel shows of a group that was handed over."""
+    top.mkdir(parents=True)
+    (top / "cgroup.controllers").write_text(controllers + "\n")
+    (top / "cgroup.type").write_text("domain\n")
+    (top / "cgroup.procs").write_text("41\n42\n")
+
+
+def test_version_2_writes_what_the_kernel_documents(tmp_path: Path) -> None:
+    top = tmp_path / "system.slice/headway.service"
+    tree(top)
+    # On a tree of plain files the last write to subtree_control stands; the kernel adds them up.
+    groups = CgroupsV2(top, top / "abc")
+    assert (top / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (top / "manager/cgroup.procs").read_text() == "42"  # the manager makes way
+    groups.controllers = ["memory", "cpu"]
+    folders = groups.make("12-3", Limits(cpus=1.5, memory_bytes=2_000_000_000))
+    folder = top / "abc/12-3"
+    assert folders == [str(folder)]
+    assert (folder / "memory.max").read_text() == "2000000000"
+    assert (folder / "memory.swap.max").read_text() == "0"
+    assert (folder / "memory.oom.group").read_text() == "1"
+    assert (folder / "cpu.max").read_text() == "150000 100000"
+    (folder / "cgroup.kill").write_text("")
+    groups.kill("12-3")
+    assert (folder / "cgroup.kill").read_text() == "1"
+    assert not groups.out_of_memory("12-3")
+    (folder / "memory.events").write_text("low 0\nhigh 0\nmax 4\noom 1\noom_kill 1\n")
+    assert groups.out_of_memory("12-3")
+    free = groups.make("13-1", Limits())
+    assert not (Path(free[0]) / "memory.max").exists()
+
+
+def test_version_2_says_which_controllers_it_has(tmp_path: Path) -> None:
+    tree(tmp_path / "top", "cpu pids")
+    groups = CgroupsV2(tmp_path / "top", tmp_path / "top/abc")
+    assert groups.enforced - {DEVICES} == {CPUS, PROCESSES}
+    assert "memory" not in groups.about
+
+
+def test_version_2_kills_and_hides_devices_for_real(tmp_path: Path) -> None:
+    """The unified tree takes groups also where version 1 has the controllers."""
+    where = mounted(Path("/proc/self/mountinfo").read_text())
+    if where.unified is None or not os.access(where.unified, os.W_OK):
+        pytest.skip("SKIPPED: no cgroup2 tree that this user may write")
+    groups = CgroupsV2(where.unified, where.unified / f"headway-test-{os.getpid()}")
+    if DEVICES in groups.enforced:
+        denied = Limits(denied=((1, 5), (1, 8)))  # /dev/zero and /dev/random stand for GPUs of others
+        tries = "for d in zero random urandom null; do head -c 0 /dev/$d && echo $d; done"
+        with enter(groups.make("2-1", denied), tries) as job:
+            assert job.communicate(timeout=30)[0].split() == [b"urandom", b"null"]
+        assert until(lambda: groups.remove("2-1"))
+    try:
+        with enter(groups.make("1-1", Limits()), "setsid sleep 60 & sleep 60") as leader:
+            end = time.monotonic() + 10
+            while len(groups.processes("1-1")) < 3 and time.monotonic() < end:
+                time.sleep(0.01)
+            groups.kill("1-1")
+            assert leader.wait(10) == -signal.SIGKILL
+        assert until(lambda: groups.remove("1-1"))
+        assert not (groups.base / "1-1").exists()
+    finally:
+        groups.close()
+    assert not groups.base.exists()
+
+
+def test_the_program_that_hides_devices_is_what_the_kernel_documents() -> None:
+    """Played by hand: kind, major and minor in registers 2 to 4, jumps counted from the next step."""
+    code = program([(195, 1), (195, 300)])
+    steps = [struct.unpack("<BBhi", code[at : at + 8]) for at in range(0, len(code), 8)]
+
+    def answer(kind: int, major: int, minor: int) -> int:
+        context, registers, at = {0: 7 << 16 | kind, 4: major, 8: minor}, [0] * 5, 0
+        while True:
+            operation, which, offset, value = steps[at]
+            to, at = which & 15, at + 1
+            if operation == 0x61:
+                registers[to] = context[offset]
+            elif operation == 0x57:
+                registers[to] &= value
+            elif operation == 0xB7:
+                registers[to] = value
+            elif operation == 0x95:
+                return registers[0]
+            elif operation == 0x05 or registers[to] != value:
+                at += offset
+
+    assert [answer(2, 195, minor) for minor in (0, 1, 2, 300, 255)] == [1, 0, 1, 0, 1]
+    assert [answer(1, 195, 1), answer(2, 1, 1), answer(2, 1, 195)] == [1, 1, 1]
+
+
+MOUNTS = """\
+25 20 0:22 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw,nsdelegate
+31 20 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+32 20 0:29 / /sys/fs/cgroup/memory rw shared:1 - cgroup cgroup rw,memory
+33 20 0:30 / /sys/fs/cgroup/with\\040space rw - cgroup cgroup rw,freezer
+40 20 0:40 / / rw - ext4 /dev/sda rw
+"""
+
+
+def test_the_trees_are_found_in_mountinfo() -> None:
+    found = mounted(MOUNTS)
+    assert found.unified == Path("/sys/fs/cgroup/unified")
+    assert found.controllers == {
+        "cpu": Path("/sys/fs/cgroup/cpu,cpuacct"),
+        "memory": Path("/sys/fs/cgroup/memory"),
+        "freezer": Path("/sys/fs/cgroup/with space"),
+    }
+
+
+def test_which_tree_is_used_and_why_not(tmp_path: Path) -> None:
+    proc = tmp_path / "proc"
+    proc.mkdir()
+    none = find_cgroups(tmp_path, proc)
+    assert isinstance(none, NoCgroups)
+    assert "mount them" in none.about
+    assert none.enforced == frozenset()
+    assert none.make("1-1", Limits(cpus=1)) == none.processes("1-1") == []
+    one = tmp_path / "one"
+    one.mkdir()
+    (proc / "mountinfo").write_text(f"1 1 0:1 / {one} rw - cgroup cgroup rw,memory\n")
+    found = find_cgroups(tmp_path, proc)
+    assert isinstance(found, CgroupsV1)
+    assert found.enforced == {MEMORY, PROCESSES}
+    (tmp_path / "two").write_text("")
+    (proc / "mountinfo").write_text(f"1 1 0:1 / {tmp_path}/two rw - cgroup cgroup rw,memory\n")
+    refused = find_cgroups(tmp_path, proc)
+    assert isinstance(refused, NoCgroups)
+    assert "as root" in refused.about
+    tree(tmp_path / "unified")
+    (proc / "mountinfo").write_text(f"1 1 0:1 / {tmp_path}/unified rw - cgroup2 cgroup2 rw\n")
+    (proc / "cgroup").write_text("0::/user.slice/session-1.scope\n")
+    both = find_cgroups(tmp_path, proc)
+    assert isinstance(both, CgroupsV2)
+    assert both.base.parent == tmp_path / "unified/headway"  # the session was not handed over to us
+
+
+def test_a_group_that_systemd_handed_over_is_used(tmp_path: Path) -> None:
+    service = tmp_path / "system.slice/headway.service"
+    (service / "manager").mkdir(parents=True)
+    try:
+        os.setxattr(service, "user.delegate", b"1")
+    except OSError:
+        pytest.skip("SKIPPED: this file system has no attributes")
+    assert own_group(tmp_path, "0::/system.slice/headway.service\n") == service
+    assert own_group(tmp_path, "1:memory:/x\n0::/system.slice/headway.service/manager\n") == service
+    assert own_group(tmp_path, "0::/system.slice\n") == tmp_path
+
+
+# ---- what the executor makes of them
+
+
+class Watch:
+    def __init__(self, executor: ProcessExecutor) -> None:
+        self.executor, self.seen, self._woken = executor, [], threading.Event()  # type: ignore[var-annotated]
+        executor.open(self._woken.set)
+
+    def until(self, what: str, job: int) -> Report:
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            self.seen += self.executor.reports()
+            for report in self.seen:
+                if (report.what, report.job) == (what, job):
+                    return report
+            self._woken.wait(0.05)
+            self._woken.clear()
+        raise AssertionError(f"no {what} of {job} in {self.seen}")
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    made = Watch(ProcessExecutor(tmp_path / "data", poll_s=0.05))
+    if isinstance(made.executor.cgroups, NoCgroups):
+        made.executor.close()
+        pytest.skip(f"SKIPPED: {made.executor.cgroups.about}")
+    yield made
+    made.executor.close()
+
+
+def launch(run: str, job: int = 1, **spec: object) -> Launch:
+    given = job_spec({"run": run, **spec})
+    return Launch(job, 1, getpass.getuser(), given, tuple(range(given.gpus)), ("n0",) * given.gpus)
+
+
+def test_a_job_that_takes_too_much_memory_is_killed_and_told(watch: Watch) -> None:
+    if MEMORY not in watch.executor.enforced:
+        pytest.skip(f"SKIPPED: {watch.executor.cgroups.about}")
+    hungry = "python3 -c 'x = bytearray(300_000_000)'"
+    watch.executor.start(launch(hungry, 1, resources={"memory": 0.1}))
+    watch.executor.start(launch(hungry, 2, resources={"memory": 1}))
+    watch.executor.start(launch(hungry, 3, resources={"memory": 0.4}, num_nodes=2))  # 0.8 in all
+    ended = watch.until(ENDED, 1)
+    assert ended.exit_code
+    assert "resources.memory" in ended.message
+    assert (watch.until(ENDED, 2).exit_code, watch.until(ENDED, 2).message) == (0, "")
+    assert watch.until(ENDED, 3).exit_code == 0
+
+
+def test_what_hides_from_a_killed_shim_is_found_by_its_group(watch: Watch, tmp_path: Path) -> None:
+    """A process with an empty environment in a session of its own: nothing but the group tells whose it is."""
+    import json
+
+    watch.executor.start(launch(f"env -i setsid sh -c 'echo $$ > {tmp_path}/hidden; exec sleep 99' & sleep 99"))
+    watch.until(STARTED, 1)
+    end = time.monotonic() + 20
+    while not ((tmp_path / "hidden").exists() and (tmp_path / "hidden").read_text()) and time.monotonic() < end:
+        time.sleep(0.02)
+    hidden = int((tmp_path / "hidden").read_text())
+    os.kill(json.loads((tmp_path / "data/runs/1/1/shim.json").read_text())["pid"], signal.SIGKILL)
+    assert watch.until(ENDED, 1).lost
+    status = Path(f"/proc/{hidden}/stat")
+    assert not status.exists() or status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    assert watch.executor.cgroups.processes("1-1") == []
+
+
+def test_groups_are_gone_when_their_attempts_are(watch: Watch) -> None:
+    watch.executor.start(launch("true", 1))
+    watch.until(ENDED, 1)
+    assert isinstance(watch.executor.cgroups, CgroupsV1 | CgroupsV2)
+    cgroups = watch.executor.cgroups
+    bases = cgroups.bases.values() if isinstance(cgroups, CgroupsV1) else [cgroups.base]
+    end = time.monotonic() + 5
+    while any((base / "1-1").exists() for base in bases) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not any((base / "1-1").exists() for base in bases)
+
+
+def test_what_a_job_may_use(tmp_path: Path) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia10"):
+        (tmp_path / name).write_text("")
+    spec = job_spec({"run": "x", "num_nodes": 2, "resources": {"accelerators": 1, "cpus": 1.5, "memory": 2}})
+    found = limits_of(Launch(1, 1, "me", spec, (2, 0), ("a", "b")), tmp_path)
+    assert found == Limits(cpus=3.0, memory_bytes=4_000_000_000, denied=((195, 1), (195, 10)))
+    assert limits_of(Launch(1, 1, "me", job_spec({"run": "x"}), (0,), ("a",)), tmp_path / "none") == Limits()
+    ranks = [{"env": {"CUDA_VISIBLE_DEVICES": "2"}}, {"env": {"CUDA_VISIBLE_DEVICES": "0"}}]
+    renumber(ranks, (2, 0))
+    assert [rank["env"]["CUDA_VISIBLE_DEVICES"] for rank in ranks] == ["1", "0"]
+
+
+def test_what_is_not_enforced_is_said(tmp_path: Path) -> None:
+    executor = ProcessExecutor(tmp_path)
+    executor.cgroups = NoCgroups("no cgroups are mounted: mount them")
+    assert executor.not_enforced.startswith("not enforced: memory of jobs, cpus of jobs; no cgroups are mounted")
+    assert executor.enforced == frozenset()
+    executor.cgroups = CgroupsV1({name: tmp_path / name for name in ("memory", "cpu", "freezer")})
+    assert "memory" not in executor.not_enforced

@@ -1,0 +1,246 @@
+"""Nobody locks the others out: half-sent requests, floods and many streams, against a server that really listens."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from headway.client.client import Client
+from headway.client.transport import ApiError
+from headway.cluster.named import cluster
+from headway.live.errors import JournalFailed
+from headway.live.http.api import make_api
+from headway.live.http.guard import Guard
+from headway.live.http.server import connections, limits
+from headway.live.http.server.connections import MOST_STRANGERS, Connections, Server, make_server
+from headway.live.http.server.limits import MOST_AT_ONCE
+from headway.live.http.streams import MOST_STREAMS
+from headway.live.http.tokens import Scope, Tokens, make_token
+from headway.live.manager import Manager
+
+pytestmark = pytest.mark.xdist_group("live")
+
+
+@dataclass
+class Listening:
+    data: Path
+    port: int
+    manager: Manager
+    server: Server
+
+    def connect(self, start: bytes = b"") -> socket.socket:
+        found = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        found.sendall(start)
+        return found
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        from urllib.error import HTTPError
+
+        try:
+            with urlopen(Request(f"http://127.0.0.1:{self.port}/healthz"), timeout=10) as answer:
+                return answer.status, json.load(answer)
+        except HTTPError as error:
+            return error.code, json.load(error)
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[Listening]:
+    manager = Manager(tmp_path, cluster("1x2"))
+    manager.start()
+    bound = socket.create_server(("127.0.0.1", 0))
+    port = bound.getsockname()[1]
+    (tmp_path / "url").write_text(f"http://127.0.0.1:{port}\n")
+    server = make_server(Guard(make_api(manager), Tokens(tmp_path, "root"), [f"127.0.0.1:{port}"]))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    yield Listening(tmp_path, port, manager, server)
+    server.should_exit = True
+    thread.join()
+    manager.stop(drain=True)
+
+
+def closed(connection: socket.socket) -> bytes | None:
+    """What came before the end; None while the connection is open."""
+    with contextlib.suppress(ConnectionError):
+        connection.settimeout(0.01)
+        try:
+            return connection.recv(65_536)
+        except TimeoutError:
+            return None
+    return b""
+
+
+def test_half_sent_requests_lock_nobody_out(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,100 connections that never finish their headers: the owner and the health check are answered all the while."""
+    monkeypatch.setattr(connections, "HEADERS_WITHIN_S", 600.0)
+    half = [listening.connect(b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nX-A") for _ in range(1100)]
+    try:
+        assert listening.health() == (200, {"ok": True})
+        with Client(data=listening.data) as owner:
+            assert owner.wait(owner.submit(["true"]), 20).state == "COMPLETED"
+        time.sleep(0.2)
+        left = [each for each in half if closed(each) is None]
+        assert 0 < len(left) <= MOST_STRANGERS  # the oldest gave way
+        assert left == half[-len(left) :]
+    finally:
+        for each in half:
+            each.close()
+
+
+def test_headers_have_a_time_limit(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADERS_WITHIN_S", 0.3)
+    silent, half = listening.connect(), listening.connect(b"GET / HT")
+    kept = listening.connect(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % listening.port)
+    kept.settimeout(10)
+    assert b"200 OK" in kept.recv(65_536)
+    kept.sendall(b"GET /healthz HTTP/1.1\r\nHo")  # the second request on a kept connection has the limit too
+    for each in (silent, half, kept):
+        each.settimeout(10)
+        assert each.recv(65_536).startswith(b"HTTP/1.1 408 ")
+        assert each.recv(65_536) == b""
+        each.close()
+    whole = listening.connect(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % listening.port)
+    whole.settimeout(10)
+    assert b"200 OK" in whole.recv(65_536)
+    time.sleep(0.5)
+    assert closed(whole) is None  # an idle connection is kept for the next request
+    whole.close()
+
+
+def test_streams_of_one_token_leave_room_for_others(listening: Listening) -> None:
+    greedy = make_token(listening.data, "greedy", "root", Scope.SUBMIT)
+    with Client(data=listening.data) as owner:
+        number = owner.submit(["sleep", "60"], preemption={"grace": 0})
+        words = f"GET /v1/jobs/{number}/logs?follow=true HTTP/1.1\r\nHost: 127.0.0.1:{listening.port}\r\n"
+        words += f"Authorization: Bearer {greedy}\r\n\r\n"
+        held = []
+        for _ in range(MOST_STREAMS):
+            held.append(listening.connect(words.encode()))
+        with Client(f"http://127.0.0.1:{listening.port}", greedy) as client:
+
+            def until_refused() -> None:
+                end = time.monotonic() + 20
+                while time.monotonic() < end:
+                    next(client.events())
+
+            with pytest.raises(ApiError, match="streams open already"):
+                until_refused()
+            assert client.job(number).job_id == number  # only its streams are counted
+        assert next(owner.events())["kind"]
+        owner.cancel(number)
+        for each in held:
+            each.close()
+
+
+def test_a_flood_of_slow_requests_of_one_token_waits_for_itself(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More requests than the server has threads, each of which hangs: others are answered."""
+    monkeypatch.setattr(limits, "MOST_WAITING", 8)
+    go, inside = threading.Event(), threading.Semaphore(0)
+    real = listening.manager.nodes
+
+    def slow() -> Any:
+        inside.release()
+        assert go.wait(30)
+        return real()
+
+    monkeypatch.setattr(listening.manager, "nodes", slow)
+    greedy = make_token(listening.data, "greedy", "root", Scope.READ)
+    statuses: list[int] = []
+
+    def ask() -> None:
+        try:
+            Client(f"http://127.0.0.1:{listening.port}", greedy).transport.call("GET", "/v1/nodes")
+            statuses.append(200)
+        except ApiError as error:
+            statuses.append(error.status)
+
+    threads = [threading.Thread(target=ask) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    for _ in range(MOST_AT_ONCE):
+        assert inside.acquire(timeout=20)
+    with Client(data=listening.data) as owner:
+        assert owner.wait(owner.submit(["true"]), 20).state == "COMPLETED"
+    assert listening.health()[0] == 200
+    assert not inside.acquire(timeout=0.1)
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert len(statuses) == 60
+
+
+def test_strangers_of_one_address_do_not_use_up_the_health_check(listening: Listening) -> None:
+    for _ in range(300):
+        assert listening.health()[0] == 200
+
+
+def test_strangers_cannot_pretend_to_be_many(listening: Listening) -> None:
+    """An address in a header is anybody's word: it opens no new account of requests."""
+    statuses = []
+    for number in range(130):
+        with listening.connect(
+            f"GET /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1:{listening.port}\r\nX-Forwarded-For: 10.0.0.{number}\r\n\r\n".encode()
+        ) as stranger:
+            statuses.append(stranger.recv(12)[-3:])
+    assert b"429" in statuses
+    with Client(data=listening.data) as owner:
+        assert owner.status()
+
+
+def test_health_is_not_ok_while_the_journal_cannot_be_written(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert listening.health()[0] == 200
+    real = listening.manager._journal.remember
+
+    def full(name: str, value: str) -> None:
+        raise JournalFailed("the journal cannot be written (disk full)")
+
+    monkeypatch.setattr(listening.manager._journal, "remember", full)
+    time.sleep(1.1)  # an answer is kept for a second
+    status, said = listening.health()
+    assert (status, said["ok"]) == (503, False)
+    assert "disk full" in said["detail"]
+    monkeypatch.setattr(listening.manager._journal, "remember", real)
+    time.sleep(1.1)
+    assert listening.health()[0] == 200
+
+
+class Held:
+    """What the book of connections needs of a connection."""
+
+    def __init__(self, holder: tuple[str, str], busy: bool = False) -> None:
+        self.holder, self.busy, self.aborted = holder, busy, False
+        self.transport = self
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_whoever_holds_most_gives_way() -> None:
+    book: Any = Connections(most=8, strangers=4, of_token=6)
+    ada = [Held(("token", "ada")) for _ in range(7)]
+    for each in ada:
+        book.add(each)
+    assert [each.aborted for each in ada] == [True] + [False] * 6  # its own limit
+    strangers = [Held(("stranger", "10.0.0.1"), busy=i == 0) for i in range(3)]
+    for each in strangers:
+        book.add(each)
+    # The whole is full: a stranger gives way, the one that is not being answered.
+    assert [each.aborted for each in strangers] == [False, True, False]
+    for each in strangers[::2]:
+        book.drop(each)
+    book.add(Held(("token", "bob")))
+    book.add(Held(("token", "bob")))
+    book.add(Held(("token", "bob")))
+    assert [each.aborted for each in ada] == [True, True] + [False] * 5  # no strangers left: whoever holds most
