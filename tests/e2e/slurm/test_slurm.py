@@ -42,7 +42,8 @@ def ended(executor: SlurmExecutor, job: int) -> Report:
 def test_ranks_follow_the_placement_and_see_their_own_gpus(slurm: SlurmCluster, tmp_path: Path) -> None:
     executor = SlurmExecutor(tmp_path, poll_s=0.3)
     executor.open(lambda: None)
-    even = job_spec({"run": SAY, "num_nodes": 2, "resources": {"accelerators": 2}, "tasks_per_node": "gpu"})
+    copies = {"output": f"{tmp_path}/copy-%j-%t.txt"}
+    even = job_spec({"run": SAY, "num_nodes": 2, "resources": {"accelerators": 2}, "tasks_per_node": "gpu", **copies})
     # The placement decided for n2 first; and three GPUs here, one there, which Slurm only gives to two jobs.
     executor.start(Launch(1, 1, ME, even, (0, 1, 2, 3), ("n2", "n2", "n0", "n0")))
     uneven = job_spec({"run": SAY, "num_nodes": 1, "resources": {"accelerators": 4}, "tasks_per_node": "gpu"})
@@ -52,6 +53,7 @@ def test_ranks_follow_the_placement_and_see_their_own_gpus(slurm: SlurmCluster, 
     assert [words[:2] for words in said] == [["0", "n2"], ["1", "n2"], ["2", "n0"], ["3", "n0"]]
     assert [words[2:4] for words in said] == [["0/2", "0"], ["1/2", "0"], ["0/2", "1"], ["1/2", "1"]]
     assert {words[5] for words in said} == {"4"}
+    assert [(tmp_path / f"copy-1-{rank}.txt").read_text().split() for rank in range(4)] == said
     assert {words[6] for words in said} == {"0,1"}
     assert [words[7] for words in said] == ["0", "1", "2", "3"]  # RANK is SLURM_PROCID
     wait_until(lambda: (2, 1) not in executor._attempts, "the uneven job does not end")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.live.executors import ENDED, Report
+from headway.live.executors import ENDED, Report, Stamp
 from headway.live.executors.process.shim import read, write
 from headway.slurm.requests import Submit
 from headway.slurm.snapshot import BROKEN, SlurmJob
@@ -171,6 +171,11 @@ class Attempt:
         code = 127 if failed else self._code(found)
         return Report(ENDED, *key, exit_code=code, signalled=told, message=failed or self._words(states, code))
 
+    def ended_at(self) -> Stamp | None:
+        """When its last part was over, if all of them left word."""
+        stamps = [written(self.own / f"done.{number}") for number in range(len(self.parts))]
+        return max(filter(None, stamps), key=lambda stamp: stamp.wall) if all(stamps) else None
+
     def _lost(self, found: list[tuple[int, bool] | None], states: set[str]) -> bool:
         """Whether nobody knows how it ended. A good end that a batch script wrote down counts, whatever became of its node later."""
         if all(done is not None and done[0] == 0 for done in found):
@@ -225,6 +230,14 @@ def read_attempt(folder: Path, job: int, number: int) -> Attempt | None:
         return None
     parts = [PartRun(unsure=True) for _ in range(int(content["parts"]))]
     return Attempt(job, number, folder, parts, frozenset(content["nodes"]), int(content["port"]), adopted=True)
+
+
+def written(path: Path) -> Stamp | None:
+    """When a file was written, by the clock of the shared file system; None: it was not."""
+    try:
+        return Stamp("", 0.0, path.stat(follow_symlinks=False).st_mtime)
+    except OSError:
+        return None
 
 
 def _text(path: Path) -> str:

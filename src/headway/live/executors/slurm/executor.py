@@ -7,29 +7,26 @@ was lost is found again, and one that is given up never runs.
 """
 
 import contextlib
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from headway.errors import BadInput
 from headway.io import specs
-from headway.io.accounts import own_account
-from headway.io.files import write_atomically
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, NodeReport, Report
 from headway.live.executors.process.account import account_of
 from headway.live.executors.process.progress import read_progress
-from headway.live.executors.process.render import environment_of
-from headway.live.executors.process.shim import write
 from headway.live.executors.slurm import capacity, discovery
-from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, saved
-from headway.live.executors.slurm.fabric import CERTIFICATE, certificate, fabric_of, with_fabric
+from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, written
+from headway.live.executors.slurm.fabric import fabric_of, with_fabric
 from headway.live.executors.slurm.outage import Outage
-from headway.live.executors.slurm.render import PORTS, Site, read_comment, render
+from headway.live.executors.slurm.prepare import free_port, owner_of, prepare
+from headway.live.executors.slurm.render import Site, read_comment
 from headway.slurm.commands import Commands
-from headway.slurm.requests import Cancel, Door, Refused, Request, Signal, Submit, Unreachable
+from headway.slurm.requests import Cancel, Door, Refused, Request, Signal, Unreachable
 from headway.slurm.rest import Rest
 from headway.slurm.snapshot import SlurmJob, Snapshot
 
@@ -45,6 +42,9 @@ BUSY = ("limit", "temporarily", "too many", "already completing")  # what a refu
 
 class SlurmExecutor:
     """Fills the Executor protocol with the nodes of a Slurm cluster."""
+
+    enforced = frozenset({"cpus", "memory"})  # by Slurm, as its operator configured it
+    journals: tuple[str, ...] | None = None  # whose attempts may be adopted; None: anybody's
 
     def __init__(self, data: Path, options: dict[str, str] | None = None, *, poll_s: float = POLL_S) -> None:
         given = dict(options or {})
@@ -98,11 +98,13 @@ class SlurmExecutor:
         """Write down what is to run; the thread submits it."""
         key = (launch.job, launch.attempt)
         with self._lock:
-            if key in self._attempts or (self.folder(*key) / "launch.json").exists():
+            if key in self._attempts or owner_of(self.folder(*key)) == launch.journal:
                 self.adopt(*key)
                 return
             try:
-                self._attempts[key] = self._prepare(launch)
+                used = {attempt.port for attempt in self._attempts.values()}
+                folder = self.folder(*key)
+                self._attempts[key] = prepare(launch, folder, free_port(launch.job, used), self._site, self.fabric)
             except BadInput as error:
                 self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
             except OSError as error:
@@ -123,7 +125,10 @@ class SlurmExecutor:
         with self._lock:
             if (job, attempt) in self._attempts:
                 return
-            found = read_attempt(self.folder(job, attempt), job, attempt)
+            folder = self.folder(job, attempt)
+            owner, found = owner_of(folder), read_attempt(folder, job, attempt)
+            if self.journals is not None and owner is not None and owner not in self.journals:
+                found = None
             if found is None:
                 self._tell(Report(ENDED, job, attempt, lost=True, never_ran=True, message="it was not submitted"))
                 return
@@ -164,44 +169,6 @@ class SlurmExecutor:
     def folder(self, job: int, attempt: int) -> Path:
         """Where everything about an attempt lies."""
         return self.runs / str(job) / str(attempt)
-
-    # ---- starting
-
-    def _prepare(self, launch: Launch) -> Attempt:
-        """The attempt's folder, with the files that its ranks write to, and its submissions."""
-        folder, who = self.folder(launch.job, launch.attempt), account_of(launch.user)
-        home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
-        base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
-        if "SLURM_CONF" in os.environ:
-            base["SLURM_CONF"] = os.environ["SLURM_CONF"]
-        port = self._port(launch.job)
-        requests = render(launch, str(folder), port, base, self._site)
-        as_user = [Submit(each.script, each.options, who.pw_name if who else None) for each in requests]
-        (folder / "own").mkdir(parents=True, exist_ok=True, mode=0o700)
-        for above in (folder, folder.parent):
-            above.chmod(0o711)  # other users pass through to what is theirs, and see no more
-        # Made here, in a folder that the job cannot write to: so none can be a link to somewhere else.
-        logs = [f"rank-{rank}.log" for rank in range(launch.spec.ranks)] + [
-            f"slurm.{k}.log" for k in range(len(as_user))
-        ]
-        for log in logs:
-            os.close(os.open(folder / log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-        for made in [folder / "own", *(folder / log for log in logs)] if who else []:
-            os.chown(made, who.pw_uid, who.pw_gid)  # type: ignore[union-attr]
-        if self.fabric is not None:
-            write_atomically(folder / CERTIFICATE, certificate(self.fabric, launch))
-        nodes = frozenset(launch.nodes)
-        attempt = Attempt(launch.job, launch.attempt, folder, [PartRun(each) for each in as_user], nodes, port)
-        write(str(folder), "launch.json", saved(attempt), durable=True)
-        return attempt
-
-    def _port(self, job: int) -> int:
-        """A port for the job's own use, unlike that of any other that runs."""
-        used = {attempt.port for attempt in self._attempts.values()}
-        first = job * 7 % len(PORTS)
-        return next(
-            PORTS[(first + k) % len(PORTS)] for k in range(len(PORTS)) if PORTS[(first + k) % len(PORTS)] not in used
-        )
 
     # ---- the thread
 
@@ -364,7 +331,7 @@ class SlurmExecutor:
         attempt, now = self._attempts[key], time.monotonic()
         if not attempt.started and attempt.gone_up:
             attempt.started = True
-            self._tell(Report(STARTED, *key))
+            self._tell(Report(STARTED, *key, at=written(attempt.own / "go")))
         progress, attempt.reported = read_progress(attempt.own / "report.json", attempt.reported)
         over = [attempt.part_over(number, now) for number in range(len(attempt.parts))]
         if not all(over):
@@ -378,9 +345,7 @@ class SlurmExecutor:
             attempt.revoke()
         del self._attempts[key]
         self._over.add(key)
-        self._tell(
-            Report(**{name: getattr(report, name) for name in report.__dataclass_fields__} | {"progress": progress})
-        )
+        self._tell(replace(report, progress=progress, at=attempt.ended_at()))
 
     def _end_others(self, attempt: Attempt, over: list[bool], now: float) -> None:
         """One part is over: the others cannot go on without it."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headway.live.executors import Launch
-from headway.live.executors.process.render import job_environment
+from headway.live.executors.process.render import job_environment, output_path
 from headway.live.executors.slurm.layout import Part, layout
 from headway.live.executors.slurm.script import batch_script
 from headway.slurm.requests import Submit
@@ -53,10 +53,22 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str], site
         "WORLD_SIZE": str(sum(len(part.ranks) for part in parts)),
         "HEADWAY_WORKDIR": launch.spec.workdir or base.get("HOME", "/"),
     }
+    outputs = {
+        place.rank: output_path(launch, place.rank, base.get("HOME", "/")) for part in parts for place in part.ranks
+    }
     return [
-        Submit(batch_script(launch, part, number, environment), _options(launch, part, number, folder, site))
+        Submit(
+            batch_script(launch, part, number, environment | _copies(part, outputs)),
+            _options(launch, part, number, folder, site),
+        )
         for number, part in enumerate(parts)
     ]
+
+
+def _copies(part: Part, outputs: Mapping[int, str | None]) -> dict[str, str]:
+    """Where copies of the logs of a part go, a line per rank, if the job asks for any."""
+    lines = [outputs[place.rank] or "" for place in part.ranks]
+    return {"HEADWAY_OUTPUTS": "\n".join(lines)} if any(lines) else {}
 
 
 def _options(launch: Launch, part: Part, number: int, folder: str, site: Site) -> dict[str, str]:

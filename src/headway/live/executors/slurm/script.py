@@ -29,7 +29,14 @@ for hw_word in $(echo "$hw_row" | tr : ' '); do
   hw_n=$((hw_n + 1))
 done
 unset IFS HEADWAY_LAYOUT SLURM_HOSTFILE; set +f
-exec >>"$hw_run/rank-$RANK.log" 2>&1 </dev/null
+hw_copy=$(echo "$HEADWAY_OUTPUTS" | sed -n "$((SLURM_PROCID + 1))p"); unset HEADWAY_OUTPUTS
+if [ -n "$hw_copy" ] && mkfifo "$hw_own/pipe.$RANK"; then  # the log is copied as it is written
+  (trap '' %(signals)s; exec tee "$hw_copy" <"$hw_own/pipe.$RANK" >>"$hw_run/rank-$RANK.log" 2>&1) &
+  hw_tee=$!
+  exec >"$hw_own/pipe.$RANK" 2>&1 </dev/null
+else
+  exec >>"$hw_run/rank-$RANK.log" 2>&1 </dev/null
+fi
 if [ -n "$CUDA_VISIBLE_DEVICES" ]; then
   CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f"$((hw_first + 1))-$((hw_first + hw_count))")
 fi
@@ -50,6 +57,8 @@ hw_fence=$!
 "$@"
 hw_code=$?
 kill "$hw_fence" 2>/dev/null
+exec >/dev/null 2>&1
+[ -n "$hw_tee" ] && wait "$hw_tee"
 [ -e "$hw_run/stop.json" ]; hw_told=$?
 [ "$hw_code" -ne 0 ] && [ "$hw_told" -ne 0 ] && (set -C; echo "$hw_code" >"$hw_own/bad") 2>/dev/null
 echo "$hw_code" >"$hw_own/exit.$RANK"
