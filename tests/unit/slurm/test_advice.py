@@ -1,5 +1,7 @@
 """`headway advise`: a history whose truth is known, and the accounts of sacct as text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,8 @@ def test_what_is_left_out_is_said() -> None:
     assert "1 jobs asked for no GPU" in said
     assert "1 jobs have not started" in said
     assert "1 jobs still run or were cancelled" in said
+    late = [replace(job, started=job.started + 1e5, ended=job.ended + 1e5) for job in queue_of("fifo", 40)]
+    assert "off by" in advise(late, cluster("4x8"), ["las"], PLACEMENT, BEGAN + 1e6, "test").caveats[0]
     with pytest.raises(BadInput, match="nothing to replay"):
         advise([], cluster("4x8"), ["las"], PLACEMENT, BEGAN, "test")
 

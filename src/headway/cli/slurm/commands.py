@@ -152,6 +152,7 @@ def _show(found: "Round", folder: Path, as_json: bool) -> None:
     queues = ", ".join(f"queue {queue}: {jobs}" for queue, jobs in found.queues.items())
     held = f"; held {len(found.held)}, released {len(found.released)}" if found.held or found.released else ""
     later = f"; {found.left_for_next} left for the next round" if found.left_for_next else ""
-    print_view(f"{counted(found.waiting, 'job')} with GPUs wait ({queues}); set {len(found.changed)}{held}{later}")
+    wait = "waits" if found.waiting == 1 else "wait"
+    print_view(f"{counted(found.waiting, 'job')} with GPUs {wait} ({queues}); set {len(found.changed)}{held}{later}")
     for job, why in found.refused.items():
         note(f"headway: job {job}: {why}")

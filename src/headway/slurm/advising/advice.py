@@ -21,6 +21,7 @@ OURS = (
 )  # orders that a Slurm can have; the one that comes closest is taken for its own
 SHORTEST_S = 1e-3
 MUCH = 0.1  # a job is better or worse off when its completion time changes by more than this share
+TRUSTED = 0.25  # a replay whose mean is further off than this says little
 SIZES = ((1, 1), (2, 4), (5, 8), (9, 32), (33, 1_000_000))
 ENDED = ("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "DEADLINE")
 
@@ -99,7 +100,9 @@ def advise(
         for preempts in (True, False):
             end, preemptions = _replay(past, cluster, policy, placement, preempts)
             changes.append(_change(policy, preempts, past, base, end, preemptions))
-    runs = past.run_s[past.counted]
+    runs, error = past.run_s[past.counted], float(base.mean() / measured.mean() - 1.0)
+    if abs(error) > TRUSTED:
+        caveats.insert(0, f"the replay of Slurm itself is off by {100 * error:+.0f} %: do not build on the rest")
     return Advice(
         source=source,
         jobs=int(past.counted.sum()),
@@ -107,7 +110,7 @@ def advise(
         measured_wait_s=float((measured - runs).mean()),
         replayed_as=own,
         replayed_jct_s=float(base.mean()),
-        error=float(base.mean() / measured.mean() - 1.0),
+        error=error,
         wait_error_s=float(np.abs(base - measured).mean()),
         changes=tuple(changes),
         caveats=tuple(caveats),
