@@ -14,22 +14,22 @@ from collections.abc import Mapping
 from headway.live.executors import Launch
 from headway.live.executors.slurm.layout import Part
 
-FENCE_S = 3  # how often a rank looks whether its attempt was given up; shorter than the first back-off of a retry
+FENCE_S = 5  # how often a rank looks whether its attempt was given up; shorter than the first back-off of a retry
 SIGNALS = "HUP INT QUIT USR1 USR2 TERM CONT"
 
 RANK = r"""
 hw_run=$HEADWAY_RUN hw_own=$HEADWAY_RUN/own; set -f; IFS=';' hw_n=0
 for hw_row in $HEADWAY_LAYOUT; do [ "$hw_n" -eq "$SLURM_PROCID" ] && break; hw_n=$((hw_n + 1)); done
-IFS=' ' hw_n=0
-for hw_word in $(echo "$hw_row" | tr : ' '); do
+IFS=: hw_n=r  # rank:local:locals:group:first:count, without a process of its own for each
+for hw_word in $hw_row; do
   case $hw_n in
-    0) RANK=$hw_word;; 1) LOCAL_RANK=$hw_word;; 2) LOCAL_WORLD_SIZE=$hw_word;; 3) GROUP_RANK=$hw_word;;
-    4) hw_first=$hw_word;; 5) hw_count=$hw_word;;
+    r*) RANK=$hw_word hw_n=l;; l) LOCAL_RANK=$hw_word hw_n=s;; s) LOCAL_WORLD_SIZE=$hw_word hw_n=g;; g) GROUP_RANK=$hw_word hw_n=f;;
+    f) hw_first=$hw_word hw_n=c;; c) hw_count=$hw_word;;
   esac
-  hw_n=$((hw_n + 1))
 done
 unset IFS HEADWAY_LAYOUT SLURM_HOSTFILE; set +f
-hw_copy=$(echo "$HEADWAY_OUTPUTS" | sed -n "$((SLURM_PROCID + 1))p"); unset HEADWAY_OUTPUTS
+[ -n "$HEADWAY_OUTPUTS" ] && hw_copy=$(echo "$HEADWAY_OUTPUTS" | sed -n "$((SLURM_PROCID + 1))p")
+unset HEADWAY_OUTPUTS
 if [ -n "$hw_copy" ] && mkfifo "$hw_own/pipe.$RANK"; then  # the log is copied as it is written
   (trap '' %(signals)s; exec tee "$hw_copy" <"$hw_own/pipe.$RANK" >>"$hw_run/rank-$RANK.log" 2>&1) &
   hw_tee=$!
@@ -37,9 +37,9 @@ if [ -n "$hw_copy" ] && mkfifo "$hw_own/pipe.$RANK"; then  # the log is copied a
 else
   exec >>"$hw_run/rank-$RANK.log" 2>&1 </dev/null
 fi
-if [ -n "$CUDA_VISIBLE_DEVICES" ]; then
-  CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f"$((hw_first + 1))-$((hw_first + hw_count))")
-fi
+case $CUDA_VISIBLE_DEVICES in *,*)
+  CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f"$((hw_first + 1))-$((hw_first + hw_count))");;
+esac
 export RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK CUDA_VISIBLE_DEVICES
 cannot() { echo "cannot $1 on $SLURMD_NODENAME" >"$hw_own/.failed.$RANK"; mv "$hw_own/.failed.$RANK" "$hw_own/failed"; exit 127; }
 cd "$HEADWAY_WORKDIR" 2>/dev/null || cannot "enter the folder $HEADWAY_WORKDIR"
@@ -49,6 +49,7 @@ unset HEADWAY_WORKDIR
 until [ -e "$hw_own/go" ]; do
   [ -e "$hw_own/failed" ] && exit 127
   { [ -e "$hw_run/stop.json" ] || [ -e "$hw_run/revoked" ]; } && exit 0
+  if [ "$WORLD_SIZE" -eq 1 ]; then : >"$hw_own/go"; continue; fi
   if [ "$RANK" -eq 0 ] && [ "$(ls "$hw_own" | grep -c '^ready\.')" -eq "$WORLD_SIZE" ]; then : >"$hw_own/go"; else sleep 0.05; fi
 done
 trap : %(signals)s
@@ -58,7 +59,9 @@ hw_fence=$!
 hw_code=$?
 kill "$hw_fence" 2>/dev/null
 exec >/dev/null 2>&1
-[ -n "$hw_tee" ] && wait "$hw_tee"
+for hw_n in 1 2 3 4 5 6 7 8 9 10; do  # something that the job left behind may hold the pipe: it is not waited for
+  [ -n "$hw_tee" ] && kill -0 "$hw_tee" && sleep 0.1
+done
 [ -e "$hw_run/stop.json" ]; hw_told=$?
 [ "$hw_code" -ne 0 ] && [ "$hw_told" -ne 0 ] && (set -C; echo "$hw_code" >"$hw_own/bad") 2>/dev/null
 echo "$hw_code" >"$hw_own/exit.$RANK"
