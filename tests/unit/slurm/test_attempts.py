@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from headway.live.executors.slurm.attempt import LINGER_S, Attempt, PartRun, read_attempt
-from headway.slurm.snapshot import SlurmJob
+from headway.live.executors.slurm.executor import SlurmExecutor
+from headway.live.executors.slurm.render import Site, comment_of
+from headway.slurm.requests import Cancel, Request
+from headway.slurm.snapshot import SlurmJob, Snapshot
 
 
 @pytest.fixture
@@ -81,3 +84,46 @@ def test_the_shorter_grace_counts_also_for_the_next_manager(attempt: Attempt) ->
     again.ask_to_stop("SIGTERM", 50.0)
     assert again.stop is not None
     assert again.stop.until == until
+
+
+class Twice:
+    """A Slurm that has two jobs for one part, and notes what is cancelled."""
+
+    def __init__(self, *jobs: SlurmJob) -> None:
+        self.jobs, self.sent = {job.id: job for job in jobs}, list[Request]()
+
+    def poll(self) -> Snapshot:
+        """Both."""
+        return Snapshot(self.jobs, ())
+
+    def send(self, request: Request) -> str:
+        """Only noted."""
+        self.sent.append(request)
+        return ""
+
+
+def test_of_two_slurm_jobs_for_a_part_the_one_that_claimed_it_stays(attempt: Attempt, tmp_path: Path) -> None:
+    files(attempt, claim_0="8\n", go="")
+    executor = SlurmExecutor(tmp_path)
+    executor._site = Site("ab", {}, {})
+    comment = comment_of("ab", 1, 1, 0)
+    door = Twice(SlurmJob(7, "PENDING", comment), SlurmJob(8, "RUNNING", comment), SlurmJob(9, "RUNNING", "not ours"))
+    executor.door = door  # type: ignore[assignment]
+    executor._attempts[1, 1] = attempt
+    executor._poll()
+    assert door.sent == [Cancel((7,))]
+    part = attempt.parts[0]
+    assert (part.slurm, part.over_since) == (8, None)
+    assert not attempt.part_over(0, LINGER_S)
+
+
+def test_an_attempt_that_was_given_up_is_cancelled_when_it_turns_up(tmp_path: Path) -> None:
+    executor = SlurmExecutor(tmp_path)
+    executor._site = Site("ab", {}, {})
+    comment = comment_of("ab", 5, 2, 0)
+    executor.door = door = Twice(SlurmJob(7, "PENDING", comment))  # type: ignore[assignment]
+    executor._poll()
+    assert door.sent == []  # an earlier manager's, perhaps: it is adopted, or it finds its claim made
+    executor._over.add((5, 2))
+    executor._poll()
+    assert door.sent == [Cancel((7,))]

@@ -278,6 +278,7 @@ class SlurmExecutor:
             extra += [
                 job.id for key, jobs in ours.items() if self._given_up(key) for job in jobs if job.holds or job.waits
             ]
+            self._over &= {key[:2] for key in ours}  # of the others Slurm knows nothing any more
             self._see_nodes(snapshot)
         for number in extra:
             self._send(Cancel((number,)))
@@ -288,11 +289,13 @@ class SlurmExecutor:
             return []  # submitted while Slurm was asked
         sure = len(found) == 1 and found[0].id == part.slurm  # no need to look which of several runs
         claimed = "" if sure else attempt.claimed(number)
-        mine = next((job for job in found if job.id == part.slurm or str(job.id) == claimed), None)
-        mine = mine or min(found, key=lambda job: job.id, default=None)
+        # Of several the one that claimed the part, then the one that we know of, then the first.
+        mine = min(found, key=lambda job: (str(job.id) != claimed, job.id != part.slurm, job.id), default=None)
         if mine is None:
             self._missing(attempt, number, part, claimed)
             return []
+        if part.slurm != mine.id:
+            part.over_since = None
         part.slurm, part.unsure, part.submit, part.seen, part.gone_since = mine.id, False, None, mine, None
         if not mine.holds and not mine.waits and part.over_since is None:
             part.over_since = time.monotonic()
