@@ -31,8 +31,8 @@ WANTED_PER_S, WANTED_P99_S, WANTED_QUEUE_S, WANTED_DECISION_S = 500, 0.100, 0.5,
 class Server:
     """A manager for the bench."""
 
-    def __init__(self, cluster: str, *more: str) -> None:
-        self.data = Path(tempfile.mkdtemp(prefix="headway-bench-"))
+    def __init__(self, cluster: str, *more: str, data: Path | None = None) -> None:
+        self.data = data or Path(tempfile.mkdtemp(prefix="headway-bench-"))
         command = [*HEADWAY, "serve", "--cluster", cluster, "--data", str(self.data), "--port", "0", "--json", *more]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         text = ""

@@ -122,11 +122,11 @@ def test_health_and_nodes(shell: Shell) -> None:
     shell("nodes", "resume", "n001")
 
 
-def session(shell: Shell, *words: str) -> tuple[subprocess.Popen[bytes], int]:
-    """`headway shell` on a terminal of its own, and our end of that."""
+def on_terminal(shell: Shell, *words: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A command on a terminal of its own, and our end of that."""
     ours, theirs = pty.openpty()
     made = subprocess.Popen(
-        [*HEADWAY, "shell", *words], env=shell.env, stdin=theirs, stdout=theirs, stderr=theirs, cwd=shell.home
+        [*HEADWAY, *words], env=shell.env, stdin=theirs, stdout=theirs, stderr=theirs, cwd=shell.home
     )
     os.close(theirs)
     return made, ours
@@ -144,8 +144,18 @@ def read_until(terminal: int, words: bytes) -> bytes:
     return text
 
 
+def test_a_person_is_asked_again_before_many_jobs_change(shell: Shell) -> None:
+    numbers = shell.json("submit", "--array", "0-1", "--hold", "--name", "asked", "--", "true")["job_ids"]
+    for answer, code, state in ((b"n\n", 1, "HELD"), (b"y\n", 0, "CANCELLED")):
+        made, terminal = on_terminal(shell, "cancel", "--name", "asked")
+        read_until(terminal, f"cancel 2 jobs ({numbers[0]}-{numbers[1]})? [y/N]".encode())
+        os.write(terminal, answer)
+        assert made.wait(30) == code
+        assert states(shell, *numbers) == {state}
+
+
 def test_a_session_is_a_job_with_a_terminal(shell: Shell) -> None:
-    made, terminal = session(shell, "--gpus", "2", "--name", "talk", "--", "sh")
+    made, terminal = on_terminal(shell, "shell", "--gpus", "2", "--name", "talk", "--", "sh")
     os.write(terminal, b"echo gpus=$CUDA_VISIBLE_DEVICES\n")
     read_until(terminal, b"gpus=0,1")
     os.write(terminal, b"tty; exit 5\n")
@@ -156,7 +166,7 @@ def test_a_session_is_a_job_with_a_terminal(shell: Shell) -> None:
 
 
 def test_a_session_ends_when_its_user_is_gone(shell: Shell) -> None:
-    made, terminal = session(shell, "--name", "left", "--", "sh")
+    made, terminal = on_terminal(shell, "shell", "--name", "left", "--", "sh")
     os.write(terminal, b"echo rea''dy\n")
     read_until(terminal, b"ready")
     job = next(row for row in shell.json("history") if row["name"] == "left")["job_id"]
@@ -168,7 +178,7 @@ def test_a_session_ends_when_its_user_is_gone(shell: Shell) -> None:
 
 
 def test_a_session_that_is_cancelled_says_so(shell: Shell) -> None:
-    made, terminal = session(shell, "--name", "stopped", "--", "sh")
+    made, terminal = on_terminal(shell, "shell", "--name", "stopped", "--", "sh")
     os.write(terminal, b"echo rea''dy\n")
     read_until(terminal, b"ready")
     job = next(row for row in shell.json("history") if row["name"] == "stopped")["job_id"]

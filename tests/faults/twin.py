@@ -11,6 +11,7 @@ import math
 import os
 import random
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -227,18 +228,21 @@ class OneThread(journals.Journal):
 
     def _end(self) -> None: ...
 
-    def commit(self, write: Callable[[sqlite3.Connection], Any], after: Callable[[Any], None] | None = None) -> Any:
+    def commit_later(
+        self, write: Callable[[sqlite3.Connection], Any], after: Callable[[Any], None] | None = None
+    ) -> Future[Any]:
         machine, done = self.machine, Future[Any]()
         machine.perhaps_crash("before a write")
         if not machine.calm and machine.chance.random() < 0.02:
             machine.pass_time(machine.time + machine.chance.choice([0.01, 0.2, 2.0]))  # a slow disk
         if machine.time < machine.disk_full_until and not machine.calm:
-            raise journals.failed(sqlite3.OperationalError("database or disk is full"))
+            done.set_exception(journals.failed(sqlite3.OperationalError("database or disk is full")))
+            return done
         if not machine.calm and machine.crashes < MOST_CRASHES and machine.chance.random() < machine.odds:
             self._commit([journals._Work(write, None, done)])
             machine.crash("after a write, before anybody was told")
         self._commit([journals._Work(write, after, done)])
-        return done.result(0)
+        return done
 
     def abandon(self) -> None:
         """What remains of a manager that died: nothing."""
@@ -310,7 +314,8 @@ class Twin:
         OneThread.machine, TwinWorld.twin = machine, self
         fake_time = SimpleNamespace(monotonic=machine.monotonic, time=lambda: machine.time + machine.wall_jump)
         no_thread = SimpleNamespace(
-            Thread=lambda **given: SimpleNamespace(start=lambda: None, join=lambda: None, is_alive=lambda: True)
+            Lock=threading.Lock,
+            Thread=lambda **given: SimpleNamespace(start=lambda: None, join=lambda: None, is_alive=lambda: True),
         )
         changes: list[tuple[Any, str, Any]] = [
             (clock, "time", fake_time),
@@ -447,9 +452,9 @@ class Twin:
             self.machine.tell(f"{name} is accepted as {ids}")
 
     def _try_again(self) -> None:
-        waiting, self.unanswered = self.unanswered, []
-        for name, spec in waiting:
-            self._send(name, spec)
+        for each in list(self.unanswered):
+            self.unanswered.remove(each)
+            self._send(*each)
 
     def _hear(self) -> None:
         """Which requests were answered with yes: those hold."""

@@ -48,6 +48,7 @@ POLICIES = (
     "gittins?quantum=20",
     "tiresias-g?thresholds=100",
     "gandiva?quantum=20",
+    "headway",
 )
 CLUSTER, JOBS, TASKS = "3x4", 45, 6
 

@@ -34,6 +34,8 @@ OTHERS = {
     "preemption_cost": "30s",
     "slowdown": "model",
     "min_runtime": "1m",
+    "progress_reports": 0.5,
+    "progress_error": 2.0,
     "seed": 3,
     "skip_impossible": True,
     "strict": True,
@@ -163,7 +165,7 @@ def test_the_command_of_a_comparison_makes_it_again():
 
 def test_a_command_is_quoted_and_none_where_an_object_was_given():
     assert Experiment("my jobs.csv", "15x4", strict=True).command == (
-        "headway simulate 'my jobs.csv' --cluster 15x4 --policy tiresias-l --strict"
+        "headway simulate 'my jobs.csv' --cluster 15x4 --policy headway --strict"
     )
 
     class Widest:

@@ -36,7 +36,7 @@ def serve(
         str | None,
         typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file; default: its GPUs."),
     ] = None,
-    policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "tiresias-l",
+    policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "headway",
     placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
     min_runtime: Annotated[
         str,

@@ -29,7 +29,7 @@ from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.reservations import is_late
 from headway.core.deciding.victims import choose_victims, chosen_worth_at, could_stop_for, mark_stopped
 from headway.core.deciding.why import explain_classes
-from headway.core.events import NOT_WAITING, RESERVE, RESIZE, START, STOP, WAIT_GPUS, WAIT_RESERVATION
+from headway.core.events import NOT_WAITING, RESERVE, RESIZE, START, STOP, WAIT_GPUS, WAIT_RESERVATION, WAIT_TURN
 from headway.core.keys import pinned
 from headway.core.order import before, first_waiting, list_as_kept, list_by_key, next_waiting, rank_of
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, add_seat, clear, close_row, copy_places, forget
@@ -155,7 +155,7 @@ def _promise_places(
             return False
     at = chosen_worth_at(state, options, scratch, job) if options.rent > 0.0 else walk.now
     if at > walk.now:
-        walk.worth_at = min(walk.worth_at, at)
+        walk.worth_at, walk.weighed = min(walk.worth_at, at), job.row
         forget(out)
         return False
     for i in range(walk.chosen):
@@ -192,6 +192,8 @@ def _seat_waiting(
         return NOT_WAITING
     if _promise_places(state, options, key, place, scratch, out, job, late):
         return NOT_WAITING
+    if walk.weighed == job.row:
+        return WAIT_TURN
     if late and _finds_place(state, options, place, scratch, out, job, NOW, False):
         forget(out)
         return WAIT_RESERVATION
@@ -330,7 +332,7 @@ def decide(
 ) -> None:
     """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
-    scratch.walk[0].worth_at = np.inf
+    scratch.walk[0].worth_at, scratch.walk[0].weighed = np.inf, -1
     if state.counts[0].waiting == 0 and not (options.migrates or options.packs or options.elastic):
         return
     _begin(state, options, key, scratch, now)

@@ -66,12 +66,14 @@ class Decision:
 class Reservation:
     """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known).
 
-    `free_by` has for each job with GPUs that is not being stopped by when they can be had for the waiting one (infinity: not known).
+    `gone_by` is when those who pass have to be gone, and `free_by` has for each job with GPUs that is not being stopped by when they can be
+    had for the waiting one (infinity: not known).
     """
 
     job: int
     places: tuple[tuple[int, int], ...]
     bound: float
+    gone_by: float
     free_by: dict[int, float]
 
 
@@ -163,11 +165,12 @@ class Engine:
         if not kept_for_first(self.state, self.options, self.place, self.scratch, self.out):
             return None
         (kept,) = self._made()
+        walk = self.scratch.walk[0]
         running = self.state.run[: int(self.state.counts["running"][0])]
         stopped = self.scratch.jobs["stops"][running] == self.scratch.walk["decision"][0]
         listed = self.scratch.bounds[: int((~stopped).sum())]
         free_by = {int(job["what"]): float(job["at"]) if job["at"] < NOT_KNOWN else np.inf for job in listed}
-        return Reservation(kept.job, kept.places, float(self.scratch.walk["bound"][0]), free_by)
+        return Reservation(kept.job, kept.places, float(walk["firm_by"]), float(walk["bound"]), free_by)
 
     def wake_at(self, now: float) -> float:
         """When to decide again even if nothing happens."""

@@ -124,6 +124,13 @@ def set_min_runtime(state: State, j: int, min_runtime: float) -> None:
     state.jobs["min_runtime"][j] = min_runtime
 
 
+def set_left(state: State, j: int, left: float, now: float) -> None:
+    """Set the seconds of work that a job reports to be left (NaN: not known); its key is another once Crossed is recorded."""
+    job = state.jobs[j]
+    elapsed = now - job["since"] if job["state"] == JobState.RUNNING else 0.0
+    state.jobs["left"][j] = left + elapsed * job["rate"]
+
+
 def set_outcome(state: State, j: int, outcome: int) -> None:
     """Set how a job ended: completed (which `record` assumes), failed, cancelled or timed out."""
     state.jobs["state"][j] = outcome

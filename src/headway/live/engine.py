@@ -54,7 +54,7 @@ class LiveEngine(Engine):
         if policy.oracle or policy.allot is not None:
             knows = "reads the work left, which only a simulator knows"
             why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
-            others = "tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
+            others = "headway, tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
             raise BadInput(f"policy {policy.name!r} {why}: run {others}")
         _check_fabric(cluster, policy, placement)
         state = new_state(

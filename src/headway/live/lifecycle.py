@@ -147,11 +147,12 @@ class Lifecycle:
         saved = progress.checkpointed is not None and progress.checkpointed != job.progress.checkpointed
         first = job.attempts.stepped is None and progress.step is not None
         job.progress = progress
-        news = saved or first or not job.attempts.reports
+        news, before = saved or first or not job.attempts.reports, job.attempts.believed_s
         if news or now - self._progress_at.get(job.id, -1e18) >= PROGRESS_ROW_S:
             self._note_progress(job, now)
-        if first and self.state.job_state(job) == JobState.RUNNING:
-            yield Event(CROSSED, job.row)  # its turn is another now
+        told = self.state.engine.policy.reports and _another(before, job.attempts.believed_s)
+        if (first or told) and self.state.job_state(job) == JobState.RUNNING:
+            yield Event(CROSSED, job.row)  # its turn, or its place in the order, is another now
 
     def _note_progress(self, job: Job, now: float) -> None:
         self._progress_at[job.id] = now
@@ -286,3 +287,10 @@ class Lifecycle:
         else:
             instead = f": `headway hold {job.id}` keeps it from starting" if hold else ""
             raise WrongState(f"job {job.id} is {self.state.shown_state(job).name}: it waits already{instead}")
+
+
+def _another(before: float | None, now: float | None) -> bool:
+    """Whether what is left of a job is known for the first time, no longer, or less than half or more than twice of what it was."""
+    if before is None or now is None:
+        return before is not now
+    return not before / 2 <= now <= before * 2

@@ -4,9 +4,11 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +43,7 @@ from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.identity import Mark
 from headway.live.store.journal import JournalRow
-from headway.live.store.submissions import insert
+from headway.live.store.submissions import find_key, insert
 from headway.live.turns import AUTO, MinRuntimes
 from headway.live.world import LiveWorld
 from headway.placement.registry import find_placement
@@ -64,7 +66,7 @@ class Manager:
         self,
         data: Path,
         cluster: Cluster,
-        policy: str = "tiresias-l",
+        policy: str = "headway",
         placement: str = "consolidated",
         *,
         min_runtimes: MinRuntimes = AUTO,
@@ -96,6 +98,7 @@ class Manager:
         self._stopped, self._opened = False, self.clock()
         self._users: set[str] = set()
         self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
+        self._turns = threading.Lock()  # held while that is counted
 
     # ---- life
 
@@ -166,6 +169,10 @@ class Manager:
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:
         """Accept a job (or the tasks of an array); on disk before this returns. The same user and key again give the same jobs."""
+        return self.submission(spec, user, key).result()
+
+    def submission(self, spec: JobSpec, user: str, key: str | None = None) -> Future[list[int]]:
+        """The same without waiting: the numbers of the jobs come when they are on disk."""
         self._check(spec, user)
         if key is not None and not 0 < len(key) <= MOST_KEY:
             raise BadInput(f"Idempotency-Key: 1 to {MOST_KEY} characters")
@@ -183,15 +190,30 @@ class Manager:
                     self._world.arrivals.append(job_id)
             self._world.wake()
 
-        self._take_turn(user, len(tasks))
-        try:
-            ids, _ = self._journal.commit(
-                lambda connection: insert(connection, user, key, text, submitted, tasks), arrived
-            )
-        finally:
-            with self._world.lock:
-                self._accepting[user] -= len(tasks)
-        return list(ids)
+        answer: Future[list[int]] = Future()
+        answer.set_running_or_notify_cancel()  # whoever goes away does not take the job back
+        taken: list[int] = []
+
+        def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
+            """In the journal's thread; a key that was used before counts against no limit."""
+            found = find_key(connection, user, key, text)
+            if found is None:
+                taken.append(self._take_turn(user, len(tasks)))
+                found = insert(connection, user, key, text, submitted, tasks)
+            return found
+
+        def told(done: Future[tuple[list[int], bool]]) -> None:
+            """It is on disk, or refused."""
+            with self._turns:
+                self._accepting[user] -= sum(taken)
+            error = done.exception()
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(done.result()[0])
+
+        self._journal.commit_later(write, arrived).add_done_callback(told)
+        return answer
 
     def _check(self, spec: JobSpec, user: str) -> None:
         """Refuse at once what can never run, and what would not be run as asked."""
@@ -211,20 +233,27 @@ class Manager:
             self._executor.check_user(user)
             self._users.add(user)
         self._state.site.check(spec)
+        if spec.output is not None and not getattr(self._executor, "copies_output", False):
+            raise BadInput(
+                "output: this executor does not copy logs to other files: leave it out, and use headway logs"
+            )
         for need in spec.needs:
             if not self._state.knows(need.job):
                 raise BadInput(f"after: there is no job {need.job}")
 
-    def _take_turn(self, user: str, count: int) -> None:
+    def _take_turn(self, user: str, count: int) -> int:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
         most = self._state.site.jobs_per_user
-        with self._world.lock:
+        if most is None:
+            return 0
+        with self._turns:
             have = self._state.active_of[user] + self._accepting[user]
-            if most is not None and have + count > most:
+            if have + count > most:
                 what = f"{count} more" if count > 1 else "another"
                 has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
                 raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
             self._accepting[user] += count
+        return count
 
     # ---- asking
 

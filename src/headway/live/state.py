@@ -26,6 +26,7 @@ from headway.core.operations import (
     set_costs,
     set_displaced,
     set_hold,
+    set_left,
     set_min_runtime,
     set_outcome,
 )
@@ -81,7 +82,7 @@ class ClusterState:
     ) -> None:
         self.site = site
         self.cluster, self.placement, self.policy = cluster, placement.name, policy.name
-        self.min_runtimes, self.longest_s = min_runtimes, policy.limit
+        self.min_runtimes, self.longest_s, self.least_turn_s = min_runtimes, policy.limit, policy.least_turn
         self.engine = LiveEngine(cluster, policy, placement)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
         self.by_row: list[Job] = []
@@ -133,7 +134,7 @@ class ClusterState:
         """What a job file says of turns and limits, as columns of the engine's table. A job whose time is up has its grace to go."""
         given, limit_s = given_turn(spec, self.min_runtimes), self.limit_s(spec)
         return {
-            "min_runtime": Attempts().min_runtime(spec, given),
+            "min_runtime": Attempts().min_runtime(spec, given, self.least_turn_s),
             "turns": TURNS if given is None else 0.0,
             "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
         }
@@ -317,7 +318,9 @@ class ClusterState:
             return
         set_costs(self.tables, job.row, attempts.save.value, attempts.resume.value)
         given = given_turn(job.spec, self.min_runtimes)
-        set_min_runtime(self.tables, job.row, attempts.min_runtime(job.spec, given))
+        set_min_runtime(self.tables, job.row, attempts.min_runtime(job.spec, given, self.least_turn_s))
+        if self.engine.policy.reports and row.kind == PROGRESSED:
+            set_left(self.tables, job.row, _or_nan(attempts.believed_s), row.time)
 
     def _block(self, job: Job, blockers: Blocker, now: float) -> None:
         job.blockers = blockers
@@ -402,3 +405,7 @@ def shown(state: JobState, job: Job) -> JobState:
     if state in (JobState.FUTURE, JobState.HELD):
         return JobState.HELD if job.blockers & Blocker.HELD else JobState.PENDING
     return state
+
+
+def _or_nan(value: float | None) -> float:
+    return np.nan if value is None else value

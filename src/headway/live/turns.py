@@ -14,6 +14,7 @@ from headway.core.keys import TURNS
 from headway.live.jobfile.spec import JobSpec
 
 STARTS_WITHIN_S: Final = 600.0  # a start that takes longer to its first step is not waited for
+MOST_REVISED: Final = 2  # a job that comes to need more than so many times the steps it said first is not believed
 SHORTEST_TURN_S: Final = 1.0  # of auto, also while nothing was measured: no start and stop of processes is free
 MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
 AUTO: Final[MinRuntimes] = {"": None}
@@ -54,6 +55,7 @@ class Attempts:
     silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
     furthest: int = -1  # the furthest step that it reported
     total: int | None = None  # steps in all
+    claimed: int | None = None  # the same as it was said first
     step_s: float | None = None  # seconds per step
     doubled_s: float = 0.0  # the turn that the next attempt has at least
     runs: bool = False  # the present attempt, which
@@ -76,6 +78,7 @@ class Attempts:
     def progressed(self, step: int | None, total: int | None, now: float) -> None:
         """It reported its progress."""
         self.total = total if total is not None else self.total
+        self.claimed = self.claimed or self.total
         if step is None:
             self.reports |= not self.silent
             return
@@ -112,16 +115,27 @@ class Attempts:
         """Whether it runs and is yet to report its first step."""
         return self.runs and self.reports and self.stepped is None
 
-    def min_runtime(self, spec: JobSpec, given: float | None) -> float:
-        """The minimum run time of the present attempt, or of the next, beside what follows from its costs; infinity: never preempted."""
-        least = self.next_turn_s(spec, given)
+    def min_runtime(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
+        """The minimum run time of the present attempt, or of the next, beside what follows from its costs; infinity: never preempted.
+
+        `least_s` is the policy's own, for jobs of which it is not known how much is left.
+        """
+        least = self.next_turn_s(spec, given, least_s)
         return max(least, STARTS_WITHIN_S) if self.waits_for_step else least
 
-    def next_turn_s(self, spec: JobSpec, given: float | None) -> float:
+    def next_turn_s(self, spec: JobSpec, given: float | None, least_s: float = 0.0) -> float:
         """The same of an attempt that has reported its first step."""
         if not spec.may_preempt:
             return np.inf
-        return max(self.doubled_s, SHORTEST_TURN_S) if given is None else given
+        if given is not None:
+            return given
+        return max(self.doubled_s, SHORTEST_TURN_S, least_s if self.believed_s is None else 0.0)
+
+    @property
+    def believed_s(self) -> float | None:
+        """Seconds that it runs yet, as far as a policy counts on it: not where it came to need far more steps than it said first."""
+        wrong = self.total is not None and self.total > MOST_REVISED * (self.claimed or self.total)
+        return None if wrong else self.left_s(None)
 
     def left_s(self, step: int | None) -> float | None:
         """Seconds that it runs yet by its own reports, if it has said enough; `step` is its last, be it in the journal yet or not."""

@@ -89,7 +89,7 @@ def run_experiment(
 def simulate(
     trace: str | os.PathLike[str] | Workload,
     cluster: str | os.PathLike[str] | Cluster,
-    policy: Any = "tiresias-l",
+    policy: Any = "headway",
     *,
     keep_journal: bool = False,
     progress: Progress | None = None,

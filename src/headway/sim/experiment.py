@@ -172,7 +172,7 @@ class Experiment:
         "Named | Cluster",
         Option("Nodes x GPUs such as 15x4, a preset such as philly, or a YAML file.", key="clusters"),
     ]
-    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", key="policies")] = "tiresias-l"
+    policy: Annotated[Any, Option("When jobs run; see `headway policies`.", key="policies")] = "headway"
     placement: Annotated[Any, Option("Where jobs run; see `headway policies`.", key="placements")] = "consolidated"
     network: Annotated[
         str,

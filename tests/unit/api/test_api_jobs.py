@@ -200,7 +200,7 @@ def test_a_journal_that_cannot_be_written_is_said_and_acknowledges_nothing(
     def full(*given: Any) -> list[int]:
         raise JournalFailed("the journal cannot be written (disk full): nothing was accepted")
 
-    monkeypatch.setattr(idle.manager, "submit", full)
+    monkeypatch.setattr(idle.manager, "submission", full)
     answer = idle.ask("POST", "/v1/jobs", json={"command": ["true"]})
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json() == {

@@ -4,13 +4,17 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, patch
 
 import pytest
 
 from headway.live.http import streams
+from headway.live.http.api import make_api
 from headway.live.http.tokens import Scope, Tokens
+from headway.live.operation.measures import Mishap
 
 PAGE = Path(__file__).parents[3] / "docs" / "users.md"
 CALLERS = {
@@ -125,11 +129,42 @@ def in_events(served: Any, who: str) -> str:
     return "yes" if asyncio.run(streams._may_see(served.manager, caller, {}, served.running)) else "hidden"
 
 
-def drained(served: Any, who: str) -> str:
-    node = served.manager.cluster.nodes[1]
-    found = outcome(served.ask("POST", f"/v1/nodes/{node}/drain", who))
-    served.ask("POST", f"/v1/nodes/{node}/resume")
-    return found
+def on_nodes(verb: str) -> Callable[[Any, str], str]:
+    def act(served: Any, who: str) -> str:
+        node = served.manager.cluster.nodes[1]
+        found = outcome(served.ask("POST", f"/v1/nodes/{node}/{verb}", who))
+        served.ask("POST", f"/v1/nodes/{node}/resume")
+        return found
+
+    return act
+
+
+def among_many(served: Any, who: str) -> str:
+    number = served.submit("ada", command=["sleep", "600"], preemption={"grace": 0}, workdir="/")
+    answer = served.ask("POST", "/v1/actions", who, json={"verb": "cancel", "job_ids": [number]})
+    served.ask("POST", f"/v1/jobs/{number}/cancel")
+    if answer.status_code != 200:
+        return outcome(answer)
+    refused = [each["status"] for each in answer.json()["refused"]]
+    assert refused in ([], [404])
+    return "hidden" if refused else "yes"
+
+
+def in_history(served: Any, who: str) -> str:
+    answer = served.ask("GET", "/v1/history?limit=1000", who)
+    if answer.status_code != 200:
+        return outcome(answer)
+    return "yes" if served.running in [job["job_id"] for job in answer.json()["jobs"]] else "hidden"
+
+
+def last_errors(served: Any, who: str) -> str:
+    """Shown to those who operate; there is one to be shown."""
+    told = replace(served.manager.health(), last_errors=(Mishap(0.0, "the disk was full"),))
+    with patch.object(served.manager, "health", lambda: told):
+        answer = served.ask("GET", "/v1/health", who)
+    if answer.status_code != 200:
+        return outcome(answer)
+    return "yes" if answer.json()["last_errors"] else "no"
 
 
 ASKED: dict[str, Callable[[Any, str], str]] = {
@@ -139,7 +174,9 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "read its logs": reading("/v1/jobs/{}/logs"),
     "see its events": in_events,
     "see it on its node": on_node,
+    "see it in the history": in_history,
     "cancel it": acting("cancel"),
+    "cancel it among many": among_many,
     "hold it": acting("hold"),
     "release it": acting("release"),
     "requeue it": acting("requeue"),
@@ -150,7 +187,10 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "see how full the nodes are": reading("/v1/nodes"),
     "see the counts of all jobs": reading("/v1/status"),
     "read the metrics": reading("/metrics"),
-    "drain a node": drained,
+    "see how the manager is doing": reading("/v1/health"),
+    "see its last errors": last_errors,
+    "drain a node": on_nodes("drain"),
+    "resume a node": on_nodes("resume"),
     "take the workload for a replay": reading("/v1/workload"),
     "ask whether the manager is well": reading("/healthz"),
 }
@@ -168,6 +208,12 @@ def test_through_the_api(shared: Any, row: str) -> None:
 
 def test_every_action_of_the_api_is_in_the_table() -> None:
     assert set(ASKED) == set(API)
+    # A new route belongs into the table: this list is what the rows above ask for.
+    routes = {route.path for route in make_api(MagicMock()).routes} - {"/openapi.json"}
+    about = {"", "/explain", "/logs", "/progress", "/cancel", "/hold", "/release", "/requeue"}
+    verbs = {f"/v1/jobs/{{job_id}}{each}" for each in about} | {"/v1/jobs", "/v1/dry-run", "/v1/actions", "/v1/history"}
+    nodes = {"/v1/nodes", "/v1/nodes/{node}/drain", "/v1/nodes/{node}/resume"}
+    assert routes == verbs | nodes | {"/v1/events", "/v1/status", "/v1/health", "/v1/workload", "/metrics", "/healthz"}
     words = {cell for row in API.values() for cell in row.values()}
     assert words == {"yes", "no", "hidden", "unknown"}
 

@@ -1,5 +1,7 @@
 """Dependencies, steps of arrays, output files, prologs and epilogs, types of GPUs and features."""
 
+import os
+import pwd
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -114,6 +116,13 @@ def test_the_output_is_copied_to_a_file_of_the_users(serve: Callable[..., Served
     assert "cannot write its output to /nowhere/at/all: No such file" in served.until(failed).message
 
 
+def test_an_executor_that_copies_no_logs_refuses_an_output(serve: Callable[..., Served]) -> None:
+    served = serve()
+    served.manager._executor.copies_output = False  # type: ignore[attr-defined]
+    with pytest.raises(BadInput, match="output: this executor does not copy logs"):
+        served.submit(output="out.txt")
+
+
 def program(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -156,3 +165,27 @@ def test_types_and_features_are_those_of_the_nodes(serve: Callable[..., Served])
         served.submit(constraints=["nvlink"])
     with pytest.raises(BadInput, match="type of the GPUs here is not declared"):
         Site().check(job_spec({"run": "true", "resources": {"type": "a100"}}))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED: only root can run jobs of another user")
+def test_an_output_file_is_opened_with_the_rights_of_the_jobs_user(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    private, open_to_all = tmp_path / "private", tmp_path / "open"
+    private.mkdir(mode=0o700)
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    (open_to_all / "link").symlink_to(private / "target")
+    served = serve()
+    for path in (private / "out", open_to_all / "link"):
+        job = served.submit("nobody", run="echo x", workdir="/", output=str(path))
+        assert served.until(job).state == "FAILED"
+        assert "Permission denied" in served.until(job).message
+    job = served.submit("nobody", run="echo x", workdir="/", output=str(open_to_all / "%u-%j"))
+    assert served.until(job).state == "COMPLETED", served.until(job).message
+    written = open_to_all / f"nobody-{job}"
+    assert written.read_text() == "x\n"
+    assert written.stat().st_uid == pwd.getpwnam("nobody").pw_uid
+    assert not list(private.iterdir())

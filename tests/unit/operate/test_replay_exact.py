@@ -14,7 +14,7 @@ from headway.live.ask.views import past_jobs
 MOST_ERROR = 0.03
 # Saves of 2 s were the case in which replays were 19 % too short; longer ones beside them.
 SAVES = {"free": {}, "saves of 2 s": {"save_s": 2.0}, "saves of 20 s": {"save_s": 20.0}}
-POLICIES = ("fifo", "tiresias-l?threshold=60", "2d-las?quantum=20", "backfill?limit=1h")
+POLICIES = ("fifo", "tiresias-l?threshold=60", "2d-las?quantum=20", "backfill?limit=1h", "headway")
 
 
 def works(seed: int, **given: Any) -> list[Work]:

@@ -104,6 +104,14 @@ def test_a_user_may_have_so_many_jobs(serve: Callable[..., Served]) -> None:
     served.submit(array="0-1")
     with pytest.raises(WrongState, match="another cannot"):
         served.submit()
+    served.manager.cancel(first + 1)
+    served.until(first + 1)
+    spec = job_spec({"run": "true", "hold": True})
+    (kept,) = served.manager.submit(spec, ME, "key")
+    assert served.manager.submit(spec, ME, "key") == [kept]  # an answer that was lost is not a new job
+    with pytest.raises(WrongState, match="another cannot"):
+        served.manager.submit(spec, ME, "other key")
+    served.manager.cancel(kept)
     served.manager.cancel(first)
     served.until(first)
     served.submit()

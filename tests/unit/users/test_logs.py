@@ -96,6 +96,26 @@ def test_following_survives_a_restart_without_losing_or_doubling_a_line(make: Ca
         assert [each for each in seen if each.startswith(f"[{rank}]")] == [f"[{rank}] {rank}.{i}" for i in range(1, 61)]
 
 
+def test_following_from_the_end_misses_nothing_that_is_written_while_the_manager_is_away(
+    make: Callable[..., Restartable], tmp_path: Path
+) -> None:
+    served = make()
+    with Client(data=served.data) as client:
+        number = client.submit(f"echo old; until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo new")
+        while not list(client.logs(number)):
+            time.sleep(0.05)
+        seen: list[str] = []
+        following = threading.Thread(target=lambda: seen.extend(client.logs(number, follow=True, tail=0)))
+        following.start()
+        time.sleep(0.5)
+        served.stop()
+        (tmp_path / "go").touch()
+        time.sleep(0.3)
+        served.start()
+        following.join(60)
+        assert seen == ["new"]
+
+
 def test_the_tail_of_every_rank(make: Callable[..., Restartable]) -> None:
     served = make()
     with Client(data=served.data) as client:
@@ -332,3 +352,21 @@ def test_a_rank_whose_file_comes_later_is_shown(tmp_path: Path) -> None:
         return [(part.rank, part.text) async for part in reader.parts()]
 
     assert asyncio.run(read()) == [(0, b"zero\n"), (1, b"one\n")]
+
+
+def test_names_of_jobs_are_harmless_on_a_terminal(make: Callable[..., Restartable]) -> None:
+    """In every command that shows them."""
+    served = make()
+    data = ["--data", str(served.data)]
+    with Client(data=served.data) as client:
+        hostile = "name\x1b]0;owned\x07\x1b[2J"
+        number = client.submit(
+            ["sleep", "600"], name=hostile, queue=hostile, envs={"X": hostile}, preemption={"grace": 0}
+        )
+        client.submit(["sh", "-c", hostile], name=hostile, gpus=4)
+        for words in (["queue", "--all"], ["show", str(number)], ["history"], ["explain", "2"], ["top", "--once"]):
+            shown = on_a_terminal([*words, *data])
+            assert b"\x1b]0;" not in shown, words
+            assert b"\x1b[2J" not in shown, words
+            assert b"Traceback" not in shown
+        client.cancel(number)

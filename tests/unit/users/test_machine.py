@@ -1,5 +1,6 @@
 """The manager and its machine: TLS, the systemd unit, `headway doctor`, private data folders, and tokens that end."""
 
+import contextlib
 import datetime
 import ipaddress
 import json
@@ -26,6 +27,7 @@ from headway.cli.machine.doctor import BAD, LIMITED, OK, Finding, look
 from headway.cli.machine.unit import systemd_unit
 from headway.client.client import Client
 from headway.client.folder import find_certificate
+from headway.client.transport import Unreachable
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.io import accounts
@@ -419,7 +421,8 @@ def test_serving_with_tls_from_the_command_line(tmp_path: Path) -> None:
     good, key = certificate(tmp_path, "cluster.example")
     data = tmp_path / "data"
     words = ["serve", "--data", data, "--port", 0, "--cluster", "1x1", "--tls-cert", good, "--tls-key", key, "--json"]
-    with subprocess.Popen([sys.executable, "-c", RUN, *map(str, words)], stdout=subprocess.PIPE, text=True) as manager:
+    command = [sys.executable, "-c", RUN, *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as manager:
         try:
             assert manager.stdout is not None
             said = "".join(iter(lambda: manager.stdout.readline(), "}\n")) + "}"  # type: ignore[union-attr]
@@ -429,6 +432,24 @@ def test_serving_with_tls_from_the_command_line(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stdout + done.stderr
             shown = json.loads(headway("logs", 1, "--data", data).stdout)
             assert (shown["job_id"], shown["state"]) == (1, "RUNNING")
+            headway("submit", "--data", data, "--grace", "1s", "--", "sleep", "600")
+            client = Client(data=data)
+
+            def follow() -> None:
+                with contextlib.suppress(Unreachable):
+                    list(client.events())
+
+            threading.Thread(target=follow, daemon=True).start()
+            time.sleep(0.5)
         finally:
             manager.terminate()
         assert manager.wait(20) in {0, -15}
+        assert manager.stderr is not None
+        assert "Traceback" not in manager.stderr.read()  # with somebody following
+    again = Manager(data, cluster("1x1"))
+    again.start()
+    again.cancel(2)
+    end = time.monotonic() + 20
+    while again.counts().get("CANCELLED") != 1 and time.monotonic() < end:
+        time.sleep(0.05)
+    again.stop()

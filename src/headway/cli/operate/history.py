@@ -129,11 +129,11 @@ def harmless(value: Any) -> Any:
 
 
 def history_table(rows: Sequence[dict[str, Any]]) -> "Table":
-    """One line per job, and one for all of them."""
+    """One line per job, and one for all of them. It fits a terminal of 100 columns: CSV has everything in full."""
     from rich.table import Table
     from rich.text import Text
 
-    from headway.cli.tables.jobs import STYLES, moment, short, span
+    from headway.cli.tables.jobs import STYLES, short, span
     from headway.cli.tables.nodes import folded
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
@@ -144,17 +144,17 @@ def history_table(rows: Sequence[dict[str, Any]]) -> "Table":
         ran_s = None if row["started_at"] is None else row["gpu_hours"] * 3600.0 / row["gpus"]
         table.add_row(
             str(row["job_id"]),
-            Text(short(row["user"], 10)),
-            Text(short(row["name"], 16)),
+            Text(short(row["user"], 8)),
+            Text(short(row["name"], 14)),
             Text(row["state"], style=STYLES.get(row["state"], "")),
-            moment(row["submitted_at"]),
+            f"{datetime.fromtimestamp(row['submitted_at']).astimezone():%m-%d %H:%M}",
             span(row["wait_s"]),
             span(ran_s),
             str(row["gpus"]),
             _hours(row["gpu_hours"]),
             str(row["preemptions"] or ""),
             "" if row["exit_code"] is None else str(row["exit_code"]),
-            Text(folded(row["nodes"], 20)),
+            Text(folded(row["nodes"], 10)),
         )
     hours, waits = sum(row["gpu_hours"] for row in rows), [row["wait_s"] for row in rows]
     mean = f", mean wait {span(sum(waits) / len(waits))}" if waits else ""
@@ -165,7 +165,7 @@ def history_table(rows: Sequence[dict[str, Any]]) -> "Table":
 
 def _hours(value: float) -> str:
     """GPU-hours, with more places where there are few."""
-    return f"{value:,.2f}" if value >= 0.1 or not value else f"{value:.4f}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}" if value >= 0.1 or not value else f"{value:.4f}"
 
 
 def sums_table(groups: Sequence[dict[str, Any]], by: str) -> "Table":

@@ -250,7 +250,7 @@ def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch,
     first = scratch.walk[0].first
     if first < 0 or not options.reserves or not reserve(state, options, place, scratch, out, state.jobs[first]):
         return False
-    scratch.walk[0].bound = _firm_bound(state, options, scratch, state.jobs[first])
+    scratch.walk[0].firm_by = _firm_bound(state, options, scratch, state.jobs[first])
     close_row(out, RESERVE, first)
     return True
 

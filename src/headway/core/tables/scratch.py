@@ -36,6 +36,7 @@ WALK: Final = np.dtype(
     [
         ("now", "f8"),
         ("bound", "f8"),  # by when the GPUs of the reservation are free
+        ("firm_by", "f8"),  # the same with those who may still pass
         ("stopped_by", "f8"),  # by when those that stop have stopped
         ("worth_at", "f8"),  # when the first job will have waited long enough to stop others
         ("decision", "i8"),
@@ -47,6 +48,7 @@ WALK: Final = np.dtype(
         ("stops", "i8"),  # jobs to be stopped
         ("looks", "i8"),  # jobs held back by a reservation after which their class was not closed
         ("chosen", "i8"),  # jobs in `chosen`
+        ("weighed", "i8"),  # the last job for which stopping others is not worth it yet; -1: none
         ("first", "i8"),  # the first waiting job that found no place; -1: none
         ("reserved", "i8"),  # the job that the reservation is for; -1: not worked out yet
     ]

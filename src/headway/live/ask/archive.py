@@ -8,11 +8,9 @@ from typing import Any
 
 from headway.client.job import JobView
 from headway.core.events import NOT_WAITING, REASONS
-from headway.core.receipts import MICROSECONDS
 from headway.job_state import FINAL_STATES, JobState
 from headway.live.ask import views
 from headway.live.ask.explain import Explanation
-from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
 from headway.live.ask.views import JobFilter
 from headway.live.records import Job
@@ -89,9 +87,10 @@ def _past_job(state: ClusterState, found: Archived) -> PastJob:
 def active_rows(
     state: ClusterState, now: float, wanted: Wanted, unwritten: Sequence[HistoryRow] = ()
 ) -> list[HistoryRow]:
-    """The jobs that have not ended, or whose ends are about to be written, and are wanted: newest first."""
-    rows = [*(history_row(state, job, now) for job in state.active_jobs()), *unwritten]
-    return sorted((row for row in rows if wanted.passes(row)), key=lambda row: -row.job_id)
+    """The jobs that have not ended, or whose ends are about to be written, and are wanted: newest first, at most as many as that."""
+    jobs = (state.jobs[number] for number in sorted(state.active, reverse=True))
+    rows = heapq.merge((history_row(state, job, now) for job in jobs), reversed(unwritten), key=lambda row: -row.job_id)
+    return list(islice((row for row in rows if wanted.passes(row)), wanted.limit))
 
 
 def with_finished(
@@ -104,10 +103,13 @@ def with_finished(
 
 def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:
     """The row of a job that has not ended."""
-    waited_us = sum(receipt(state, job.row, now).values())
+    row = state.tables.jobs[job.row]
+    # What the receipt has of not waiting lacks the interval that the job is in (core/receipts.py).
+    on_gpus = row["state"] in (JobState.STARTING, JobState.RUNNING)
+    waited_s = now - job.submitted - float(state.tables.receipts[job.row, NOT_WAITING]) - (now if on_gpus else 0.0)
     on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
     return HistoryRow(
         *(job.id, job.user, job.spec.queue, job.spec.name, state.shown_state(job).name, job.submitted),
-        *(job.first_started, None, on, job.spec.gpus, waited_us / MICROSECONDS),
+        *(job.first_started, None, on, job.spec.gpus, max(0.0, waited_s)),
         *(state.service_gpu_s(job, now) / 3600.0, job.preemptions, job.exit_code),
     )

@@ -69,6 +69,11 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
         # What becomes free goes to the job that GPUs are kept for, before anybody else.
         other = "another job" if first[1].job_id is None else f"job {first[1].job_id}"
         change = [f"{other}, for which GPUs are kept, starts, and more GPUs become free"]
+    if reason == "turn" and not in_turn:
+        message += (
+            ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
+        )
+        change = ["it has waited for what stopping them costs", "a job with GPUs ends"]
     if kept or in_turn:
         message, change = _kept_words(state, job, kept, in_turn, message, change, now)
     seen = tuple(_seen(state, ahead, sees))
@@ -185,8 +190,10 @@ def _kept_words(
 def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
     """What would let a job pass the reservation of another: being gone in time."""
     change, grace_s = [], state.site.grace_s(job.spec)
-    if kept.in_s is not None and job.spec.time_limit is None and kept.in_s > 2 * grace_s:
-        change.append(f"a time limit of at most {kept.in_s - grace_s:.0f} s, after which it would be gone in time")
+    if kept.passable_s is not None and job.spec.time_limit is None and kept.passable_s > 2 * grace_s:
+        change.append(
+            f"a time limit of at most {kept.passable_s - grace_s:.0f} s, after which it would be gone in time"
+        )
     if state.engine.options.preempts and not job.spec.may_preempt:
         change.append("a checkpoint folder: it could then start now, and be stopped when the GPUs are needed")
     return change

@@ -133,7 +133,9 @@ class Forecast:
                 self.leaving.append(job.row)
             if job.attempts.waits_for_step:  # which no simulated job reports
                 given = given_turn(job.spec, state.min_runtimes)
-                set_min_runtime(self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given))
+                set_min_runtime(
+                    self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given, state.least_turn_s)
+                )
 
     def run(self) -> DryRun:
         """Submit the job to copies, and see when it starts."""

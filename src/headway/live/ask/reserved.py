@@ -37,6 +37,7 @@ class Reserved:
     nodes: dict[str, int]
     by: float | None
     in_s: float | None
+    passable_s: float | None  # another job passes if it is sure to be gone in so many seconds
     holders: tuple[Holder, ...]
     holders_unseen: int  # jobs of others that hold GPUs there too
 
@@ -50,11 +51,11 @@ def reserved(state: ClusterState, now: float, sees: Sees) -> tuple[int, Reserved
     holders = [_holder(state, found, job, now) for job in _on_nodes(state, dict(found.places))]
     seen = [holder for holder in holders if sees(holder.job_id, state.jobs[holder.job_id].user)]
     job = state.at(found.job)
-    by = found.bound + _grace_s(state, holders, found.bound) if found.bound < np.inf else None
+    by, gone_by = (at + _grace_s(state, holders, at) if at < np.inf else None for at in (found.bound, found.gone_by))
     named = tuple(sorted(seen, key=lambda holder: (holder.until or np.inf, holder.job_id)))[:MOST_NAMED]
     shown = job.id if sees(job.id, job.user) else None
-    in_s = None if by is None else max(0.0, by - now)
-    return job.id, Reserved(shown, nodes, by, in_s, named, len(holders) - len(seen))
+    in_s, passable_s = (None if at is None else max(0.0, at - now) for at in (by, gone_by))
+    return job.id, Reserved(shown, nodes, by, in_s, passable_s, named, len(holders) - len(seen))
 
 
 def _on_nodes(state: ClusterState, kept: dict[int, int]) -> Iterable[Job]:

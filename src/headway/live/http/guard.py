@@ -71,7 +71,8 @@ class Guard:
         headers, health = Headers(scope=scope), scope["path"] == HEALTH
         try:
             who = self._check(scope, headers)
-            body = await asyncio.wait_for(self._body(headers, receive), BODY_TIMEOUT_S)
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                body = await self._body(headers, receive)
             if not health:
                 await self._shares.enter(who)
         except (TimeoutError, HTTPException) as error:

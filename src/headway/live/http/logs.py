@@ -37,7 +37,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Whole lines of one rank, and where they end."""
+    """Whole lines of one rank (or none yet), and where they end."""
 
     attempt: int
     rank: int
@@ -54,6 +54,7 @@ class RankLog:
     at: int = 0  # how far it is read
     rest: bytes = b""  # a line that has no end yet
     gone: bool = False  # a part is missing before what is read next
+    untold: bool = False  # it begins at a place that the reader cannot know
 
     @property
     def passed_on(self) -> int:
@@ -190,7 +191,8 @@ class Reader:
         for rank, log in self._logs.items():
             text, grew = log.read(last)
             more |= grew
-            if text:
+            if text or log.untold:
+                log.untold = False
                 found.append(Part(self.attempt, rank, self._ranks, text, log.passed_on))
         return found, more
 
@@ -200,4 +202,5 @@ class Reader:
             log.at = self.wanted.resume[1].get(rank, 0)
         elif self._first and self.wanted.tail is not None:
             log.skip_to_tail(self.wanted.tail)
+            log.untold = True
         return log

@@ -33,6 +33,8 @@ async def as_text(parts: AsyncIterator[Part], labelled: bool) -> AsyncIterator[b
         if attempt and part.attempt != attempt:
             yield f"\n--- attempt {part.attempt} ---\n".encode()
         attempt, text = part.attempt, part.text
+        if not text:
+            continue
         if labelled and part.ranks > 1:
             label = f"[{part.rank}] ".encode()
             text = b"".join(label + line for line in text.splitlines(keepends=True))

@@ -34,7 +34,20 @@ class Archived:
     job: Job
     row: Any
     receipt: NDArray[np.float64]
-    text: str  # the same in the journal
+    rest: bytes  # the same in the table of finished jobs
+
+    @property
+    def text(self) -> str:
+        """The same in a row of the journal."""
+        job = self.job
+        submitted = (
+            job.user,
+            job.spec.model_dump_json(exclude_defaults=True),
+            job.submitted,
+            job.array_id,
+            job.array_index,
+        )
+        return as_json([base64.b64encode(self.rest).decode(), *submitted])
 
     @property
     def receipt_us(self) -> NDArray[np.int64]:
@@ -124,9 +137,7 @@ def _revive(rest: bytes, given: tuple[Any, ...]) -> Archived:
     content = json.loads(zlib.decompress(rest))
     row = np.zeros(1, JOB)
     row[0] = tuple(content["row"])
-    user, spec, *others = given
-    text = as_json([base64.b64encode(rest).decode(), user, spec.model_dump_json(exclude_defaults=True), *others])
-    return Archived(decode(content["job"], given), row[0], np.array(content["receipt"]), text)
+    return Archived(decode(content["job"], given), row[0], np.array(content["receipt"]), rest)
 
 
 def from_text(text: str) -> Archived:

@@ -22,6 +22,8 @@ CREATE TABLE IF NOT EXISTS finished (
     submitted REAL NOT NULL, started REAL, ended REAL, nodes TEXT NOT NULL, gpus INTEGER NOT NULL, wait_s REAL NOT NULL,
     gpu_hours REAL NOT NULL, preemptions INTEGER NOT NULL, exit_code INTEGER, rest BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
+CREATE INDEX IF NOT EXISTS finished_by_state ON finished (state, job);
+CREATE INDEX IF NOT EXISTS finished_by_user ON finished (user, job);
 """
 COLUMNS = (
     "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"

@@ -114,9 +114,15 @@ class Journal:
 
     def commit(self, write: Callable[[sqlite3.Connection], Any], after: Callable[[Any], None] | None = None) -> Any:
         """Run `write` in a transaction and return its result once that is on disk; JournalFailed when it is not."""
+        return self.commit_later(write, after).result()
+
+    def commit_later(
+        self, write: Callable[[sqlite3.Connection], Any], after: Callable[[Any], None] | None = None
+    ) -> Future[Any]:
+        """The same without waiting."""
         done: Future[Any] = Future()
         self._queue.put(_Work(write, after, done))
-        return done.result()
+        return done
 
     def append(
         self, rows: list[JournalRow], finished: Sequence[tuple[HistoryRow, bytes]] = (), made: Snapshot | None = None

@@ -86,21 +86,33 @@ def _from_snapshot(
     fresh: Callable[[Cluster | None], ClusterState], journal: Journal
 ) -> tuple[ClusterState, int, int, list[str]]:
     """A state by the newest snapshot that can be used, or an empty one."""
-    notes, wanted = [], setting(fresh(None))
+    notes, empty = list[str](), [fresh(None)]
+    wanted = setting(empty[0])
+
+    def on(cluster: Cluster | None) -> ClusterState:
+        """An empty state of a cluster: the one at hand, if it is of that cluster and has not been used."""
+        unused = [
+            state
+            for state in empty
+            if cluster is None or (state.cluster.nodes, state.cluster.gpus) == (cluster.nodes, cluster.gpus)
+        ]
+        empty.clear()
+        return unused[0] if unused else fresh(cluster)
+
     for seq, made in journal.read(snapshot_table.stored):
         if made is not None and made.setting != wanted:
             notes.append(f"{_differs(made.setting, wanted)}: the snapshot is not used, and the whole journal is read")
             break
         try:
             if made is not None:
-                state = fresh(cluster_of(made))
+                state = on(cluster_of(made))
                 return state, seq, load(state, made), notes
         except (ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
             pass
         notes.append(
             f"the snapshot at row {seq} of {journal.path.name} is damaged: more of the journal is read instead"
         )
-    return fresh(_first_cluster(journal)), 0, 0, notes
+    return on(_first_cluster(journal)), 0, 0, notes
 
 
 def _differs(made: str, wanted: str) -> str:

@@ -24,20 +24,20 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.io.accounts import own_account
-from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report, Stamp
+from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
 from headway.live.executors.process.account import account_of
+from headway.live.executors.process.attempts import alive, group_name, last_sign, started_by, sweep, when
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
-from headway.live.executors.process.shim import each_process, read, stamp, started_ticks, write
+from headway.live.executors.process.system import read, started_ticks, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
 KNOWN_LOGS = 256  # attempts whose logs are known without looking
-SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
 HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
 OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
 FOREIGN = "its run folder belongs to another journal"
@@ -55,6 +55,8 @@ class _Watched:
 
 class ProcessExecutor:
     """Fills the Executor protocol with processes of this machine."""
+
+    copies_output = True  # of a job file; executors that do not say so are not given any
 
     numbers_gpus = True  # jobs know GPUs by their numbers on this machine, whatever nodes it is cut into
 
@@ -116,11 +118,11 @@ class ProcessExecutor:
         key = (launch.job, launch.attempt)
         with self._lock:
             folder = self.folder(*key)
-            if key in self._watched or self._started_by(folder) == launch.journal:
+            if key in self._watched or started_by(folder) == launch.journal:
                 self.adopt(*key)
                 return
             try:
-                self._set_aside(folder, folder_name(*key))
+                self._set_aside(folder, group_name(*key))
                 self._spawn(launch, folder)
                 self._watched[key] = _Watched(folder)
             except BadInput as error:
@@ -141,7 +143,7 @@ class ProcessExecutor:
     def adopt(self, job: int, attempt: int) -> None:
         """Watch it from now on; its files say how it is."""
         with self._lock:
-            owner = self._started_by(self.folder(job, attempt))
+            owner = started_by(self.folder(job, attempt))
             if self.journals is not None and owner is not None and owner not in self.journals:
                 self._tell(Report(ENDED, job, attempt, lost=True, message=FOREIGN))
                 return
@@ -188,7 +190,7 @@ class ProcessExecutor:
         own.mkdir(exist_ok=True, mode=0o700)
         content = self._content(launch, folder)
         limits = limits_of(launch)
-        content["cgroup"] = self.cgroups.make(folder_name(launch.job, launch.attempt), limits)
+        content["cgroup"] = self.cgroups.make(group_name(launch.job, launch.attempt), limits)
         if limits.denied and DEVICES in self.enforced:
             renumber(content["ranks"], launch.gpus)
         if content["uid"] is not None:
@@ -203,13 +205,6 @@ class ProcessExecutor:
         finally:
             os.close(handle)
 
-    @staticmethod
-    def _started_by(folder: Path) -> str | None:
-        """The identity of the journal that an attempt belongs to; None: there is no such attempt."""
-        if not (folder / "launch.json").exists():
-            return None
-        return str((read(str(folder), "launch.json") or {}).get("journal", ""))
-
     def _set_aside(self, folder: Path, name: str) -> None:
         """Make room for an attempt whose number was used under a journal that is lost; what still runs of that is ended."""
         if not (folder / "launch.json").exists():
@@ -218,7 +213,7 @@ class ProcessExecutor:
         if shim.get("pid") is not None and started_ticks(shim["pid"]) == shim.get("start"):
             with contextlib.suppress(OSError):
                 os.kill(shim["pid"], signal.SIGKILL)
-        self._sweep(str(folder), name)
+        sweep(self.cgroups, str(folder), name)
         number = next(n for n in itertools.count(1) if not folder.with_name(f"{folder.name}.before-{n}").exists())
         folder.rename(folder.with_name(f"{folder.name}.before-{number}"))
 
@@ -318,81 +313,30 @@ class ProcessExecutor:
         self._deliver(watched)
         folder = str(watched.folder)
         ended = read(folder, "exit.json")
-        alive = ended is None and self._alive(watched)
-        if not alive and ended is None:
+        runs = ended is None and alive(watched.folder)
+        if not runs and ended is None:
             ended = read(folder, "exit.json")  # it may have ended between the two looks
         ranks = read(folder, "ranks.json")
         if ranks and not watched.started:
             watched.started = True
-            self._tell(Report(STARTED, *key, at=_stamp(ranks)))
+            self._tell(Report(STARTED, *key, at=when(ranks)))
         progress, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
-        if alive:
+        if runs:
             if progress:
                 self._tell(Report(PROGRESSED, *key, progress=progress))
             return
         del self._watched[key]
         self._ports.pop(key, None)
         if ended is None:
-            self._sweep(folder, folder_name(*key))
-            ended = {"lost": True, "never_ran": not ranks, "message": LOST, "at": _last_sign(watched)}
-        elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(folder_name(*key)):
+            sweep(self.cgroups, folder, group_name(*key))
+            last = last_sign(watched.folder) if watched.adopted else None  # watched: it is now
+            ended = {"lost": True, "never_ran": not ranks, "message": LOST, "at": last}
+        elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(group_name(*key)):
             ended["message"] = OUT_OF_MEMORY
-        self._emptied.add(folder_name(*key))
+        self._emptied.add(group_name(*key))
         how = {name: ended[name] for name in HOW if name in ended}
-        self._tell(Report(ENDED, *key, progress=progress, at=_stamp(ended), **how))
-
-    def _alive(self, watched: _Watched) -> bool:
-        """Whether the shim (or the manager, about to start it) holds the attempt's lock."""
-        try:
-            handle = os.open(watched.folder / "launch.json", os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        self._tell(Report(ENDED, *key, progress=progress, at=when(ended), **how))
 
     def _tell(self, report: Report) -> None:
         self._reports.append(report)
         self._wake()
-
-    def _sweep(self, folder: str, name: str) -> None:
-        """Kill what a lost attempt left behind, and see it gone: everybody in its control group, or with its mark in the environment."""
-        end, mark = time.monotonic() + SWEEP_S, f"HEADWAY_RUN={folder}".encode()
-        while (left := [*self.cgroups.processes(name), *_marked(mark)]) and time.monotonic() < end:
-            self.cgroups.kill(name)
-            for pid in left:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.005)
-
-
-def _stamp(content: dict[str, Any]) -> Stamp | None:
-    """When it happened, by what the shim wrote; shims of earlier versions did not."""
-    at = content.get("at")
-    return Stamp(str(at["boot"]), float(at["monotonic"]), float(at["wall"])) if isinstance(at, dict) else None
-
-
-def _last_sign(watched: _Watched) -> dict[str, Any] | None:
-    """When an attempt that was lost while nobody watched last wrote anything; None if it was watched: then it is now."""
-    if not watched.adopted or not watched.folder.is_dir():
-        return None
-    now, last = stamp(), 0.0
-    for path in (watched.folder, *watched.folder.iterdir(), watched.folder / "own" / "report.json"):
-        with contextlib.suppress(OSError):
-            last = max(last, path.stat().st_mtime)
-    ago_s = max(0.0, now["wall"] - last)
-    return {"boot": now["boot"], "monotonic": now["monotonic"] - ago_s, "wall": last}
-
-
-def folder_name(job: int, attempt: int) -> str:
-    """The name of an attempt's control group."""
-    return f"{job}-{attempt}"
-
-
-def _marked(mark: bytes) -> list[int]:
-    """Processes with this line in their environment; a dead process that nobody has reaped has an empty one."""
-    return [pid for pid, environment in each_process("environ") if mark in environment.split(b"\0")]

@@ -3,26 +3,25 @@
 One starter process (`python -I -S shim.py FIFO`) forks a shim for each attempt. The lock of the attempt passes to the shim with an open
 descriptor: as long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only. Its files:
 launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), exit.json (flushed to disk).
-Log files are written here too (log_files.py).
+Logs (log_files.py) are written here too; system.py is what it asks of Linux.
 """
 
 import contextlib
-import ctypes
-import json
 import os
 import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 if __name__ == "__main__":  # run by its path, without a package around it
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from log_files import LOG_CAP_BYTES, LogFile, Pump  # type: ignore[import-not-found]
+    from system import descendants, members, prctl, read, stamp, started_ticks, write  # type: ignore[import-not-found]
 else:
     from headway.live.executors.process.log_files import LOG_CAP_BYTES, LogFile, Pump
+    from headway.live.executors.process.system import descendants, members, prctl, read, stamp, started_ticks, write
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
 KILL_PAUSE_S = 0.01
@@ -31,80 +30,6 @@ MOST_PATH = 4096
 SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
 COMMAND_NOT_FOUND = 127  # as shells have it
 MINE = (signal.SIGCHLD, signal.SIGTERM)
-
-
-def prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def started_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot, which identifies it together with its pid; None if it is gone or dead."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-def each_process(about: str) -> Iterator[tuple[int, bytes]]:
-    """Every process, with one of its files in /proc; those that are gone meanwhile, or are not ours to read, are left out."""
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/{about}", "rb") as file:
-            yield int(name), file.read()
-
-
-def descendants(root: int) -> list[int]:
-    """All processes below `root`."""
-    children: dict[int, list[int]] = {}
-    for pid, stat in each_process("stat"):
-        children.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(pid)
-    below = [root]
-    for pid in below:  # it grows meanwhile
-        below += children.get(pid, ())
-    return below[1:]
-
-
-def members(groups: Iterable[str]) -> set[int]:
-    """The processes of control groups, by their folders."""
-    found: set[int] = set()
-    for folder in groups:
-        with contextlib.suppress(OSError), open(os.path.join(folder, "cgroup.procs"), "rb") as file:
-            found.update(map(int, file.read().split()))
-    return found
-
-
-def stamp() -> dict[str, Any]:
-    """When it is now: by the monotonic clock of this boot, which the manager's clock follows, and by the wall clock."""
-    boot = ""
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        boot = file.read().strip()
-    return {"boot": boot, "monotonic": time.monotonic(), "wall": time.time()}
-
-
-def write(folder: str, name: str, content: dict[str, Any], durable: bool = False) -> None:
-    """Write aside, for nobody else to read, then rename; `durable` also survives the loss of power."""
-    aside = os.path.join(folder, f".{name}")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(handle, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    os.rename(aside, os.path.join(folder, name))
-    if durable:
-        handle = os.open(folder, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
-
-
-def read(folder: str, name: str) -> dict[str, Any] | None:
-    try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            content: dict[str, Any] = json.load(file)
-            return content
-    except (OSError, ValueError):
-        return None
 
 
 class Shim:

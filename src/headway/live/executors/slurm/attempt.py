@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.live.executors import ENDED, Report, Stamp
-from headway.live.executors.process.shim import read, write
+from headway.live.executors.process.system import read, write
 from headway.slurm.requests import Submit
 from headway.slurm.snapshot import BROKEN, SlurmJob
 

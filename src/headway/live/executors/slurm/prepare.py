@@ -11,7 +11,7 @@ from headway.io.files import write_atomically
 from headway.live.executors import Launch
 from headway.live.executors.process.account import account_of
 from headway.live.executors.process.render import environment_of
-from headway.live.executors.process.shim import read, write
+from headway.live.executors.process.system import read, write
 from headway.live.executors.slurm.attempt import Attempt, PartRun, saved
 from headway.live.executors.slurm.fabric import CERTIFICATE, certificate
 from headway.live.executors.slurm.render import PORTS, Site, render

@@ -25,8 +25,8 @@ MOST_PER_TOKEN = 256
 MOST_CONNECTIONS = 4096
 # Files that the manager opens beside connections: journal, logs, locks.
 OTHER_FILES = 256
-# Streams (logs, events) are cut off when the manager has been stopping for this long.
-STOP_WITHIN_S = 2
+# When the manager stops: answers that go on (logs, events) are cut off after this long, and what is left then after that.
+STREAMS_WITHIN_S, STOP_WITHIN_S = 0.3, 2
 
 
 class Held(Protocol):
@@ -100,6 +100,11 @@ class Connection(HttpToolsProtocol):
     def busy(self) -> bool:
         """Whether a request on it is complete and not answered yet."""
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def streams(self) -> bool:
+        """Whether an answer on it has begun and not ended."""
+        return self.busy and self.cycle.response_started
 
     def belongs_to(self, token: str) -> None:
         """The guard says whose token a request on it carried."""
@@ -221,9 +226,17 @@ class Server(uvicorn.Server):
         self.started = True
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Wait for answers that are under way, but not for strangers."""
+        """Wait for answers that are under way, but neither for strangers nor for streams."""
         self.book.close()
+        cut = asyncio.get_running_loop().call_later(STREAMS_WITHIN_S, self._cut_streams)
         await super().shutdown(sockets)
+        cut.cancel()
+
+    def _cut_streams(self) -> None:
+        """End the answers that go on; their readers come back to the next manager."""
+        for each in list(self.server_state.connections):
+            if isinstance(each, Connection) and each.streams:
+                each.transport.abort()
 
 
 def make_server(api: Any, tls: tuple[str, str] | None = None) -> Server:

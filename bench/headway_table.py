@@ -1,0 +1,235 @@
+"""The default policy beside others: writes the tables and pictures of docs/results/headway.md.
+
+    HEADWAY_TRACES=... python -m bench.headway_table [--keep FILE] [main] [fresh] [costs] [loads] [reports]
+
+Every figure is what one `headway simulate` gives, or the mean of one per seed; finished runs are kept in FILE. Ratios are to best-effort,
+which never stops a job, on the same jobs.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench.bar_chart import bar_chart
+from bench.engine import TRACES
+from bench.line_chart import line_chart
+
+FOLDER = Path(__file__).parents[1] / "docs" / "results"
+PAGE = FOLDER / "headway.md"
+BASE = "best-effort"
+GEO = "GEO"
+SPECS = {GEO: "tiresias-l?thresholds=800:3200:12800:51200:204800:819200:3276800:13107200"}
+Options = dict[str, Any]
+METHODS: dict[str, tuple[str, Options]] = {
+    "fifo": ("fifo", {}),
+    "backfill, limits 3 x the duration": ("backfill?requested=3", {}),
+    "tiresias-l": ("tiresias-l", {}),
+    GEO: (SPECS[GEO], {"min_runtime": "15m"}),
+    "headway": ("headway", {}),
+    "headway, half report": ("headway", {"progress_reports": 0.5}),
+    "headway, all report": ("headway", {"progress_reports": 1.0}),
+    "srtf (oracle)": ("srtf", {}),
+    "srsf (oracle)": ("srsf", {}),
+}
+WORKLOADS = {
+    "testbed mix, seeds 40-59": ("synthetic:tiresias-480", "15x4", range(40, 60)),
+    "philly_82k": ("philly_82k.csv.gz", "52x8", None),
+    "helios_venus_125k": ("helios_venus_125k.csv.gz", "75x8", None),
+    "pai2020_60k": ("pai2020_60k.csv.gz", "66x8", None),
+    "gavel_philly_per_vc": ("gavel_philly_per_vc.csv.gz", "80x8", None),
+    **{
+        f"Muri {i}": (f"muri_philly_4traces.csv.gz?trace={i}", f"{n}x8", None)
+        for i, n in zip((1, 2, 3, 4), (18, 48, 7, 14), strict=True)
+    },
+}
+TARGETS = dict(zip(WORKLOADS, (0.79, 0.12, 0.38, 0.88, 0.52, 0.48, 0.60, 0.93, 0.32), strict=True))
+FRESH = {
+    "testbed mix, seeds 60-79": ("synthetic:tiresias-480", "15x4", range(60, 80)),
+    "synthetic:philly, seeds 0-4": ("synthetic:philly?jobs=5000", "30x8", range(5)),
+    "synthetic:helios, seeds 0-4": ("synthetic:helios?jobs=5000", "30x8", range(5)),
+    "rubick_llm_workload": ("rubick_llm_workload.csv.gz", "8x8", None),
+    "pai2023_openb_pods": ("pai2023_openb_pods.csv.gz", "3x8", None),
+    "acme_kalos_train_319": ("acme_kalos_train_319.csv.gz", "128x8", None),
+}
+COSTS = ("10s", "30s", "62s", "120s", "300s", "600s")
+LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2)
+ERRORS = (1.0, 2.0, 4.0, 16.0)
+FEW = ("tiresias-l", GEO, "headway", "headway, all report", "srsf (oracle)")
+
+
+@dataclass
+class Kept:
+    """Runs that are finished, by their words."""
+
+    path: Path | None
+    runs: dict[str, list[float]]
+
+    @classmethod
+    def at(cls, path: Path | None) -> "Kept":
+        """What the file holds."""
+        return cls(path, json.loads(path.read_text()) if path and path.exists() else {})
+
+    def figures(
+        self, trace: str, where: str, seeds: Iterable[int] | None, policy: str, options: Options
+    ) -> list[float]:
+        """FIGURES of a run, or their means over seeds."""
+        name = json.dumps([trace, where, None if seeds is None else list(seeds), policy, options])
+        if name not in self.runs:
+            joint = "&" if "?" in trace else "?"
+            each = [trace if seeds is None else f"{trace}{joint}seed={seed}" for seed in (seeds or (0,))]
+            self.runs[name] = np.mean([_run(one, where, policy, options) for one in each], axis=0).tolist()
+            print(name, [round(value, 3) for value in self.runs[name]], file=sys.stderr, flush=True)
+            if self.path:
+                self.path.write_text(json.dumps(self.runs))
+        return self.runs[name]
+
+
+FIGURES = ("mean JCT", "median JCT", "p95 JCT", "p99 slow-down", "longest wait", "GPU-hours lost", "preemptions")
+
+
+def _run(trace: str, where: str, policy: str, options: Options) -> list[float]:
+    """One simulation: FIGURES, in seconds but for the last three."""
+    from headway.sim.api import simulate
+
+    result = simulate(trace if trace.startswith("synthetic:") else str(TRACES / trace), where, policy, **options)
+    summary, run = result.summary, result.run
+    if summary["left_out"]:
+        raise SystemExit(f"{trace}: {summary['left_out']} jobs were left out")
+    jct = run.jobs["end"] - run.jobs["submit"]
+    slow = jct / np.maximum(run.workload.duration_s, 600.0)
+    useful = float(np.dot(run.workload.gpus.astype(float), run.workload.duration_s))
+    spread = summary["jct_s"]
+    times = [spread["mean"], spread["median"], spread["p95"], float(np.percentile(slow, 99)), summary["queue_s"]["max"]]
+    return [*times, max(0.0, run.held_gpu_s - useful) / 3600.0, float(summary["preemptions"])]
+
+
+def _methods(names: Iterable[str], **more: Any) -> dict[str, tuple[str, Options]]:
+    return {name: (METHODS[name][0], METHODS[name][1] | more) for name in names}
+
+
+def main_table(kept: Kept) -> list[str]:
+    """Mean JCT over best-effort: a row a policy, a column a workload; then what was asked for."""
+    lines = ["| policy | " + " | ".join(WORKLOADS) + " |", "|---|" + "---:|" * len(WORKLOADS)]
+    base = {name: kept.figures(*work, BASE, {}) for name, work in WORKLOADS.items()}
+    rows = {}
+    for method, (policy, options) in METHODS.items():
+        rows[method] = [kept.figures(*work, policy, options)[0] / base[name][0] for name, work in WORKLOADS.items()]
+        lines.append(f"| {method} | " + " | ".join(f"{value:.3f}" for value in rows[method]) + " |")
+    lines.append("| *goal for headway* | " + " | ".join(f"*{TARGETS[name]:.2f}*" for name in WORKLOADS) + " |")
+    lines.append("| best-effort, s | " + " | ".join(f"{base[name][0]:,.0f}" for name in WORKLOADS) + " |")
+    shown = {"GEO": GEO, "headway": "headway", "all report": "headway, all report", "srsf": "srsf (oracle)"}
+    series = {name: [100 * value for value in rows[method]] for name, method in shown.items()}
+    title = "Mean JCT, % of best-effort (shorter is better)"
+    (FOLDER / "headway-jct.svg").write_text(bar_chart(title, list(WORKLOADS), series, " %"))
+    return lines
+
+
+def details_table(kept: Kept) -> list[str]:
+    """Every figure of every run."""
+    lines = ["| workload | policy | " + " | ".join(FIGURES) + " |", "|---|---|" + "---:|" * len(FIGURES)]
+    for name, work in WORKLOADS.items():
+        for method, (policy, options) in {BASE: (BASE, {}), **METHODS}.items():
+            mean, median, p95, slow, longest, lost, stops = kept.figures(*work, policy, options)
+            cells = f"{mean:,.0f} s | {median:,.0f} s | {p95:,.0f} s | {slow:,.1f} | {longest / 3600:,.1f} h | {lost:,.0f} | {stops:,.0f}"
+            lines.append(f"| {name} | {method} | {cells} |")
+    return lines
+
+
+def fresh_table(kept: Kept) -> list[str]:
+    """Mean JCT over best-effort on what no parameter was chosen by, and headway over the better of best-effort and GEO."""
+    lines = [
+        "| workload | cluster | " + " | ".join(FEW) + " | headway / the better of best-effort and GEO |",
+        "|---|---|" + "---:|" * (len(FEW) + 1),
+    ]
+    for name, work in FRESH.items():
+        base = kept.figures(*work, BASE, {})[0]
+        ratios = {method: kept.figures(*work, *METHODS[method])[0] / base for method in FEW}
+        worst = ratios["headway"] / min(1.0, ratios[GEO])
+        lines.append(
+            f"| {name} | {work[1]} | " + " | ".join(f"{value:.3f}" for value in ratios.values()) + f" | {worst:.3f} |"
+        )
+    return lines
+
+
+def _lines(kept: Kept, values: Iterable[Any], option: str, file: str, title: str) -> list[str]:
+    """Mean JCT over best-effort on the testbed mix as one option changes, as a table and a picture."""
+    work = WORKLOADS["testbed mix, seeds 40-59"]
+    values = list(values)
+    base = [kept.figures(*work, BASE, {option: value})[0] for value in values]
+    rows = {
+        method: [
+            kept.figures(*work, policy, options)[0] / low
+            for value, low in zip(values, base, strict=True)
+            for policy, options in [_methods([method], **{option: value})[method]]
+        ]
+        for method in FEW
+    }
+    lines = [f"| {option.replace('_', ' ')} | " + " | ".join(FEW) + " |", "|---|" + "---:|" * len(FEW)]
+    for place, value in enumerate(values):
+        lines.append(f"| {value} | " + " | ".join(f"{row[place]:.3f}" for row in rows.values()) + " |")
+    top = 100 * max(max(row) for row in rows.values())
+    picture = line_chart(
+        title,
+        [str(value) for value in values],
+        {name: [100 * v for v in row] for name, row in rows.items()},
+        20 * np.ceil(top / 20),
+    )
+    (FOLDER / file).write_text(picture)
+    return lines
+
+
+def costs_table(kept: Kept) -> list[str]:
+    """By what a preemption costs."""
+    return _lines(
+        kept, COSTS, "preemption_cost", "headway-costs.svg", "Mean JCT, % of best-effort, by what a preemption costs"
+    )
+
+
+def loads_table(kept: Kept) -> list[str]:
+    """By load."""
+    return _lines(kept, LOADS, "load", "headway-loads.svg", "Mean JCT, % of best-effort, by load")
+
+
+def reports_table(kept: Kept) -> list[str]:
+    """All jobs report, wrong by up to a factor."""
+    names = ("testbed mix, seeds 40-59", "pai2020_60k", "gavel_philly_per_vc", "Muri 1", "Muri 3")
+    lines = ["| reports wrong by up to | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for error in (None, *ERRORS):
+        options: Options = {} if error is None else {"progress_reports": 1.0, "progress_error": error}
+        cells = [
+            kept.figures(*WORKLOADS[name], "headway", options)[0] / kept.figures(*WORKLOADS[name], BASE, {})[0]
+            for name in names
+        ]
+        said = "no reports" if error is None else "not at all" if error == 1.0 else f"a factor of {error:g}"
+        lines.append(f"| {said} | " + " | ".join(f"{value:.3f}" for value in cells) + " |")
+    return lines
+
+
+TABLES = {
+    "main": main_table,
+    "details": details_table,
+    "fresh": fresh_table,
+    "costs": costs_table,
+    "loads": loads_table,
+    "reports": reports_table,
+}
+
+
+def main() -> None:
+    """Measure what is named, or all."""
+    from bench.tiresias_table import put
+
+    words = sys.argv[1:]
+    path = Path(words.pop(words.index("--keep") + 1)) if "--keep" in words else None
+    words = [word for word in words if word != "--keep"]
+    kept = Kept.at(path)
+    for name in words or TABLES:
+        PAGE.write_text(put(PAGE.read_text("utf-8"), name, TABLES[name](kept)), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The live manager under the load of a group: durable submissions, questions beside a long history and a deep queue, and idle.
+
+    python -m bench.live_load [--submissions 16000] [--clients 16] [--finished 50000] [--waiting 10000] [--idle 30]
+
+Everything goes over HTTP to a `headway serve` of its own (see bench/live.py). The history is written into the journal before the manager
+starts, as a manager would have left it.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.live import Server, connect, request, submissions
+from bench.live_restart import write_journal
+
+WANTED_PER_S, WANTED_P99_MS, WANTED_ANSWER_MS, WANTED_IDLE = 1000, 100.0, 100.0, 0.01
+QUESTIONS = {
+    "list the first 100": "/v1/jobs?limit=100",
+    "list the newest 100": "/v1/jobs?limit=100&newest=true",
+    "filter: waiting": "/v1/jobs?state=PENDING&limit=100",
+    "filter: finished, user": "/v1/jobs?state=COMPLETED&user={user}&limit=100",
+    "filter: failed (none)": "/v1/jobs?state=FAILED&limit=100",
+    "one finished job": "/v1/jobs/7",
+    "explain the last waiting": "/v1/jobs/{last}/explain",
+    "explain a finished one": "/v1/jobs/7/explain",
+    "status": "/v1/status",
+    "history": "/v1/history?limit=100",
+}
+
+
+def questions(finished: int, waiting: int) -> dict[str, Any]:
+    """Answers while there are so many jobs: the median and the worst of 20, in milliseconds."""
+    folder = Path(tempfile.mkdtemp(prefix="headway-bench-"))
+    write_journal(folder, finished)
+    server = Server("2x4", data=folder)
+    found: dict[str, Any] = {}
+    try:
+        for node in ("n000", "n001"):
+            server.ask("POST", f"/v1/nodes/{node}/drain")
+        for begin in range(0, waiting, 1000):
+            many = min(1000, waiting - begin)
+            last = server.ask("POST", "/v1/jobs", {"command": ["true"], "array": f"0-{many - 1}"})["job_ids"][-1]
+        while server.ask("GET", "/v1/status")["counts"]["PENDING"] < waiting:
+            time.sleep(0.1)
+        connection = connect(server.url)
+        for name, path in QUESTIONS.items():
+            path = path.format(last=last, user=os.environ.get("USER", "root"))
+            took = []
+            for _ in range(20):
+                began = time.perf_counter()
+                request(connection, server.token, "GET", path)
+                took.append((time.perf_counter() - began) * 1e3)
+            found[name] = f"median {statistics.median(took):7.1f} ms, worst {max(took):7.1f} ms"
+        found["memory_mb"] = server.memory_mb()
+        return found
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def idle(seconds: float) -> dict[str, Any]:
+    """The share of a core that a manager takes that has nothing to do but watch one running job."""
+    server = Server("2x4")
+    try:
+        job = server.ask("POST", "/v1/jobs", {"command": ["sleep", "3600"], "preemption": {"grace": 1}})["job_id"]
+        time.sleep(3)
+        before = server.cpu_s()
+        time.sleep(seconds)
+        share = (server.cpu_s() - before) / seconds
+        server.ask("POST", f"/v1/jobs/{job}/cancel")
+        time.sleep(1)
+        return {"cpu_share": f"{share:.2%}", "enough": share < WANTED_IDLE}
+    finally:
+        server.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--submissions", type=int, default=16_000)
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--finished", type=int, default=50_000)
+    parser.add_argument("--waiting", type=int, default=10_000)
+    parser.add_argument("--idle", type=float, default=30.0)
+    given = parser.parse_args()
+    words = " ".join(f"--{name} {value:g}" for name, value in vars(given).items())
+    print(f"$ python -m bench.live_load {words}    ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f})")
+    for name, run in (
+        (
+            f"durable submissions (wanted: {WANTED_PER_S}/s, p99 {WANTED_P99_MS:g} ms)",
+            lambda: submissions(given.submissions, given.clients),
+        ),
+        (f"questions (wanted: {WANTED_ANSWER_MS:g} ms)", lambda: questions(given.finished, given.waiting)),
+        (f"idle (wanted: {WANTED_IDLE:.0%})", lambda: idle(given.idle)),
+    ):
+        print(name, flush=True)
+        for what, value in run().items():
+            print(f"  {what:<26} {value:,.3f}" if isinstance(value, float) else f"  {what:<26} {value}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
