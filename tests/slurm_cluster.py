@@ -3,6 +3,7 @@
 The daemons run in the foreground as our children and end with `stop`; nothing is left behind.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -142,11 +143,14 @@ class SlurmCluster:
                     continue
 
     def _steps(self, name: str) -> list[int]:
-        """The processes (slurmstepd) that hold the steps of a node: they have its spool folder open."""
+        """The processes (slurmstepd) that hold the steps of a node, which have its log or its spool folder open; "": of all nodes."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if "slurmstepd" in (process / "comm").read_text() and self.folder.name in _environment(process):
+                    if not name:
+                        found.append(int(process.name))
+                        continue
                     held = {os.readlink(handle) for handle in (process / "fd").iterdir()}
                     if any(name + ".log" in path or f"spool-{name}" in path for path in held):
                         found.append(int(process.name))
@@ -176,6 +180,10 @@ class SlurmCluster:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+        for pid in self._steps(""):  # steps outlive their slurmd
+            for victim in [*_below(pid), pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
