@@ -19,14 +19,17 @@ test: $(STAMP) system warm
 test-long: $(STAMP) system warm
 	HEADWAY_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-# A browser (pictures of reports) and iproute2 (routes in a real kernel), where they may be installed; the tests that need them are
-# skipped loudly without them.
+# A browser (pictures of reports), iproute2 (routes in a real kernel) and Slurm, where they may be installed; the tests that need them are
+# skipped loudly without them. The packages' own services are not started: policy-rc.d says no meanwhile.
+SLURM := slurm-wlm slurmctld slurmd slurm-client slurmrestd munge slurm-wlm-basic-plugins
+NO_SERVICES := /usr/sbin/policy-rc.d
 system:
-	@if ! (command -v chromium && command -v ip) >/dev/null 2>&1; then \
+	@if ! (command -v chromium && command -v ip && command -v slurmctld && command -v slurmrestd && command -v munged) >/dev/null 2>&1; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium iproute2 >/dev/null \
+	    [ -e $(NO_SERVICES) ] || { printf '#!/bin/sh\nexit 101\n' >$(NO_SERVICES); chmod +x $(NO_SERVICES); trap 'rm -f $(NO_SERVICES)' EXIT; }; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium iproute2 $(SLURM) >/dev/null \
 	      || echo "system packages could not be installed: tests that need them are skipped"; \
-	  else echo "no chromium or iproute2, and no right to install them: tests that need them are skipped"; fi; fi
+	  else echo "no chromium, iproute2 or Slurm, and no right to install them: tests that need them are skipped"; fi; fi
 
 # Compile the engine once, before several processes would at the same time.
 warm: $(STAMP)

@@ -1,23 +1,14 @@
 """`headway sweep --on slurm` on a real Slurm of two nodes, started here: a job killed half-way, and what the same command does next."""
 
 import csv
-import os
-import secrets
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
+from tests.slurm_cluster import started, wait_until
 
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
-NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo")
-# Time to start the daemons on a machine that is busy with other tests.
-START_S = 120
 CELLS = 12
 # A policy that waits at the gate: a Slurm job that comes to one of its cells is under way for as long as the file is there.
 GATED = """
@@ -29,95 +20,14 @@ class Gated:
     def key(self, job, now, options):
         return job.gpus, job.submit
 """
-CONF = """
-ClusterName=headway-test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ports[0]}
-SlurmUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SwitchType=switch/none
-MpiDefault=none
-SlurmdParameters=config_overrides
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-ReturnToService=2
-KillWait=1
-NodeName=node[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{ports[1]}-{ports[2]}] CPUs=1 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
-
-
-def free_ports():
-    """Three ports nobody listens on, the last two side by side."""
-    for first in range(27_000 + os.getpid() % 2000, 32_000, 3):
-        with ExitStack() as held:
-            try:
-                for port in (first, first + 1, first + 2):
-                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first, first + 1, first + 2
-    raise AssertionError("no free ports")
 
 
 @pytest.fixture(scope="module")
 def slurm():
     """The environment that reaches a Slurm of our own; its daemons end with the tests."""
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"SKIPPED: a Slurm of our own needs root and {', '.join(missing) or 'nothing else'}")
-    # A short path: the name of a socket holds about a hundred characters.
-    folder = Path(f"/tmp/headway-slurm-{os.getpid()}")
-    folder.mkdir(mode=0o755)
-    for name in ("state", "spool-node1", "spool-node2"):
-        (folder / name).mkdir()
-    key = folder / "munge.key"
-    key.write_bytes(secrets.token_bytes(128))
-    key.chmod(0o600)
-    conf = folder / "slurm.conf"
-    conf.write_text(CONF.format(host=socket.gethostname().partition(".")[0], ports=free_ports(), folder=folder))
-    munge = {name: f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "pid-file", "log-file")}
-    munged = ["munged", "-F", "--force", f"--key-file={key}", f"--seed-file={folder}/munge.seed", *munge.values()]
-    environment = {**os.environ, "SLURM_CONF": str(conf)}
-    daemons = []
-    try:
-        for command in (munged, ["slurmctld", "-D"], *(["slurmd", "-D", "-N", f"node{k}"] for k in (1, 2))):
-            log = (folder / f"{command[0]}-{len(daemons)}.out").open("wb")
-            daemons.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
-            log.close()
-            if command is munged:
-                wait_until(lambda: (folder / "munge.socket").exists(), "munged does not start")
-        wait_until(lambda: ask(environment, "sinfo", "-h", "-o", "%D %t") == "2 idle", "the nodes do not come up")
-        yield environment
-    finally:
-        for daemon in reversed(daemons):
-            daemon.terminate()
-        for daemon in daemons:
-            try:
-                daemon.wait(10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_until(true, otherwise):
-    """Look until something is so."""
-    deadline = time.monotonic() + START_S
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
+    cluster = started(2, cpus=1)
+    yield cluster.environment
+    cluster.stop()
 
 
 def ask(environment, *command):

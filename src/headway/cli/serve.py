@@ -46,7 +46,10 @@ def serve(
         ),
     ] = "auto",
     executor: Annotated[
-        str, typer.Option(help="What starts jobs: process (this machine) or MODULE:CLASS.")
+        str,
+        typer.Option(
+            help="What starts jobs: process (this machine), slurm (or 'slurm?partition=gpu'), or MODULE:CLASS."
+        ),
     ] = "process",
     data: DataOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",

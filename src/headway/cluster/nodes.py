@@ -13,15 +13,22 @@ MOST_GPUS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The names of the nodes and the GPUs of each, in the same order."""
+    """The names of the nodes and the GPUs of each, in the same order; where the switches are known, the leaf of each node too.
+
+    `links` has the links of each leaf, a bit per spine, where these are known: placements can reserve them.
+    """
 
     name: str
     nodes: tuple[str, ...]
     gpus: tuple[int, ...]
+    leaves: tuple[int, ...] = ()
+    links: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.nodes) != len(self.gpus):
             raise BadInput(f"cluster {self.name!r}: {len(self.nodes)} node names but {len(self.gpus)} GPU counts")
+        if self.leaves and len(self.leaves) != len(self.nodes):
+            raise BadInput(f"cluster {self.name!r}: {len(self.nodes)} nodes but the leaves of {len(self.leaves)}")
         if not self.nodes:
             raise BadInput(f"cluster {self.name!r} has no nodes: it needs at least one")
         for node, count in zip(self.nodes, self.gpus, strict=True):

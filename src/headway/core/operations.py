@@ -3,7 +3,8 @@
 A world never writes a column itself. Each change is a fact in the world's journal, so that a state can be rebuilt from it.
 """
 
-from typing import Any, TypedDict, Unpack
+from collections.abc import Mapping
+from typing import Any, Final, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,9 @@ from headway.core.tables.jobs import job_table
 from headway.core.tables.options import History, history
 from headway.core.tables.state import TIMER, State, fewest_nodes
 from headway.job_state import JobState
+
+NOBODY: Final = -1
+OTHERS: Final = 2**31 - 1  # holds seats that jobs use which are not in these tables
 
 
 class Known(TypedDict, total=False):
@@ -54,10 +58,37 @@ def open_node(state: State, node: int, now: float) -> None:
 
 
 def _set_closed(state: State, node: int, closed: int, now: float) -> None:
-    """The fewest nodes that hold so many GPUs are counted among those that take jobs; sizes that none can hold need them all."""
     state.nodes["closed"][node] = closed
     state.counts["moment"] = now
-    fewest = fewest_nodes(state.nodes["gpus"][state.nodes["closed"] == 0])
+    _count_fewest(state)
+
+
+def withheld(state: State) -> NDArray[np.int64]:
+    """GPUs of each node that others than these jobs use."""
+    first_slots = state.seats["holder"][: int(state.nodes["gpus"].sum())]
+    return np.add.reduceat(first_slots == OTHERS, state.nodes["base"], dtype=np.int64)
+
+
+def set_withheld(state: State, gpus: Mapping[int, int], now: float) -> None:
+    """Set how many GPUs of nodes others use: no job is seated on them. Free ones are taken, from the last on; there must be enough."""
+    before, total = withheld(state), int(state.nodes["gpus"].sum())
+    slots = state.seats["holder"].reshape(-1, total)
+    for node, count in gpus.items():
+        more, first = count - int(before[node]), int(state.nodes["base"][node])
+        own = slice(first, first + int(state.nodes["gpus"][node]))
+        fit = (slots[:, own] == NOBODY).all(axis=0) if more > 0 else slots[0, own] == OTHERS
+        changed = np.nonzero(fit)[0][-abs(more) :][: abs(more)]
+        assert len(changed) == abs(more)
+        slots[0, own][changed] = OTHERS if more > 0 else NOBODY
+        state.nodes["free"][node] -= more
+        state.counts["free_gpus"] -= more
+    state.counts["moment"] = now
+    _count_fewest(state)
+
+
+def _count_fewest(state: State) -> None:
+    """The fewest nodes that hold so many GPUs are counted among those that take jobs; sizes that none can hold need them all."""
+    fewest = fewest_nodes((state.nodes["gpus"] - withheld(state))[state.nodes["closed"] == 0])
     state.fewest[:] = len(state.nodes)
     state.fewest[: len(fewest)] = fewest
 

@@ -2,6 +2,7 @@
 
 from copy import copy
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,28 @@ from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
 from headway.errors import BadInput
 from headway.live.operation.measures import QUICK, Histogram
+from headway.network.slices.vclos import can_ever_fit, possible_sizes
 
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
+
+
+def _check_fabric(cluster: Cluster, policy: Policy, placement: Placement) -> None:
+    """Refuse a placement whose links are not known, or could not be kept apart."""
+    if placement.needs_fabric and (not cluster.links or placement.rewires):
+        have = "has no optical switches that are known here" if placement.rewires else "has none that is known here"
+        raise BadInput(f"placement {placement.name!r} needs a fabric, and cluster {cluster.name} {have}")
+    if placement.needs_fabric and policy.packs:
+        raise BadInput(
+            f"policy {policy.name!r} puts two jobs on one GPU, where {placement.name} could not keep them apart"
+        )
+
+
+def _leaves(cluster: Cluster, placement: Placement) -> dict[str, Any]:
+    """What the tables have of the switches, for placements that look at them."""
+    if not cluster.leaves or not (placement.needs_fabric or placement.knows_leaves):
+        return {}
+    links = cluster.links or (0,) * (max(cluster.leaves) + 1)
+    return {"links": np.array(links, np.uint64), "node_leaf": np.array(cluster.leaves, np.int64)}
 
 
 class LiveEngine(Engine):
@@ -35,13 +56,15 @@ class LiveEngine(Engine):
             why = knows if policy.oracle else "resizes jobs, which real jobs cannot"
             others = "headway, tiresias-l, 2d-las, las, gittins, tiresias-g, gandiva, fifo, backfill or best-effort"
             raise BadInput(f"policy {policy.name!r} {why}: run {others}")
-        if placement.needs_fabric:
-            raise BadInput(f"placement {placement.name!r} needs a fabric, which the nodes of this machine do not have")
-        state = new_state(FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1)
+        _check_fabric(cluster, policy, placement)
+        state = new_state(
+            FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1, **_leaves(cluster, placement)
+        )
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
         self.spent = Histogram(QUICK)  # seconds of each decision
+        self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if placement.needs_fabric else 0
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
@@ -57,6 +80,20 @@ class LiveEngine(Engine):
             made = super().decide(now)
         self.spent.add(perf_counter() - began)
         return made
+
+    def why_never(self, gpus: int) -> str:
+        """Why a job of so many GPUs could never be placed, where placements reserve links; empty: it could."""
+        if self.uplinks == 0 or can_ever_fit(*self._shape, gpus):
+            return ""
+        below, above = possible_sizes(*self._shape, gpus)
+        near = " or ".join(str(size) for size in (below, above) if size)
+        return f"no slice of the fabric has {gpus} GPUs and links of its own: ask for {near}"
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """Leaves, GPUs of the largest, and links of each to spines."""
+        nodes = self.state.nodes
+        return len(self.state.leaves), int(np.bincount(nodes["leaf"], weights=nodes["gpus"]).max()), self.uplinks
 
     def make_room(self, jobs: int) -> None:
         """Make sure that the tables have at least so many rows."""

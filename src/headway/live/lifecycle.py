@@ -4,7 +4,7 @@ Generators yield facts; the loop (`drive`) records and notes each before the gen
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from headway.core.engine import Action, Cause, Event
@@ -12,7 +12,8 @@ from headway.core.events import CROSSED, ENDED, HELD, NAMES, REASONS, RELEASED, 
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
-from headway.live.executors import Executor, Report, Stamp
+from headway.live.executors import Executor, NodeReport, Report, Stamp
+from headway.live.nodes import node_changes
 from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
@@ -66,6 +67,12 @@ class Lifecycle:
         """Write down a fact about nodes, which the engine does not record."""
         self._write(kind, -1, now, data)
         yield from ()
+
+    def nodes_reported(self, reports: Iterable[NodeReport], now: float) -> Iterator[Event]:
+        """What an executor says of its nodes, where that is news."""
+        changes = node_changes(self.state.tables, self.state.cluster.nodes, self.state.drained, reports)
+        for kind, data in list(changes):
+            yield from self.note_about_nodes(kind, now, data)
 
     # ---- facts from the executor
 

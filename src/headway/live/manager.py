@@ -19,6 +19,7 @@ from headway.cluster.nodes import Cluster
 from headway.core.engine import Event
 from headway.errors import BadInput, HeadwayError
 from headway.io.units import counted
+from headway.job_state import FINAL_STATES
 from headway.live.ask import archive, views
 from headway.live.ask.explain import Explanation, explain, sees_all
 from headway.live.ask.forecast import DryRun, Forecast
@@ -28,7 +29,7 @@ from headway.live.ask.reserved import Sees
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.clock import resume_clock
 from headway.live.errors import NotFound, WrongState
-from headway.live.executors import Executor
+from headway.live.executors import Executor, Shared
 from headway.live.executors.registry import DEFAULT, find_executor
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
@@ -220,6 +221,8 @@ class Manager:
             raise BadInput(
                 f"the job asks for {spec.gpus} GPUs, but the cluster {self.cluster.name} has {self.cluster.total}: it could never start"
             )
+        if why := self._state.engine.why_never(spec.gpus):
+            raise BadInput(why)
         longest_s = self._state.longest_s
         if spec.time_limit is not None and spec.time_limit > longest_s:
             raise BadInput(
@@ -306,11 +309,17 @@ class Manager:
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""
-        found = self._archived(job_id)
-        if found:
-            return archive.archived_explanation(found)
+        past = self._archived(job_id)
+        if past:
+            return archive.archived_explanation(past)
         with self._world.lock:
-            return explain(self._state, self._job(job_id), self.clock(), sees)
+            found = explain(self._state, self._job(job_id), self.clock(), sees)
+        return found if found.state in FINAL_STATES else self._remarked(found)
+
+    def _remarked(self, found: Explanation) -> Explanation:
+        """The same with what the executor has to say: that it cannot be reached, or that others use its nodes."""
+        remarks = self._executor.remarks() if isinstance(self._executor, Shared) else ""
+        return replace(found, message=f"{found.message}. {remarks}") if remarks else found
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:
         """Where and roughly when it would start."""

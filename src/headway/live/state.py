@@ -34,6 +34,7 @@ from headway.core.protocols import Placement, Policy
 from headway.core.receipts import why_waiting
 from headway.core.tables.state import State
 from headway.job_state import JobState
+from headway.live import nodes
 from headway.live.engine import LiveEngine
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
@@ -370,6 +371,8 @@ class ClusterState:
                     close_node(self.tables, node, row.time)
                 elif node not in self.drained and self.tables.nodes["closed"][node]:
                     open_node(self.tables, node, row.time)
+        elif row.kind in nodes.KINDS:
+            nodes.learn(self.tables, self.cluster.nodes, row)
         elif row.kind == RETIRED:
             turnover.retire(self, int(row.data["keep"]))
         elif row.kind == RECALLED:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from headway.cluster.nodes import Cluster
@@ -20,7 +20,7 @@ from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
-from headway.live.executors import Executor, Launch, Stamp
+from headway.live.executors import Executor, Launch, Shared, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
@@ -99,6 +99,8 @@ class LiveWorld(Lifecycle):
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
+        if isinstance(self.executor, Shared):
+            yield from self.nodes_reported(self.executor.node_reports(), now)
         for report in self.executor.reports():
             yield from self.reported(report, now)
         while (j := int(due(self.state.tables, now))) >= 0:
@@ -123,7 +125,7 @@ class LiveWorld(Lifecycle):
         """Remember what to do once the journal has it; what comes of it is reported later."""
         job = self.state.at(action.job)
         if action.kind in (START, PACK):
-            launch = self._launch(job)
+            launch = replace(self._launch(job), links=action.links)
             self._to_do.append(lambda: self.executor.start(launch))
         elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)

@@ -7,7 +7,7 @@ attempt that it is about, so that late or doubled ones can be dropped. Imports t
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from headway.cluster.nodes import Cluster
 from headway.live.jobfile.spec import JobSpec
@@ -32,6 +32,7 @@ class Launch:
     prolog: str = ""  # programs of the operator's that run before and after it
     epilog: str = ""
     journal: str = ""  # the identity of the journal that the attempt belongs to
+    links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are the job's alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,15 @@ class Report:
     progress: Progress | None = None
     at: Stamp | None = None  # when, if that is known better than by when it is reported
     trouble: str = ""  # went wrong beside it: for the operator
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """How a node is now: why it takes no jobs (empty: it does), and how many of its GPUs others than Headway use."""
+
+    node: str
+    away: str = ""
+    taken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +108,14 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop watching; jobs go on."""
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """What an executor has besides, where Headway is not alone on its nodes."""
+
+    def node_reports(self) -> list[NodeReport]:
+        """How all nodes are, if that has changed since the last call; otherwise nothing."""
+
+    def remarks(self) -> str:
+        """What people should know while jobs wait; empty when there is nothing."""

@@ -1,10 +1,12 @@
 """Executors by name: every folder beside this file is one, and `module:Class` names one from outside Headway."""
 
+import inspect
 import pkgutil
 from pathlib import Path
 
-from headway.errors import BadInput, unknown
+from headway.errors import BadInput, HeadwayError, unknown
 from headway.io.outside import imported, is_outside, raised
+from headway.io.specs import split
 from headway.live import executors
 from headway.live.executors import Executor
 
@@ -16,8 +18,12 @@ def executor_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(executors.__path__) if module.ispkg)
 
 
-def find_executor(name: str, data: Path) -> Executor:
-    """The executor of this name, made for a data folder. A folder's package holds its class under the name `EXECUTOR`."""
+def find_executor(spec: str, data: Path) -> Executor:
+    """The executor of this name, made for a data folder. A folder's package holds its class under the name `EXECUTOR`.
+
+    Options follow the name, as in `slurm?partition=gpu`; a class that takes none refuses them.
+    """
+    name, options = split(spec)
     if not is_outside(name) and name not in executor_names():
         raise unknown("executor", name, executor_names())
     found = imported("executor", name if is_outside(name) else f"{executors.__name__}.{name}:EXECUTOR")
@@ -25,8 +31,12 @@ def find_executor(name: str, data: Path) -> Executor:
     missing = [hook for hook in hooks if not callable(getattr(found, hook, None))]
     if not isinstance(found, type) or missing:
         raise BadInput(f"executor {name!r} is not a class with the methods {', '.join(missing or hooks)}")
+    if options and "options" not in inspect.signature(found).parameters:
+        raise BadInput(f"executor {name!r} takes no options: leave out {', '.join(options)}")
     try:
-        made: Executor = found(data)
+        made: Executor = found(data, options) if options else found(data)
+    except HeadwayError:
+        raise
     except Exception as error:  # one from outside may raise anything
         raise BadInput(f"executor {name!r}: {found.__name__}(data) failed: {raised(error, __file__)}") from None
     return made

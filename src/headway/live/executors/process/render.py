@@ -54,7 +54,7 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str]) -> d
                 "GROUP_RANK": str(group),
                 "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
             }
-            env = {**base, **spec.envs, **_job(launch, folder), **own}
+            env = {**base, **spec.envs, **job_environment(launch, folder), **own}
             output = output_path(launch, rank, base.get("HOME", "/"))
             ranks.append({"argv": list(spec.argv), "env": env, "log": f"rank-{rank}.log", "output": output})
     return {"job": launch.job, "attempt": launch.attempt, "ranks": ranks}
@@ -89,7 +89,8 @@ def hooks_of(launch: Launch, folder: str, path: str) -> dict[str, Any]:
     return {"prolog": launch.prolog, "epilog": launch.epilog, "timeout_s": HOOK_TIMEOUT_S, "env": env}
 
 
-def _job(launch: Launch, folder: str) -> dict[str, str]:
+def job_environment(launch: Launch, folder: str) -> dict[str, str]:
+    """What every rank of an attempt finds in its environment, whoever starts it."""
     spec = launch.spec
     found = {
         "HEADWAY_JOB_ID": str(launch.job),

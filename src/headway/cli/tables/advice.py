@@ -1,0 +1,43 @@
+"""What `headway advise` prints for people."""
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from headway.cli.tables.jobs import short, span
+
+if TYPE_CHECKING:
+    from headway.slurm.advising.advice import Advice, Group
+
+MOST_GROUPS = 8
+
+
+def advice_table(found: "Advice") -> Table:
+    """Completion times: measured, replayed, and under each policy."""
+    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
+    table.title = f"completion time of {found.jobs} jobs, from {found.source}"
+    for name in ("", "mean", "wait", "against Slurm", "preemptions"):
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    table.add_row("measured", span(found.measured_jct_s), span(found.measured_wait_s), "", "")
+    error = f"off by {100 * found.error:+.1f} %"
+    table.add_row(f"Slurm replayed as {found.replayed_as}", span(found.replayed_jct_s), "", error, "")
+    for change in found.changes:
+        label = f"{change.policy}{'' if change.preempts else ', no job preempted'}"
+        row = (span(change.mean_jct_s), span(change.mean_wait_s), f"{change.ratio:.2f}x", str(change.preemptions))
+        table.add_row(Text(label), *row)
+    return table
+
+
+def groups_table(title: str, groups: "tuple[Group, ...]") -> Table:
+    """For whom: users or sizes, with the jobs that are much better or worse off."""
+    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left", title=title)
+    for name in ("", "jobs", "mean in Slurm", "mean then", "better", "worse"):
+        table.add_column(name, justify="left" if not name else "right", no_wrap=True)
+    ordered = sorted(groups, key=lambda group: -group.jobs)
+    for group in ordered[:MOST_GROUPS]:
+        counts = (str(group.better), str(group.worse))
+        table.add_row(Text(short(group.name, 20)), str(group.jobs), span(group.measured_s), span(group.then_s), *counts)
+    if len(ordered) > MOST_GROUPS:
+        table.add_row(f"and {len(ordered) - MOST_GROUPS} more (--json has all)", "", "", "", "", "")
+    return table

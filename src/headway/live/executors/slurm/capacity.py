@@ -1,0 +1,50 @@
+"""What of Slurm's nodes Headway may use: not those that are down, drained or reserved, and not what jobs of others hold."""
+
+import math
+from collections.abc import Iterable
+
+from headway.live.executors import NodeReport
+from headway.live.executors.slurm.render import read_comment
+from headway.slurm.snapshot import Share, SlurmNode, Snapshot
+
+
+def node_reports(snapshot: Snapshot, names: Iterable[str], instance: str, partition: str) -> list[NodeReport]:
+    """How each of Headway's nodes is: away and why, and the GPUs that others use there."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    taken = taken_gpus(snapshot, instance)
+    found = []
+    for name in names:
+        node = nodes.get(name)
+        if node is None:
+            found.append(NodeReport(name, "Slurm no longer knows it"))
+        elif partition and node.partitions and partition not in node.partitions:
+            found.append(NodeReport(name, f"it left the partition {partition}", taken.get(name, 0)))
+        else:
+            why = (
+                f"{'+'.join(node.state).lower()} in Slurm{f': {node.reason}' if node.reason else ''}"
+                if node.away
+                else ""
+            )
+            found.append(NodeReport(name, why, taken.get(name, 0)))
+    return found
+
+
+def taken_gpus(snapshot: Snapshot, instance: str) -> dict[str, int]:
+    """GPUs of each node that jobs of others hold, or cannot be used without the CPUs and the memory that they hold."""
+    held: dict[str, list[Share]] = {}
+    for job in snapshot.jobs.values():
+        if job.holds and read_comment(job.comment, instance) is None:
+            for name, share in job.shares.items():
+                held.setdefault(name, []).append(share)
+    return {node.name: _gpus(node, held[node.name]) for node in snapshot.nodes if node.name in held and node.gpus}
+
+
+def _gpus(node: SlurmNode, shares: list[Share]) -> int:
+    """A job of ours gets the CPUs and the memory that go with its GPUs: what lacks either is of no use."""
+    gpus = sum(share.gpus for share in shares)
+    spare = [gpus]
+    if node.cpus >= node.gpus:
+        spare.append(math.ceil(sum(share.cpus for share in shares) * node.gpus / node.cpus))
+    if node.memory_mb >= node.gpus:
+        spare.append(math.ceil(sum(share.memory_mb for share in shares) * node.gpus / node.memory_mb))
+    return min(node.gpus, max(spare))

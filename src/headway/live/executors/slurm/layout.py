@@ -1,0 +1,80 @@
+"""Which ranks run on which node, with which of the node's GPUs: pure, from what the placement decided.
+
+Slurm gives a job equally many GPUs on each of its nodes, so nodes where the attempt has another number of GPUs go to a Slurm job of their
+own, a part of the attempt. Mostly there is one part, and RANK is SLURM_PROCID.
+"""
+
+from dataclasses import dataclass
+
+from headway.errors import BadInput
+from headway.live.executors import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One rank: the node, its number there and in its group, and the first and the number of its GPUs among the attempt's on that node."""
+
+    rank: int
+    node: str
+    local: int
+    locals: int
+    group: int
+    first: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The nodes, in order, on which the attempt has the same number of GPUs, and the ranks there, in order."""
+
+    nodes: tuple[str, ...]
+    gpus: int
+    ranks: tuple[Place, ...]
+
+
+def layout(launch: Launch) -> tuple[Part, ...]:
+    """The parts of an attempt; the one with rank 0 comes first."""
+    on: dict[str, int] = {}
+    offsets = []  # of each GPU on its node
+    for node in launch.nodes:
+        offsets.append(on.get(node, 0))
+        on[node] = offsets[-1] + 1
+    places = _as_asked(launch, offsets) or _by_node(launch, on, offsets)
+    sizes = list(dict.fromkeys(on[place.node] for place in places))
+    return tuple(
+        Part(
+            tuple(dict.fromkeys(place.node for place in places if on[place.node] == size)),
+            size,
+            tuple(place for place in places if on[place.node] == size),
+        )
+        for size in sizes
+    )
+
+
+def _as_asked(launch: Launch, offsets: list[int]) -> list[Place]:
+    """Groups of ranks as the job asked for nodes; several may share a node, but none may be on two."""
+    spec, found = launch.spec, []
+    per = spec.resources.accelerators
+    for group in range(spec.num_nodes):
+        own = range(group * per, (group + 1) * per)
+        node = launch.nodes[own[0]]
+        if any(launch.nodes[gpu] != node for gpu in own):
+            return []
+        for local in range(spec.tasks):
+            found.append(Place(group * spec.tasks + local, node, local, spec.tasks, group, offsets[own[0]], per))
+    return found
+
+
+def _by_node(launch: Launch, on: dict[str, int], offsets: list[int]) -> list[Place]:
+    """A rank per GPU, grouped by the nodes that they are on."""
+    spec = launch.spec
+    if spec.tasks != spec.resources.accelerators:
+        given = "+".join(str(gpus) for gpus in on.values())
+        raise BadInput(
+            f"the placement gave {given} GPUs on {len(on)} nodes, but the job asks for {spec.num_nodes} nodes with "
+            f"{spec.resources.accelerators} each: ask for whole nodes, or start a rank per GPU (tasks_per_node: gpu)"
+        )
+    groups = {node: number for number, node in enumerate(on)}
+    return [
+        Place(rank, node, offsets[rank], on[node], groups[node], 0, on[node]) for rank, node in enumerate(launch.nodes)
+    ]

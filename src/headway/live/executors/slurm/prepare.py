@@ -1,0 +1,71 @@
+"""The folder of an attempt, made before anything is submitted: files for its logs, what the next manager needs, and the submissions."""
+
+import os
+import time
+from collections.abc import Container
+from pathlib import Path
+
+from headway.errors import BadInput
+from headway.io.accounts import own_account
+from headway.io.files import write_atomically
+from headway.live.executors import Launch
+from headway.live.executors.process.account import account_of
+from headway.live.executors.process.render import environment_of
+from headway.live.executors.process.system import read, write
+from headway.live.executors.slurm.attempt import Attempt, PartRun, saved
+from headway.live.executors.slurm.fabric import CERTIFICATE, certificate
+from headway.live.executors.slurm.render import PORTS, Site, render
+from headway.network.fabric.model import Fabric
+from headway.slurm.requests import Submit
+
+
+def prepare(launch: Launch, folder: Path, port: int, site: Site, fabric: Fabric | None) -> Attempt:
+    """Make the folder; the attempt is known to the next manager from here on."""
+    if launch.prolog or launch.epilog:
+        raise BadInput(
+            "a prolog and an epilog of Headway's do not run on Slurm's nodes: set Prolog and Epilog in slurm.conf"
+        )
+    _move_aside(folder)
+    who = account_of(launch.user)
+    home, name, shell = (who.pw_dir, who.pw_name, who.pw_shell) if who else own_account()
+    base = environment_of(who, os.environ) | {"HOME": home, "USER": name, "LOGNAME": name, "SHELL": shell}
+    if "SLURM_CONF" in os.environ:
+        base["SLURM_CONF"] = os.environ["SLURM_CONF"]
+    requests = render(launch, str(folder), port, base, site)
+    as_user = [Submit(each.script, each.options, who.pw_name if who else None) for each in requests]
+    (folder / "own").mkdir(parents=True, exist_ok=True, mode=0o700)
+    for above in (folder, folder.parent):
+        above.chmod(0o711)  # other users pass through to what is theirs, and see no more
+    # Made here, in a folder that the job cannot write to: so none can be a link to somewhere else.
+    logs = [f"rank-{rank}.log" for rank in range(launch.spec.ranks)] + [f"slurm.{k}.log" for k in range(len(as_user))]
+    for log in logs:
+        os.close(os.open(folder / log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+    if who:
+        for made in ("own", *logs):
+            os.chown(folder / made, who.pw_uid, who.pw_gid)
+    if fabric is not None:
+        write_atomically(folder / CERTIFICATE, certificate(fabric, launch))
+    parts = [PartRun(each) for each in as_user]
+    attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port)
+    write(str(folder), "launch.json", {**saved(attempt), "journal": launch.journal}, durable=True)
+    return attempt
+
+
+def owner_of(folder: Path) -> str | None:
+    """The identity of the journal that an attempt belongs to; None: there is no such attempt."""
+    content = read(str(folder), "launch.json")
+    return None if content is None else str(content.get("journal", ""))
+
+
+def _move_aside(folder: Path) -> None:
+    """Make room for an attempt whose number was used under a journal that is lost; what still runs of that ends itself."""
+    if owner_of(folder) is not None:
+        (folder / "revoked").touch()
+        folder.rename(folder.with_name(f"{folder.name}.lost-{time.time_ns()}"))
+
+
+def free_port(job: int, used: Container[int]) -> int:
+    """A port for the job's own use, unlike that of any other that runs."""
+    first = job * 7 % len(PORTS)
+    ports: tuple[int, ...] = (*PORTS[first:], *PORTS[:first])
+    return next(port for port in ports if port not in used)

@@ -1,0 +1,79 @@
+"""The jobs that a Slurm ran: by its accounts (sacct) where it keeps any, otherwise those that slurmctld still remembers (squeue)."""
+
+from datetime import datetime
+
+from headway.slurm.answers import gpus_in
+from headway.slurm.commands import Commands
+from headway.slurm.requests import Refused
+from headway.slurm.snapshot import SlurmJob
+
+FIELDS = (
+    *(
+        "JobIDRaw",
+        "JobName",
+        "User",
+        "Partition",
+        "State",
+        "ReqTRES",
+        "AllocTRES",
+        "Submit",
+        "Eligible",
+        "Start",
+        "End",
+    ),
+    *("TimelimitRaw", "NNodes", "ExitCode"),
+)
+NEVER = ("", "Unknown", "None", "INVALID")
+
+
+def history(door: Commands, since: float) -> tuple[list[SlurmJob], str]:
+    """Jobs submitted since then, and where they are from."""
+    day = datetime.fromtimestamp(since).strftime("%Y-%m-%dT%H:%M:%S")
+    try:
+        jobs, source = read_accounts(door.accounting(FIELDS, day)), "sacct"
+    except Refused:  # no accounts are kept
+        jobs, source = list(door.poll().jobs.values()), "squeue (Slurm keeps no accounts: only what it still remembers)"
+    return [job for job in jobs if job.submitted >= since], source
+
+
+def read_accounts(text: str) -> list[SlurmJob]:
+    """Jobs of `sacct --parsable2`. Job names may hold bars: there are as many fields before the name as after it."""
+    found = []
+    for line in text.splitlines():
+        words = line.split("|")
+        extra = len(words) - len(FIELDS)
+        if extra < 0:
+            continue
+        words = [words[0], "|".join(words[1 : 2 + extra]), *words[2 + extra :]]
+        given = dict(zip(FIELDS, words, strict=True))
+        if given["JobIDRaw"].isdigit():
+            found.append(_job(given))
+    return found
+
+
+def _job(given: dict[str, str]) -> SlurmJob:
+    limit = given["TimelimitRaw"]
+    gpus = max(gpus_in(_untyped(given["AllocTRES"])), gpus_in(_untyped(given["ReqTRES"])))[0]
+    return SlurmJob(
+        id=int(given["JobIDRaw"]),
+        state=given["State"].split()[0] if given["State"] else "",  # CANCELLED by 1000
+        name=given["JobName"],
+        user=given["User"],
+        partition=given["Partition"],
+        node_count=int(given["NNodes"] or 1),
+        gpus=gpus,
+        submitted=_moment(given["Submit"]),
+        eligible=_moment(given["Eligible"]),
+        started=_moment(given["Start"]),
+        ended=_moment(given["End"]),
+        limit_s=60.0 * int(limit) if limit.isdigit() else None,
+    )
+
+
+def _untyped(tres: str) -> str:
+    """Accounts name the GPUs twice, all and by type: `gres/gpu=4,gres/gpu:a100=4`."""
+    return ",".join(part for part in tres.split(",") if not part.startswith("gres/gpu:"))
+
+
+def _moment(text: str) -> float:
+    return 0.0 if text in NEVER else datetime.fromisoformat(text).timestamp()

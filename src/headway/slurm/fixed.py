@@ -1,0 +1,128 @@
+"""The fixed format: one line per job and per node, as `scontrol --oneliner show` has printed them for many years.
+
+Used where Slurm prints no JSON, or JSON in a form that is not known here.
+"""
+
+import re
+from datetime import datetime
+
+from headway.slurm.answers import Unreadable, gpus_in
+from headway.slurm.hostlist import expand
+from headway.slurm.snapshot import Share, SlurmJob, SlurmNode
+
+NOTHING = ("(null)", "N/A", "None", "Unknown", "")
+# Words of a line begin with a name and an equals sign; values may hold blanks (comments, reasons).
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z][\w:/]*)=")
+_DETAIL = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
+
+
+def fields(line: str) -> dict[str, str]:
+    """The fields of a line, the first of a name."""
+    marks = list(_FIELD.finditer(line))
+    found: dict[str, str] = {}
+    for k, mark in enumerate(marks):
+        end = marks[k + 1].start() if k + 1 < len(marks) else len(line)
+        found.setdefault(mark[1], line[mark.end() : end].strip())
+    return {name: "" if value in NOTHING else value for name, value in found.items()}
+
+
+def read_jobs(answer: str) -> dict[int, SlurmJob]:
+    """Jobs by number, of `scontrol --oneliner --details show job`."""
+    try:
+        jobs = [_job(line) for line in answer.splitlines() if line.startswith("JobId=")]
+    except (KeyError, ValueError) as error:
+        raise Unreadable(f"a job in scontrol's answer cannot be read: {error!r}") from None
+    return {job.id: job for job in jobs}
+
+
+def read_nodes(answer: str) -> tuple[SlurmNode, ...]:
+    """Nodes, of `scontrol --oneliner show node`."""
+    try:
+        return tuple(_node(line) for line in answer.splitlines() if line.startswith("NodeName="))
+    except (KeyError, ValueError) as error:
+        raise Unreadable(f"a node in scontrol's answer cannot be read: {error!r}") from None
+
+
+def _node(line: str) -> SlurmNode:
+    given = fields(line)
+    gpus, kind = gpus_in(given.get("Gres", ""))
+    words = re.split(r"[+]", given["State"].upper())
+    return SlurmNode(
+        name=given["NodeName"],
+        address=given.get("NodeAddr") or given["NodeName"],
+        gpus=gpus,
+        gpu_type=kind,
+        cpus=int(given.get("CPUTot") or 1),
+        memory_mb=int(given.get("RealMemory") or 0),
+        features=tuple(filter(None, given.get("AvailableFeatures", "").split(","))),
+        partitions=tuple(filter(None, given.get("Partitions", "").split(","))),
+        # An asterisk: it does not answer.
+        state=tuple(word.rstrip("*~#!%$@^-") for word in words)
+        + (("NOT_RESPONDING",) if "*" in given["State"] else ()),
+        reason=given.get("Reason", ""),
+    )
+
+
+def _job(line: str) -> SlurmJob:
+    given = fields(line)
+    nodes = _whole(given.get("NumNodes", "1")) or 1
+    shares = _shares(line, given)
+    code, _, signal = given.get("ExitCode", "0:0").partition(":")
+    return SlurmJob(
+        id=int(given["JobId"]),
+        state=given["JobState"],
+        comment=given.get("Comment", ""),
+        name=given.get("JobName", ""),
+        user=given.get("UserId", "").partition("(")[0],
+        partition=given.get("Partition", ""),
+        reason=given.get("Reason", ""),
+        shares=shares,
+        node_count=nodes,
+        gpus=sum(share.gpus for share in shares.values()) or _asked(given, nodes),
+        exit_code=128 + int(signal) if signal.isdigit() and int(signal) else int(code or 0),
+        submitted=_moment(given.get("SubmitTime", "")),
+        eligible=_moment(given.get("EligibleTime", "")),
+        started=_moment(given.get("StartTime", "")),
+        ended=_moment(given.get("EndTime", "")),
+        limit_s=_seconds(given.get("TimeLimit", "")),
+        nice=int(given.get("Nice") or 0),
+        priority=int(given.get("Priority") or 0),
+        restarts=int(given.get("Restarts") or 0),
+    )
+
+
+def _asked(given: dict[str, str], nodes: int) -> int:
+    tasks = _whole(given.get("NumTasks", "1")) or 1
+    per = {"TresPerJob": 1, "TresPerNode": nodes, "TresPerTask": tasks, "TresPerSocket": nodes}
+    found = [gpus_in(given[name])[0] * times for name, times in per.items() if given.get(name)]
+    return max(found) if found else gpus_in(given.get("ReqTRES", given.get("TRES", "")))[0]
+
+
+def _shares(line: str, given: dict[str, str]) -> dict[str, Share]:
+    if given["JobState"] == "PENDING":
+        return {}
+    found = {}
+    for hosts, cpus, memory, gres in _DETAIL.findall(line):
+        for name in expand(hosts):
+            found[name] = Share(gpus_in(gres)[0], len(expand(f"[{cpus}]")), int(memory))
+    return found
+
+
+def _whole(text: str) -> int:
+    """The first number of `4`, `4-8`."""
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else 0
+
+
+def _moment(text: str) -> float:
+    """Slurm prints local time."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def _seconds(text: str) -> float | None:
+    """`1-02:03:04`, or nothing for UNLIMITED."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

@@ -1,0 +1,96 @@
+"""What Headway asks of Slurm, as values.
+
+A door (commands.py, rest.py) renders each as text first, which can be read and tested, then sends it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headway.errors import HeadwayError
+from headway.slurm.snapshot import Snapshot
+
+
+class Unreachable(HeadwayError):
+    """Slurm did not answer: nobody knows whether the request was carried out."""
+
+
+class Refused(HeadwayError):
+    """Slurm answered, and said no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A batch script, with sbatch's long options by name; as another user where `user` is given."""
+
+    script: str
+    options: Mapping[str, str]
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A signal to the processes of a job's steps; the batch script itself goes on."""
+
+    job: int
+    name: str
+    step: int | None = None  # None: all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End jobs."""
+
+    jobs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """New values for a waiting job, by scontrol's names: Nice, Priority."""
+
+    job: int
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keep a waiting job from starting, or (`release`) let it start."""
+
+    job: int
+    release: bool = False
+
+
+Request = Submit | Signal | Cancel | Change | Hold
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request as text: a command line with its standard input, or a request of HTTP with its body."""
+
+    words: tuple[str, ...]
+    body: str = ""
+    user: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        import shlex
+
+        line = shlex.join(self.words)
+        line = f"{line}  # as {self.user}" if self.user else line
+        return f"{line}\n{self.body}" if self.body else line
+
+
+class Door(Protocol):
+    """One way to Slurm."""
+
+    def render(self, request: Request) -> Call:
+        """The request as text; pure."""
+
+    def send(self, request: Request) -> str:
+        """Carry it out: the number of a submitted job, or nothing. Raises Unreachable or Refused."""
+
+    def poll(self) -> Snapshot:
+        """All jobs and all nodes. Raises Unreachable or Refused."""
+
+    def topology(self) -> str:
+        """The switches as `scontrol show topology` prints them; empty where Slurm knows of none."""

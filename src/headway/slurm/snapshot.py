@@ -1,0 +1,107 @@
+"""Slurm at one moment, as Headway sees it: its nodes and its jobs, whatever the version and the way of asking."""
+
+from dataclasses import dataclass, field
+
+# Words of a node's state after which nothing can be started there (sinfo, "NODE STATE CODES").
+AWAY = frozenset(
+    {
+        "DOWN",
+        "DRAIN",
+        "DRAINED",
+        "DRAINING",
+        "FAIL",
+        "FAILING",
+        "ERROR",
+        "UNKNOWN",
+        "FUTURE",
+        "NO_RESPOND",
+        "NOT_RESPONDING",
+    }
+    | {"MAINT", "MAINTENANCE", "RESERVED", "RES", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "PERFCTRS"}
+    | {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWERED_OFF", "INVAL", "INVALID", "INVALID_REG"}
+)
+# A job in one of these states holds what it was given.
+HOLDING = frozenset(
+    {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"}
+)
+WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
+# States after which nobody knows what the job's processes did (squeue, "JOB STATE CODES").
+BROKEN = frozenset({"NODE_FAIL", "BOOT_FAIL"})
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """One node; `state` is in Slurm's words, `reason` what its operator wrote."""
+
+    name: str
+    address: str
+    gpus: int
+    gpu_type: str = ""
+    cpus: int = 1
+    memory_mb: int = 0
+    features: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    state: tuple[str, ...] = ("IDLE",)
+    reason: str = ""
+
+    @property
+    def away(self) -> bool:
+        """Whether nothing can be started there now: down, drained, reserved."""
+        return any(word in AWAY for word in self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a job holds on one node."""
+
+    gpus: int = 0
+    cpus: int = 0
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """One job; times are seconds since 1970, 0 when there is none."""
+
+    id: int
+    state: str
+    comment: str = ""
+    name: str = ""
+    user: str = ""
+    partition: str = ""
+    reason: str = ""
+    shares: dict[str, Share] = field(default_factory=dict)
+    node_count: int = 1
+    gpus: int = 0  # of all nodes together, as asked for
+    exit_code: int = 0
+    submitted: float = 0.0
+    eligible: float = 0.0  # when nothing but resources kept it from starting
+    started: float = 0.0
+    ended: float = 0.0
+    limit_s: float | None = None
+    nice: int = 0
+    priority: int = 0
+    restarts: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has nodes."""
+        return self.state in HOLDING
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is yet to be started."""
+        return self.state in WAITING
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody holds it back."""
+        return self.waits and self.priority == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All jobs that Slurm still knows, by number, and all nodes in Slurm's order."""
+
+    jobs: dict[int, SlurmJob]
+    nodes: tuple[SlurmNode, ...]

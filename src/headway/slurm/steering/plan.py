@@ -1,0 +1,67 @@
+"""Which nice value each waiting job gets: discretised 2D-LAS (Tiresias, section 3.2.3) in the only words that Slurm has for it. Pure.
+
+A job belongs to a queue by the GPU-seconds it attained. Within a queue Slurm's own order stays (first come, fair share, age: whatever the
+site has). Queues are apart by `step`, more than Slurm's own priorities differ. Where these are small (priority/multifactor), the first
+queues are raised; where they start at the top of their range (priority/basic), the later ones are lowered.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headway.slurm.snapshot import SlurmJob
+from headway.slurm.steering.service import owner
+
+RANGE = 1 << 31  # priorities are 32 bits; the upper half belongs to priority/basic
+LEAST_STEP = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How far queues are apart, and whether the first are raised or the later lowered."""
+
+    step: int
+    raises: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A waiting job: its queue, and the nice value to give it."""
+
+    job: SlurmJob
+    queue: int
+    nice: int
+
+
+def scale_of(jobs: Iterable[SlurmJob], queues: int) -> Scale:
+    """A scale for these priorities."""
+    highest = max((job.priority for job in jobs), default=0)
+    if highest >= RANGE:
+        return Scale(10_000_000, raises=False)
+    step = LEAST_STEP
+    while step <= 2 * highest:
+        step *= 10
+    return Scale(min(step, (RANGE - 1 - highest) // queues), raises=True)
+
+
+def queue_of(gpu_s: float, thresholds: Sequence[float]) -> int:
+    """The queue of a job that attained so many GPU-seconds."""
+    return sum(gpu_s >= threshold for threshold in thresholds)
+
+
+def plan(
+    jobs: Iterable[SlurmJob],
+    own_nice: Mapping[int, int],
+    service: Mapping[str, float],
+    by: str,
+    thresholds: Sequence[float],
+    scale: Scale,
+) -> list[Wanted]:
+    """What every waiting job that asks for GPUs should have; `own_nice` is its value without Headway."""
+    found = []
+    for job in jobs:
+        if not job.waits or not job.gpus:
+            continue
+        queue = queue_of(service.get(owner(job, by), 0.0), thresholds)
+        shift = (queue - len(thresholds)) * scale.step if scale.raises else queue * scale.step
+        found.append(Wanted(job, queue, own_nice.get(job.id, job.nice) + shift))
+    return found

@@ -1,0 +1,258 @@
+"""Headway on a real Slurm of four nodes with four GPUs each: gangs, preemption, limits, the jobs of others, identity, commands."""
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.slurm_cluster import SlurmCluster, wait_until
+from tests.slurm_manager import ME, submit, until
+
+from headway.errors import BadInput
+from headway.live.executors import ENDED, Launch, Report
+from headway.live.executors.slurm.executor import SlurmExecutor
+from headway.live.jobfile.spec import job_spec
+from headway.live.manager import Manager
+from headway.network.certificates.certificate import describe
+from headway.network.certificates.verify import verify
+from headway.network.fabric.file import load_fabric
+from headway.slurm.commands import Commands
+from headway.slurm.requests import Cancel, Refused, Submit, Unreachable
+from headway.slurm.rest import Rest
+
+SAY = 'echo $RANK $SLURMD_NODENAME $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK of $WORLD_SIZE "$CUDA_VISIBLE_DEVICES" $SLURM_PROCID'
+TRAIN = [sys.executable, "-m", "headway.demo.train", "--steps"]
+HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
+
+
+def ended(executor: SlurmExecutor, job: int) -> Report:
+    found: list[Report] = []
+    wait_until(
+        lambda: found.extend(executor.reports()) or any(r.what == ENDED and r.job == job for r in found), "no end"
+    )
+    return next(report for report in found if report.what == ENDED)
+
+
+def test_ranks_follow_the_placement_and_see_their_own_gpus(slurm: SlurmCluster, tmp_path: Path) -> None:
+    executor = SlurmExecutor(tmp_path, poll_s=0.3)
+    executor.open(lambda: None)
+    copies = {"output": f"{tmp_path}/copy-%j-%t.txt"}
+    even = job_spec({"run": SAY, "num_nodes": 2, "resources": {"accelerators": 2}, "tasks_per_node": "gpu", **copies})
+    # The placement decided for n2 first; and three GPUs here, one there, which Slurm only gives to two jobs.
+    executor.start(Launch(1, 1, ME, even, (0, 1, 2, 3), ("n2", "n2", "n0", "n0")))
+    uneven = job_spec({"run": SAY, "num_nodes": 1, "resources": {"accelerators": 4}, "tasks_per_node": "gpu"})
+    executor.start(Launch(2, 1, ME, uneven, (0, 1, 2, 3), ("n3", "n3", "n3", "n1")))
+    assert (ended(executor, 1).exit_code, executor.outage.failures) == (0, 0)
+    said = [path.read_text().split() for path in executor.logs(1, 1)]
+    assert [words[:2] for words in said] == [["0", "n2"], ["1", "n2"], ["2", "n0"], ["3", "n0"]]
+    assert [words[2:4] for words in said] == [["0/2", "0"], ["1/2", "0"], ["0/2", "1"], ["1/2", "1"]]
+    assert {words[5] for words in said} == {"4"}
+    assert [(tmp_path / f"copy-1-{rank}.txt").read_text().split() for rank in range(4)] == said
+    assert {words[6] for words in said} == {"0,1"}
+    assert [words[7] for words in said] == ["0", "1", "2", "3"]  # RANK is SLURM_PROCID
+    wait_until(lambda: (2, 1) not in executor._attempts, "the uneven job does not end")
+    said = [path.read_text().split() for path in executor.logs(2, 1)]
+    assert [words[1] for words in said] == ["n3", "n3", "n3", "n1"]
+    assert [words[6] for words in said] == ["0,1,2", "0,1,2", "0,1,2", "0"]
+    executor.close()
+
+
+def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
+    slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
+) -> None:
+    """Two ranks on two nodes; jobs that others gave to Slurm leave no other room, and are never touched."""
+    others = {
+        node: slurm.ask("sbatch", "--parsable", f"--nodelist={node}", "--gres=gpu:4", "--wrap", "sleep 600")
+        for node in ("n2", "n3")
+    }
+    wait_until(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i").count("\n") == 1, "the others' jobs do not run")
+    manager = serve()
+    wait_until(lambda: [node.free for node in manager.nodes()] == [4, 4, 0, 0], "others' jobs are not seen")
+    steps = 40
+    train = submit(
+        manager,
+        command=[*TRAIN, str(steps), "--step-s", "0.1"],
+        num_nodes=2,
+        resources={"accelerators": 4},
+        checkpoint={"dir": str(tmp_path / "saved")},
+        preemption={"grace": "20s", "min_runtime": 0},
+    )
+    first = until(manager, train, "RUNNING", true=lambda view: view.progress.get("step", 0) >= 5)
+    assert set(first.nodes) == {"n0", "n1"}
+    urgent = submit(manager, run="sleep 99", resources={"accelerators": 4}, num_nodes=2)
+    until(manager, urgent, "RUNNING")
+    assert "use 8 GPUs" in manager.explain(train).message
+    slurm.ask("scancel", *others.values())
+    again = until(manager, train, "RUNNING", true=lambda view: view.attempt == 2)
+    assert set(again.nodes) == {"n2", "n3"}
+    manager.cancel(urgent)
+    assert until(manager, train).state == "COMPLETED"
+    assert until(manager, urgent).state == "CANCELLED"
+    assert manager.job(train).preemptions == 1  # type: ignore[union-attr]
+    with np.load(tmp_path / "saved/weights.npz") as saved:
+        np.testing.assert_array_equal(saved["weights"], alone(steps, tmp_path / "alone"))
+
+
+def alone(steps: int, folder: Path) -> np.ndarray:
+    """The weights of the same training, never stopped."""
+    with __import__("socket").create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    given = {**os.environ, "WORLD_SIZE": "2", "MASTER_PORT": str(port), "HEADWAY_CHECKPOINT_DIR": str(folder)}
+    command = [*TRAIN, str(steps), "--step-s", "0"]
+    ranks = [subprocess.Popen(command, env={**given, "RANK": str(rank)}) for rank in (1, 0)]
+    assert [rank.wait(60) for rank in ranks] == [0, 0]
+    with np.load(folder / "weights.npz") as saved:
+        return saved["weights"].copy()
+
+
+def test_cancel_requeue_limits_and_identity(slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path) -> None:
+    manager = serve()
+    told = "trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    cancelled = submit(manager, run=told, preemption={"grace": "5s"})
+    again = submit(manager, run=f"echo $HEADWAY_ATTEMPT; [ $HEADWAY_ATTEMPT = 2 ] || {{ {told}; }}")
+    limited = submit(manager, run=told, time_limit="2s", preemption={"grace": "1s"})
+    tmp_path.chmod(0o755)
+    for above in tmp_path.parents:
+        if above.name.startswith("pytest-"):
+            above.chmod(0o755)
+    nobody = submit(manager, "nobody", run="id -un; echo $HOME", workdir="/")
+    for job in (cancelled, again):
+        until(manager, job, "RUNNING")
+        wait_until(lambda job=job: "up" in manager.log_files(job, 1)[0].read_text(), "it does not come up")
+    manager.cancel(cancelled)
+    manager.requeue(again)
+    assert until(manager, cancelled).state == "CANCELLED"
+    assert manager.log_files(cancelled, 1)[0].read_text().split()[-1] == "told"
+    assert (until(manager, again).state, manager.log_files(again, 2)[0].read_text()) == ("COMPLETED", "2\n")
+    over = until(manager, limited)
+    assert (over.state, "time limit of 2 s" in over.message) == ("TIMEOUT", True)
+    assert until(manager, nobody).state == "COMPLETED", manager.job(nobody)
+    assert manager.log_files(nobody, 1)[0].read_text().split() == ["nobody", pwd.getpwnam("nobody").pw_dir]
+
+
+def test_the_commands_are_the_same(slurm: SlurmCluster, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    given = {**os.environ, "HEADWAY_DATA": str(data)}
+    server = subprocess.Popen(
+        [
+            *HEADWAY,
+            "serve",
+            "--executor",
+            "slurm?partition=main&poll=0.5",
+            "--port",
+            "0",
+            "--data",
+            str(data),
+            "--json",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def headway(*words: str) -> str:
+        done = subprocess.run([*HEADWAY, *words], env=given, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        assert server.stdout is not None
+        opened = ""
+        while not opened.endswith("}\n"):
+            opened += server.stdout.readline()
+        job = json.loads(
+            headway("submit", "--gpus", "2", "--wait", "--json", "--", "sh", "-c", "echo hi from $SLURM_JOB_NUM_NODES")
+        )
+        assert headway("logs", str(job["job_id"])) == "hi from 1\n"
+        view = json.loads(headway("show", str(job["job_id"]), "--json"))
+        assert (view["state"], view["gpus"], view["exit_code"]) == ("COMPLETED", 2, 0)
+        slurm.ask("scontrol", "update", "NodeName=n3", "State=DRAIN", "Reason=fan")
+
+        def states() -> list[str]:
+            return [node["state"] for node in json.loads(headway("nodes", "--json"))]
+
+        wait_until(lambda: states() == ["open", "open", "open", "drained"], "a drained node stays in the ledger")
+        slurm.ask("scontrol", "update", "NodeName=n3", "State=RESUME")
+        wait_until(lambda: states() == ["open"] * 4, "a node does not return")
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def test_topology_conf_is_read_and_jobs_keep_to_a_leaf(slurm: SlurmCluster, serve: Callable[..., Manager]) -> None:
+    """Leaves are {n0, n1} and {n2, n3}: after a job on n0 one of two nodes goes to the other leaf, not to n1 and n2."""
+    manager = serve(placement="leaf-aware")
+    assert manager.cluster.leaves == (0, 0, 1, 1)
+    small = submit(manager, run="sleep 60", resources={"accelerators": 4}, preemption={"grace": 0})
+    first = until(manager, small, "RUNNING").nodes
+    pair = submit(manager, run="sleep 60", num_nodes=2, resources={"accelerators": 4}, preemption={"grace": 0})
+    both = until(manager, pair, "RUNNING").nodes
+    leaf = {"n0": 0, "n1": 0, "n2": 1, "n3": 1}
+    assert {leaf[node] for node in both} == {1 - leaf[first[0]]}
+
+
+@pytest.mark.skipif(not (shutil.which("slurmrestd") and shutil.which("setpriv")), reason="SKIPPED: no slurmrestd")
+def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Path) -> None:
+    folder = slurm.folder / "rest"
+    folder.mkdir()
+    shutil.chown(folder, "nobody")
+    address = f"unix:{folder}/socket"
+    # It refuses to run as root, and to load the plugins for accounts where there are none.
+    as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    slurm.run("slurmrestd", *as_nobody, "slurmrestd", "-s", "openapi/v0.0.38", "-a", "rest_auth/local", address)
+    wait_until((folder / "socket").exists, "slurmrestd does not start")
+    rest, commands = Rest(address), Commands()
+    assert [node.name for node in rest.poll().nodes] == ["n0", "n1", "n2", "n3"]
+    assert rest.poll() == commands.poll()
+    rest.acts = True  # as nobody, for a job of nobody's
+    options = {
+        "job-name": "x",
+        "comment": "mine",
+        "nodes": "2",
+        "nodelist": "n1,n2",
+        "gres": "gpu:2",
+        "chdir": "/",
+        "output": "/dev/null",
+    }
+    job = int(rest.send(Submit("#!/bin/sh\nexec /bin/sleep 60\n", options)))
+    wait_until(lambda: rest.poll().jobs[job].holds, "the job does not run")
+    seen = rest.poll().jobs[job]
+    assert (seen.user, seen.comment, {name: share.gpus for name, share in seen.shares.items()}) == (
+        "nobody",
+        "mine",
+        {"n1": 2, "n2": 2},
+    )
+    rest.send(Cancel((job,)))
+    wait_until(lambda: rest.poll().jobs[job].state == "CANCELLED", "the job is not cancelled")
+    with pytest.raises(Refused):
+        rest.send(Submit("#!/bin/sh\n", {**options, "nodelist": "n99"}))
+    slurm.kill("slurmrestd")
+    with pytest.raises(Unreachable):
+        rest.poll()
+
+
+def test_slices_of_a_fabric_are_certified_and_have_routes(
+    slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
+) -> None:
+    """Two leaves of two nodes, eight spines: a job across both has links of its own, and their routes follow from its certificate."""
+    (tmp_path / "fabric.yaml").write_text("name: rack\nleaves: 2\nservers_per_leaf: 2\ngpus_per_server: 4\nspines: 8\n")
+    executor = SlurmExecutor(tmp_path / "data", {"fabric": str(tmp_path / "fabric.yaml")}, poll_s=0.3)
+    manager = serve(executor=executor, placement="vclos")
+    assert manager.cluster.leaves == (0, 0, 1, 1)
+    with pytest.raises(BadInput, match=r"no slice of the fabric has 13 GPUs.*12 or 14"):
+        submit(manager, run="true", resources={"accelerators": 13}, tasks_per_node="gpu")
+    job = submit(manager, run="sleep 60", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
+    until(manager, job, "RUNNING")
+    path = manager.log_files(job, 1)[0].parent / "certificate.json"
+    content = json.loads(path.read_text())
+    (verdict,) = verify([(path.name, content)], describe(load_fabric(str(tmp_path / "fabric.yaml"))))
+    assert (verdict.reasons, verdict.ranks, len(content["links"])) == ([], 16, 16)
+    command = [*HEADWAY, "fabric", "routes", str(path), "--fabric", str(tmp_path / "fabric.yaml")]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "ip route" in shown.stdout or "ip rule" in shown.stdout

@@ -1,0 +1,236 @@
+"""A real Slurm on this machine, for tests and measurements: munged, slurmctld and one slurmd per node, with fake GPUs, all in one folder.
+
+The daemons run in the foreground as our children and end with `stop`; nothing is left behind.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
+# Time to start the daemons on a machine that is busy with other tests.
+START_S = 120
+CONF = """
+ClusterName=headway-test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+KillWait=1
+MessageTimeout=10
+{more}
+{gres}
+NodeName=n[0-{top}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs={cpus} {node_gres} State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> str:
+    """What a Slurm of our own needs and this machine does not have; empty when it can be started."""
+    absent = [name for name in NEEDED if shutil.which(name) is None]
+    rights = [] if os.geteuid() == 0 else ["root"]
+    return ", ".join(rights + absent)
+
+
+class SlurmCluster:
+    """Daemons, and the environment that reaches them."""
+
+    def __init__(self, nodes: int, gpus: int = 0, cpus: int = 8, more: str = "", topology: str = "") -> None:
+        # A short path: the name of a socket holds about a hundred characters. Other users pass through it.
+        self.folder, self.nodes = Path(tempfile.mkdtemp(prefix="headway-slurm-", dir="/tmp")), nodes
+        self.folder.chmod(0o755)
+        for name in ("state", "dev", *(f"spool-{node}" for node in self.names)):
+            (self.folder / name).mkdir()
+        for gpu in range(gpus):  # slurmd wants a device file per GPU: each is a /dev/null of our own
+            os.mknod(self.folder / "dev" / f"nvidia{gpu}", 0o20666, os.makedev(1, 3))
+        (self.folder / "munge.key").write_bytes(secrets.token_bytes(128))
+        (self.folder / "munge.key").chmod(0o600)
+        port = _free_ports(nodes + 1)
+        given = {"host": socket.gethostname().partition(".")[0], "folder": self.folder, "top": nodes - 1, "cpus": cpus}
+        gres = (
+            {"gres": "GresTypes=gpu", "node_gres": f"Gres=gpu:v100:{gpus}"} if gpus else {"gres": "", "node_gres": ""}
+        )
+        if gpus:
+            devices = f"{self.folder}/dev/nvidia[0-{gpus - 1}]" if gpus > 1 else f"{self.folder}/dev/nvidia0"
+            (self.folder / "gres.conf").write_text(f"Name=gpu Type=v100 File={devices}\n")
+        if topology:
+            (self.folder / "topology.conf").write_text(topology)
+            more += "\nTopologyPlugin=topology/tree"
+        ports = {"port": port, "first": port + 1, "last": port + nodes}
+        self.conf = self.folder / "slurm.conf"
+        self.conf.write_text(CONF.format(more=more, **given, **gres, **ports))
+        self.environment = {**os.environ, "SLURM_CONF": str(self.conf)}
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes."""
+        return [f"n{number}" for number in range(self.nodes)]
+
+    def start(self) -> "SlurmCluster":
+        """Start everything, and wait until all nodes are idle."""
+        try:
+            files = {
+                name: f"--{name}={self.folder}/munge.{name.partition('-')[0]}"
+                for name in ("socket", "pid-file", "log-file")
+            }
+            key = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
+            self.run("munged", "munged", "-F", "--force", *key, *files.values())
+            wait_until(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
+            self.start_controller()
+            for name in self.names:
+                self.start_node(name)
+            self.wait_idle()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def run(self, name: str, *command: str) -> None:
+        """Start a daemon as our child."""
+        with (self.folder / f"{name}.out").open("ab") as log:
+            self.daemons[name] = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    def start_controller(self) -> None:
+        """Start slurmctld."""
+        self.run("slurmctld", "slurmctld", "-D")
+
+    def start_node(self, name: str) -> None:
+        """Start one slurmd."""
+        self.run(name, "slurmd", "-D", "-N", name)
+
+    def kill(self, name: str) -> None:
+        """Kill a daemon as a crash would."""
+        daemon = self.daemons.pop(name)
+        daemon.kill()
+        daemon.wait()
+
+    def kill_node(self, name: str) -> None:
+        """Kill a slurmd and everything that runs under it, as the loss of a machine would."""
+        self.kill(name)
+        for pid in self._steps(name):
+            for victim in [pid, *_below(pid)]:
+                try:
+                    os.kill(victim, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+    def _steps(self, name: str) -> list[int]:
+        """The processes (slurmstepd) that hold the steps of a node, which have its log or its spool folder open; "": of all nodes."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if "slurmstepd" in (process / "comm").read_text() and self.folder.name in _environment(process):
+                    if not name:
+                        found.append(int(process.name))
+                        continue
+                    held = {os.readlink(handle) for handle in (process / "fd").iterdir()}
+                    if any(name + ".log" in path or f"spool-{name}" in path for path in held):
+                        found.append(int(process.name))
+            except OSError:
+                continue
+        return found
+
+    def wait_idle(self) -> None:
+        """Until every node takes jobs and has none."""
+        wait_until(lambda: self.ask("sinfo", "-h", "-o", "%D %t") == f"{self.nodes} idle", "the nodes do not come up")
+
+    def ask(self, *command: str) -> str:
+        """What a command of Slurm answers."""
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=30, check=False)
+        return done.stdout.strip()
+
+    def stop(self) -> None:
+        """End the jobs, then the daemons, and remove the folder."""
+        if "slurmctld" in self.daemons:
+            self.ask("scancel", "--state=PENDING", "--user=root")
+            self.ask("scancel", "--signal=KILL", "--full", "--user=root")
+        for daemon in reversed(self.daemons.values()):
+            daemon.terminate()
+        for daemon in self.daemons.values():
+            try:
+                daemon.wait(3)  # slurmctld may wait much longer for a node that was killed
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        for pid in self._steps(""):  # steps outlive their slurmd
+            for victim in [*_below(pid), pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _environment(process: Path) -> str:
+    return (process / "environ").read_bytes().decode(errors="replace")
+
+
+def _below(root: int) -> list[int]:
+    """All processes below one."""
+    children: dict[int, list[int]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(process.name))
+    below = [root]
+    for pid in below:  # it grows meanwhile
+        below += children.get(pid, ())
+    return below[1:]
+
+
+def _free_ports(count: int) -> int:
+    """The first of so many ports, side by side, that nobody listens on."""
+    for first in range(27_000 + os.getpid() * 7 % 2000, 32_000, count):
+        with ExitStack() as held:
+            try:
+                for port in range(first, first + count):
+                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no free ports")
+
+
+def wait_until(true: Callable[[], object], otherwise: str, seconds: float = START_S) -> None:
+    """Look until something is so."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.1)
+
+
+def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:
+    """A running Slurm, or a loud skip where it cannot be had."""
+    import pytest
+
+    if lacks := missing():
+        pytest.skip(f"SKIPPED: a Slurm of our own needs {lacks}; `make system` as root installs it")
+    return SlurmCluster(nodes, gpus, **given).start()

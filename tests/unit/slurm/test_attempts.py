@@ -1,0 +1,129 @@
+"""What the end of an attempt is, from the files that its ranks left and from what Slurm says: no rank, no good end."""
+
+from pathlib import Path
+
+import pytest
+
+from headway.live.executors.slurm.attempt import LINGER_S, Attempt, PartRun, read_attempt
+from headway.live.executors.slurm.executor import SlurmExecutor
+from headway.live.executors.slurm.render import Site, comment_of
+from headway.slurm.requests import Cancel, Request
+from headway.slurm.snapshot import SlurmJob, Snapshot
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    """One part, submitted as Slurm's job 7, over for a while."""
+    (tmp_path / "own").mkdir()
+    return Attempt(1, 1, tmp_path, [PartRun(slurm=7, seen=SlurmJob(7, "COMPLETED"), over_since=0.0)])
+
+
+def files(attempt: Attempt, **given: str) -> None:
+    for name, text in given.items():
+        (attempt.own / name.replace("_", ".")).write_text(text)
+
+
+def test_a_good_end_needs_the_word_of_the_ranks(attempt: Attempt) -> None:
+    files(attempt, claim_0="7\n", go="", done_0="0 0 1\n")
+    assert attempt.part_over(0, 0.0)
+    assert (attempt.report().exit_code, attempt.report().lost) == (0, False)
+
+
+def test_slurms_good_word_alone_is_not_enough(attempt: Attempt) -> None:
+    """It may be about a job that found the part claimed, or that never came to its ranks."""
+    assert attempt.part_over(0, 0.0)  # nobody has claimed it, and now nobody can
+    report = attempt.report()
+    assert (report.lost, report.never_ran, report.exit_code) == (True, True, None)
+    assert attempt.claimed(0) == "revoked"
+
+
+def test_a_part_that_another_slurm_job_runs_is_not_over(attempt: Attempt) -> None:
+    files(attempt, claim_0="6\n", go="")
+    assert not attempt.part_over(0, LINGER_S / 2)
+    assert attempt.part_over(0, LINGER_S)
+    report = attempt.report()
+    assert (report.lost, report.never_ran) == (True, False)
+
+
+def test_srun_that_ends_before_the_ranks_are_up_is_no_end(attempt: Attempt) -> None:
+    files(attempt, claim_0="7\n", done_0="0 0 0\n")
+    (attempt.folder / "slurm.0.log").write_text("srun: error: Unable to confirm allocation\n\n")
+    assert attempt.part_over(0, 0.0)
+    report = attempt.report()
+    assert (report.lost, report.never_ran, report.refused) == (True, True, True)
+    assert "Unable to confirm allocation" in report.message
+
+
+def test_a_bad_end_waits_for_slurms_verdict(attempt: Attempt) -> None:
+    files(attempt, claim_0="7\n", go="", done_0="143 0 1\n", bad="143\n")
+    part = attempt.parts[0]
+    part.over_since = None
+    assert not attempt.part_over(0, 1.0)
+    part.over_since, part.seen = 2.0, SlurmJob(7, "NODE_FAIL")
+    assert attempt.part_over(0, 2.0)
+    assert (attempt.report().lost, attempt.report().message) == (True, "a node that it ran on went down")
+    part.seen = SlurmJob(7, "FAILED", exit_code=143)
+    assert (attempt.report().lost, attempt.report().exit_code) == (False, 143)
+
+
+def test_who_forbids_first_wins(attempt: Attempt) -> None:
+    assert attempt.forbid(0)
+    assert attempt.forbid(0)
+    files(attempt, claim_1="8\n")
+    assert not attempt.forbid(1)
+    assert read_attempt(attempt.folder, 1, 1) is None  # nothing was submitted
+
+
+def test_the_shorter_grace_counts_also_for_the_next_manager(attempt: Attempt) -> None:
+    attempt.ask_to_stop("SIGTERM", 5.0)
+    assert attempt.stop is not None
+    until = attempt.stop.until
+    attempt.ask_to_stop("SIGTERM", 50.0)
+    assert attempt.stop.until == until
+    again = Attempt(1, 1, attempt.folder, [PartRun()])
+    again.ask_to_stop("SIGTERM", 50.0)
+    assert again.stop is not None
+    assert again.stop.until == until
+
+
+class Twice:
+    """A Slurm that has two jobs for one part, and notes what is cancelled."""
+
+    def __init__(self, *jobs: SlurmJob) -> None:
+        self.jobs, self.sent = {job.id: job for job in jobs}, list[Request]()
+
+    def poll(self) -> Snapshot:
+        """Both."""
+        return Snapshot(self.jobs, ())
+
+    def send(self, request: Request) -> str:
+        """Only noted."""
+        self.sent.append(request)
+        return ""
+
+
+def test_of_two_slurm_jobs_for_a_part_the_one_that_claimed_it_stays(attempt: Attempt, tmp_path: Path) -> None:
+    files(attempt, claim_0="8\n", go="")
+    executor = SlurmExecutor(tmp_path)
+    executor._site = Site("ab", {}, {})
+    comment = comment_of("ab", 1, 1, 0)
+    door = Twice(SlurmJob(7, "PENDING", comment), SlurmJob(8, "RUNNING", comment), SlurmJob(9, "RUNNING", "not ours"))
+    executor.door = door  # type: ignore[assignment]
+    executor._attempts[1, 1] = attempt
+    executor._poll()
+    assert door.sent == [Cancel((7,))]
+    part = attempt.parts[0]
+    assert (part.slurm, part.over_since) == (8, None)
+    assert not attempt.part_over(0, LINGER_S)
+
+
+def test_an_attempt_that_was_given_up_is_cancelled_when_it_turns_up(tmp_path: Path) -> None:
+    executor = SlurmExecutor(tmp_path)
+    executor._site = Site("ab", {}, {})
+    comment = comment_of("ab", 5, 2, 0)
+    executor.door = door = Twice(SlurmJob(7, "PENDING", comment))  # type: ignore[assignment]
+    executor._poll()
+    assert door.sent == []  # an earlier manager's, perhaps: it is adopted, or it finds its claim made
+    executor._over.add((5, 2))
+    executor._poll()
+    assert door.sent == [Cancel((7,))]
