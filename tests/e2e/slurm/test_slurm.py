@@ -119,7 +119,7 @@ def test_cancel_requeue_limits_and_identity(slurm: SlurmCluster, serve: Callable
     limited = submit(manager, run=told, time_limit="2s", preemption={"grace": "1s"})
     tmp_path.chmod(0o755)
     for above in tmp_path.parents:
-        if above.name.startswith("pytest-"):
+        if above.name.startswith(("pytest-", "popen-")):
             above.chmod(0o755)
     nobody = submit(manager, "nobody", run="id -un; echo $HOME", workdir="/")
     for job in (cancelled, again):
