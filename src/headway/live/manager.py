@@ -370,6 +370,10 @@ class Manager:
         """The number of the journal's last row."""
         return self._world.last_seq
 
+    def settle(self) -> None:
+        """Wait until the journal has everything that can be seen now."""
+        self._world.ask(lambda _: iter(()))
+
     def next_events(self, after: int, timeout_s: float) -> list[JournalRow]:
         """The same, once there are any; none after a while."""
         with self._world.committed:
