@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from headway.cluster.named import cluster
+from headway.live.errors import JournalDamaged
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
+from headway.live.store.history import Wanted
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
@@ -159,6 +161,18 @@ def test_a_damaged_page_is_one_line(tmp_path: Path, where: str) -> None:
     assert "the journal is damaged" in again.warnings[0]
     assert again.submit(JobSpec(run="true"), ME) == [4]
     again.stop()
+
+
+def test_a_journal_that_is_damaged_under_a_manager_is_said(tmp_path: Path) -> None:
+    """Reading from it ended in a traceback, and in status 500."""
+    manager = opened(tmp_path)
+    ended(manager, manager.submit(JobSpec(run="true"), ME)[0])
+    for path in tmp_path.glob("journal.db-*"):
+        path.unlink()
+    (tmp_path / "journal.db").write_bytes(b"damage" * 1000)
+    with pytest.raises(JournalDamaged, match="the journal is damaged"):
+        manager.history(Wanted())
+    manager.stop()
 
 
 def test_an_unknown_field_holds_its_job_and_no_other(tmp_path: Path) -> None:
