@@ -80,6 +80,7 @@ class Manager:
             self.data, lambda before: ClusterState(before or cluster, *rules, min_runtimes, site)
         )
         self._journal, self._state, self.warnings = past.journal, past.state, list(past.warnings)
+        self._renewed = bool(past.identity.warnings)
         self._mark = Mark(self.data, past.identity.present)
         try:
             last_seq, last = self._journal.last
@@ -110,6 +111,8 @@ class Manager:
         self._executor.open(self._world.wake)
         self._state.enforced = getattr(self._executor, "enforced", frozenset())
         recovery.adopt(self._state, self._executor, self._world, now)
+        if self._renewed and hasattr(self._executor, "strays"):
+            self.warnings += self._executor.strays()
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
         self._thread.start()
 
