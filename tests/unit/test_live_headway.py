@@ -70,3 +70,14 @@ def test_what_is_said_of_a_wait_is_true_before_and_in_the_turn() -> None:
     until = "at the latest, because jobs that can be preempted may pass it until then"
     assert re.search(rf"kept for it, free in [\d.]+ (s|min), {gone}, or in [\d.]+ h {until}", turn)
     assert "Until then" not in turn
+
+
+def test_a_stop_comes_when_it_is_worth_its_cost_whatever_is_asked_and_reported_meanwhile() -> None:
+    """Every question and every round in between made the manager forget when that is: the job waited for the next arrival or end."""
+    long = Work(0.0, GPU, 9000.0, save_s=30.0, reports=True, step_s=10.0)
+    world = Seen([long, Work(2000.0, GPU, 60.0), Work(5000.0, GPU, 60.0)], "1x1")
+    world.run()
+    assert not world.trouble
+    assert any("costs more GPU-time than it has waited for" in said.message for said in world.said)
+    second = ran(world, "Stop", 1)[1]
+    assert 5010.0 <= second <= 5025.0
