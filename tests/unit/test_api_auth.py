@@ -11,6 +11,7 @@ from headway.live.http.tokens import (
     Caller,
     Scope,
     Tokens,
+    damage,
     job_secret,
     job_token,
     make_token,
@@ -109,3 +110,21 @@ def test_a_damaged_token_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokens.json").write_text("[{")
     with pytest.raises(BadInput, match=r"tokens\.json is damaged"):
         stored_tokens(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[1", "[1]", '[{"name": 3}]', '{"a": "b"}', "\xff"])
+def test_a_damaged_token_file_lets_the_owner_in_and_nobody_else(tmp_path: Path, text: str) -> None:
+    """Every request with any other token ended in a traceback, and the manager started without a word."""
+    tokens = Tokens(tmp_path, "ada")
+    secret = make_token(tmp_path, "laptop", "bob", Scope.READ)
+    assert tokens.caller(secret)
+    (tmp_path / "tokens.json").unlink()
+    (tmp_path / "tokens.json").write_text(text, encoding="latin-1")
+    assert tokens.caller(secret) is None
+    assert "damaged" in tokens.why_not(secret)
+    assert str(tmp_path) not in tokens.why_not(secret)
+    assert tokens.caller((tmp_path / "token").read_text().strip())
+    assert "remove it and make the tokens again; until then only the owner" in damage(tmp_path)
+    (tmp_path / "tokens.json").unlink()
+    assert not damage(tmp_path)
+    assert tokens.caller(make_token(tmp_path, "laptop", "bob", Scope.READ))

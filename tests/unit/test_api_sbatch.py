@@ -66,6 +66,17 @@ def test_ranks_in_all_become_ranks_on_each_node(tmp_path: Path) -> None:
         read_script(script(tmp_path, "#SBATCH -n 3 -N 2"))
 
 
+def test_a_script_that_reads_variables_of_slurm_is_told_what_says_the_same(tmp_path: Path) -> None:
+    """They were empty without a word: every task of an array would do the work of the same one."""
+    text = "# $SLURM_JOB_NAME\necho $SLURM_JOB_ID ${SLURM_JOB_ID}\nSLURM_X=1; echo $SLURM_X\npython t.py ${SLURM_ARRAY_TASK_ID} $SLURM_QOS"
+    path = script(tmp_path, text)
+    assert read_script(path).notes == [
+        f"{path}: $SLURM_JOB_ID is empty here: use $HEADWAY_JOB_ID",
+        f"{path}: $SLURM_ARRAY_TASK_ID is empty here: use $HEADWAY_ARRAY_INDEX",
+        f"{path}: $SLURM_QOS is empty here",
+    ]
+
+
 def test_a_script_that_calls_srun_is_told_that_there_is_none(tmp_path: Path) -> None:
     assert "no srun here" in read_script(script(tmp_path, "srun python train.py")).notes[0]
     assert read_script(script(tmp_path, "echo srun")).notes == []

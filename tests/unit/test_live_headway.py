@@ -1,6 +1,7 @@
 """The default policy, live: turns, stops that are worth their cost, and what jobs report of themselves."""
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -55,3 +56,28 @@ def test_nobody_is_stopped_in_the_first_quarter_of_an_hour() -> None:
     world.run()
     assert ran(world, "Stop", 1)[0] >= TURN_S
     assert any(said.reason == "turn" for said in world.said)
+
+
+def test_what_is_said_of_a_wait_is_true_before_and_in_the_turn() -> None:
+    """It was said that nothing but the end of a job changes the wait, and then that a turn of 15 minutes ends in 16 hours."""
+    world = Seen([Work(0.0, GPU, 9000.0), Work(1.0, GPU, 60.0)], "1x1")
+    world.run()
+    before = next(said for said in world.said if said.reason == "gpus" and said.reservation)
+    assert "no bound can be given, because job 1 has no time limit and comes before it in the order" in before.message
+    assert before.would_change[-1] == "a job that comes before it has run so long that it comes after it"
+    (turn,) = {said.message for said in world.said if said.reason == "turn"}
+    gone = "when job 1 is gone because its turn is over and it has saved"
+    until = "at the latest, because jobs that can be preempted may pass it until then"
+    assert re.search(rf"kept for it, free in [\d.]+ (s|min), {gone}, or in [\d.]+ h {until}", turn)
+    assert "Until then" not in turn
+
+
+def test_a_stop_comes_when_it_is_worth_its_cost_whatever_is_asked_and_reported_meanwhile() -> None:
+    """Every question and every round in between made the manager forget when that is: the job waited for the next arrival or end."""
+    long = Work(0.0, GPU, 9000.0, save_s=30.0, reports=True, step_s=10.0)
+    world = Seen([long, Work(2000.0, GPU, 60.0), Work(5000.0, GPU, 60.0)], "1x1")
+    world.run()
+    assert not world.trouble
+    assert any("costs more GPU-time than it has waited for" in said.message for said in world.said)
+    second = ran(world, "Stop", 1)[1]
+    assert 5010.0 <= second <= 5025.0

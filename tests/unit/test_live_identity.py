@@ -1,7 +1,10 @@
 """Runs belong to a journal: a missing, damaged or older journal is noticed and said, numbers go on, and nothing old is adopted."""
 
 import getpass
+import json
+import os
 import shutil
+import signal
 import sqlite3
 import time
 from pathlib import Path
@@ -9,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from headway.cluster.named import cluster
+from headway.live.errors import JournalDamaged
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
+from headway.live.store.history import Wanted
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
@@ -159,6 +164,45 @@ def test_a_damaged_page_is_one_line(tmp_path: Path, where: str) -> None:
     assert "the journal is damaged" in again.warnings[0]
     assert again.submit(JobSpec(run="true"), ME) == [4]
     again.stop()
+
+
+@pytest.mark.parametrize("lost", ["missing", "older"])
+def test_a_job_that_still_runs_though_its_journal_is_lost_is_named(tmp_path: Path, lost: str) -> None:
+    """Its GPUs are given to others, and nobody was told."""
+    data = tmp_path / "data"
+    manager = opened(data)
+    ended(manager, manager.submit(JobSpec(run="true"), ME)[0])
+    manager.stop()
+    backup = copied(data, tmp_path / "backup.db")
+    manager = opened(data)
+    job = manager.submit(JobSpec(run="sleep 60"), ME)[0]
+    shim = data / "runs" / str(job) / "1" / "shim.json"
+    while not shim.exists():
+        time.sleep(0.01)
+    manager.stop()
+    for path in data.glob("journal.db*"):
+        path.unlink()
+    if lost == "older":
+        put_back(data, backup)
+    pid = json.loads(shim.read_text())["pid"]
+    again = opened(data)
+    again.stop()
+    os.kill(pid, signal.SIGKILL)
+    assert len(again.warnings) == 2
+    assert again.warnings[1].startswith(f"job {job} still runs, and its GPUs count as free here")
+    assert f"`kill -9 {pid}` ends it" in again.warnings[1]
+
+
+def test_a_journal_that_is_damaged_under_a_manager_is_said(tmp_path: Path) -> None:
+    """Reading from it ended in a traceback, and in status 500."""
+    manager = opened(tmp_path)
+    ended(manager, manager.submit(JobSpec(run="true"), ME)[0])
+    for path in tmp_path.glob("journal.db-*"):
+        path.unlink()
+    (tmp_path / "journal.db").write_bytes(b"damage" * 1000)
+    with pytest.raises(JournalDamaged, match="the journal is damaged"):
+        manager.history(Wanted())
+    manager.stop()
 
 
 def test_an_unknown_field_holds_its_job_and_no_other(tmp_path: Path) -> None:

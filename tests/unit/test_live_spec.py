@@ -44,6 +44,7 @@ def test_the_job_file_of_the_interface() -> None:
         ({"command": [""]}, "empty"),
         ({"run": "x", "gpu": 2}, "unknown key 'gpu'"),
         ({"run": "x", "resources": {"accelerators": 0}}, "resources.accelerators: .*greater than or equal to 1"),
+        ({"run": "x", "resources": {"memory": "100MB"}}, "resources.memory: is a number of GB, such as 64"),
         ({"run": "x", "time_limit": "soon"}, "time_limit: .*not a time"),
         ({"run": "x", "time_limit": True}, "time_limit: a time is a number"),
         ({"run": "x", "preemption": {"signal": "SIGKILL"}}, "not a signal that a job can catch"),

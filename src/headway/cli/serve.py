@@ -160,7 +160,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
     console = Console(stderr=True)
     with console.status("starting (the first start on a machine compiles the engine for about half a minute)"):
         from headway.live.executors.registry import find_executor
-        from headway.live.http.tokens import job_secret, job_token
+        from headway.live.http.tokens import damage, job_secret, job_token
         from headway.live.manager import Manager
 
         runs = find_executor(executor, folder)
@@ -174,7 +174,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
 
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
         manager.start()
-    for line in (*manager.warnings, getattr(runs, "not_enforced", "")):
+    for line in (*manager.warnings, getattr(runs, "not_enforced", ""), damage(folder)):
         if line:
             note(f"headway: {line}")
     return manager

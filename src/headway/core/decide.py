@@ -332,7 +332,9 @@ def decide(
 ) -> None:
     """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
-    scratch.walk[0].worth_at, scratch.walk[0].weighed = np.inf, -1
+    scratch.walk[0].weighed = -1
+    if state.counts[0].moment == now or state.counts[0].waiting == 0:  # in between, what was weighed stands
+        scratch.walk[0].worth_at = np.inf
     if state.counts[0].waiting == 0 and not (options.migrates or options.packs or options.elastic):
         return
     _begin(state, options, key, scratch, now)

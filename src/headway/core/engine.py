@@ -110,7 +110,9 @@ class Engine:
 
     def make_scratch(self) -> None:
         """Make room for what a decision works on and writes; to be called again when the tables have grown."""
+        worth_at = float(self.scratch.walk["worth_at"][0]) if hasattr(self, "scratch") else np.inf
         self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
+        self.scratch.walk["worth_at"] = worth_at
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record one fact, or one action about to be performed."""
@@ -160,8 +162,10 @@ class Engine:
         )
 
     def reservation(self, now: float) -> Reservation | None:
-        """What is kept for the first waiting job that finds no place now."""
+        """What is kept for the first waiting job that finds no place now. Who asks changes nothing, nor when to decide again."""
+        worth_at = float(self.scratch.walk["worth_at"][0])
         self._decide(now)
+        self.scratch.walk["worth_at"] = worth_at
         if not kept_for_first(self.state, self.options, self.place, self.scratch, self.out):
             return None
         (kept,) = self._made()

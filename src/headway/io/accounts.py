@@ -11,7 +11,7 @@ def refuse_others(user: str) -> None:
     own = own_account()[1]
     if os.geteuid() != 0 and user != own:
         raise BadInput(
-            f"this manager runs all jobs as {own}, who could then be read and changed by {user!r}, the owner's token included: "
+            f"this manager runs all jobs as {own}: {user!r} could read and change all that {own} can, the owner's token included; "
             "run the manager as root, so that jobs run as their users; tokens of scope read are safe"
         )
 

@@ -81,6 +81,7 @@ class Manager:
             self.data, lambda before: ClusterState(before or cluster, *rules, min_runtimes, site)
         )
         self._journal, self._state, self.warnings = past.journal, past.state, list(past.warnings)
+        self._renewed = bool(past.identity.warnings)
         self._mark = Mark(self.data, past.identity.present)
         try:
             last_seq, last = self._journal.last
@@ -111,6 +112,8 @@ class Manager:
         self._executor.open(self._world.wake)
         self._state.enforced = getattr(self._executor, "enforced", frozenset())
         recovery.adopt(self._state, self._executor, self._world, now)
+        if self._renewed and hasattr(self._executor, "strays"):
+            self.warnings += self._executor.strays()
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
         self._thread.start()
 
@@ -378,6 +381,10 @@ class Manager:
     def last_event(self) -> int:
         """The number of the journal's last row."""
         return self._world.last_seq
+
+    def settle(self) -> None:
+        """Wait until the journal has everything that can be seen now."""
+        self._world.ask(lambda _: iter(()))
 
     def next_events(self, after: int, timeout_s: float) -> list[JournalRow]:
         """The same, once there are any; none after a while."""

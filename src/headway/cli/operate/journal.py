@@ -9,6 +9,7 @@ import typer
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
 from headway.client.folder import data_folder
 from headway.errors import BadInput
+from headway.io.units import counted
 
 journal = typer.Typer(
     no_args_is_help=True, help="Check the manager's journal, back it up while it runs, and restore it."
@@ -39,9 +40,8 @@ def check(
     if as_json:
         print_json({"ok": not found.problems, **asdict(found)})
     elif not found.problems:
-        counts = (
-            f"{found.jobs:,} jobs ({found.finished:,} finished), {found.events:,} rows, {found.snapshots} snapshots"
-        )
+        jobs, rows, snapshots = counted(found.jobs, "job"), counted(found.events, "row"), found.snapshots
+        counts = f"{jobs} ({found.finished:,} finished), {rows}, {counted(snapshots, 'snapshot')}"
         typer.echo(f"{found.path} is whole: {counts}; the last job is {found.last_job}")
     if found.problems:
         ways = "`headway journal restore FILE` puts a backup in its place; a manager sets it aside and begins a new one"
@@ -71,7 +71,7 @@ def backup(
     if as_json:
         print_json({"file": str(file), "jobs": found.jobs, "events": found.events, "last_row": found.last_row})
     else:
-        typer.echo(f"{file}: {found.jobs:,} jobs, {found.events:,} rows")
+        typer.echo(f"{file}: {counted(found.jobs, 'job')}, {counted(found.events, 'row')}")
 
 
 @journal.command()

@@ -117,8 +117,9 @@ def _receipt(wait_us: int, receipt_us: dict[str, int]) -> list[RenderableType]:
     if not wait_us:
         return []
     table = Table(box=None, show_header=False, pad_edge=False)
-    for justify in ("left", "right", "left", "left"):
+    for justify in ("left", "right", "left"):
         table.add_column(justify=justify, no_wrap=True)
+    table.add_column()  # the words alone wrap on a narrow terminal: numbers are shown whole
     for reason, spent_us in sorted(receipt_us.items(), key=lambda item: -item[1]):
         share = Text(bar(spent_us / wait_us, 20), style="yellow")
         words = IN_RECEIPTS.get(reason) or REASONS.get(reason, "")

@@ -74,6 +74,8 @@ def new_scratch(state: State) -> Scratch:
     """Scratch for decisions on this state, until its tables grow."""
     nodes, leaves = np.zeros(len(state.nodes), NODE_ROOM), np.zeros(len(state.leaves), LEAF_ROOM)
     nodes["leaf"], leaves["spine"] = state.nodes["leaf"], state.leaves["spine"]
+    walk = np.zeros(1, WALK)
+    walk["worth_at"] = np.inf
     return Scratch(
         nodes,
         leaves,
@@ -84,7 +86,7 @@ def new_scratch(state: State) -> Scratch:
         np.zeros(len(state.run), np.int32),
         np.zeros(len(state.run), TIMER),
         np.zeros(1, JOB),
-        np.zeros(1, WALK),
+        walk,
     )
 
 

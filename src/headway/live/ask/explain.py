@@ -14,6 +14,7 @@ from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.ask.receipt import receipt, waiting_order
 from headway.live.ask.reserved import (
+    COMES_FIRST,
     Holder,
     Reserved,
     Sees,
@@ -74,12 +75,19 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
             ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
         )
         change = ["it has waited for what stopping them costs", "a job with GPUs ends"]
+    if kept and reason == "gpus" and any(h.why == COMES_FIRST for h in kept.holders) and _demotes(state):
+        change.append("a job that comes before it has run so long that it comes after it")
     if kept or in_turn:
         message, change = _kept_words(state, job, kept, in_turn, message, change, now)
     seen = tuple(_seen(state, ahead, sees))
     receipt_us, shown = receipt(state, job.row, now), state.shown_state(job).name
     wait_us = sum(receipt_us.values())
     return Explanation(job.id, shown, reason, message, numbers, seen, tuple(change), wait_us, receipt_us, kept, in_turn)
+
+
+def _demotes(state: ClusterState) -> bool:
+    """Whether jobs lose their place in the order by running."""
+    return len(state.engine.options.thresholds) > 1 or state.engine.options.moving
 
 
 def _seen(state: ClusterState, numbers: Iterable[int], sees: Sees) -> Iterable[int]:

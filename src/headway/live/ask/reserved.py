@@ -132,7 +132,11 @@ def bound(kept: Reserved, now: float) -> str:
         TURN: "its turn is over and it has saved",
         FIRST_STEP: "it has reported a step (or its start has taken too long) and it has saved",
     }
-    return f"free {within(kept.by - now)} at the latest, when job {last.job_id} is gone because {words[last.why]}"
+    gone = f"when job {last.job_id} is gone because {words[last.why]}"
+    if kept.passable_s is not None and kept.by - now > kept.passable_s + 1.0:
+        latest = f"{within(kept.by - now)} at the latest, because jobs that can be preempted may pass it until then"
+        return f"free {within(kept.passable_s)}, {gone}, or {latest}"
+    return f"free {within(kept.by - now)} at the latest, {gone}"
 
 
 def _why_unknown(kept: Reserved) -> str:
@@ -155,9 +159,9 @@ def _why_unknown(kept: Reserved) -> str:
 
 
 def holding(kept: Reserved, now: float) -> str:
-    """Who holds the GPUs until then."""
+    """Who holds the GPUs until then, if they are several: the last of them is named with the bound."""
     known = [f"job {h.job_id} ({within(h.until - now)})" for h in kept.holders if h.until is not None]
-    return f"Until then they are held by {joined(known)}" if known else ""
+    return f"Until then they are held by {joined(known)}" if len(known) > 1 else ""
 
 
 def named(numbers: list[int]) -> str:

@@ -79,6 +79,7 @@ class Tokens:
         self._secret = job_secret(data)
         self._stored: dict[str, Caller] = {}
         self._stamp: tuple[int, int] | None = None
+        self._damaged = False
 
     def caller(self, token: str) -> Caller | None:
         """Who the token belongs to; None if nobody."""
@@ -98,6 +99,8 @@ class Tokens:
         found = self._stored.get(_hash(token))
         if found is not None and self._expired(found):
             return f"the token {found.name} has expired, ask for a new one"
+        if token and self._damaged:
+            return "the file of tokens is damaged here, tell the operator"
         return "the token is not known here" if token else "a token is needed"
 
     def _expired(self, caller: Caller) -> bool:
@@ -107,11 +110,16 @@ class Tokens:
         try:
             status = (self.data / TOKENS_FILE).stat()
         except FileNotFoundError:
-            self._stored, self._stamp = {}, None
+            self._stored, self._stamp, self._damaged = {}, None, False
             return
         stamp = (status.st_mtime_ns, status.st_ino)
-        if stamp != self._stamp:
-            self._stored, self._stamp = stored_tokens(self.data), stamp
+        if stamp == self._stamp:
+            return
+        try:
+            self._stored, self._damaged = stored_tokens(self.data), False
+        except BadInput:  # nobody but the owner is let in until it is mended
+            self._stored, self._damaged = {}, True
+        self._stamp = stamp
 
 
 def stored_tokens(data: Path) -> dict[str, Caller]:
@@ -124,8 +132,17 @@ def stored_tokens(data: Path) -> dict[str, Caller]:
         return {}
     except PermissionError:
         raise BadInput(f"{path} belongs to another user: only the manager's owner makes tokens") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{path} is damaged ({error}): remove it and make the tokens again") from None
+
+
+def damage(data: Path) -> str:
+    """What is wrong with the stored tokens, and what follows from it; empty if nothing is."""
+    try:
+        stored_tokens(data)
+    except BadInput as error:
+        return f"{error}; until then only the owner's token and those of jobs are taken"
+    return ""
 
 
 def _caller(row: dict[str, Any]) -> Caller:

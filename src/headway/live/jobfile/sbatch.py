@@ -13,7 +13,7 @@ from typing import Any
 
 from headway.errors import BadInput, unknown
 from headway.live.jobfile.after import ANY, NOTOK, OK, SINGLETON
-from headway.live.jobfile.sbatch_options import FLAGS, REFUSED, SHORT, WITHOUT_EFFECT
+from headway.live.jobfile.sbatch_options import FLAGS, REFUSED, SHORT, VARIABLES, WITHOUT_EFFECT
 
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
@@ -47,6 +47,11 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
     if re.search(r"^\s*(?:exec\s+)?srun\b", text, re.MULTILINE):
         instead = "every rank runs the whole script (--ntasks-per-node ranks on each node)"
         script.notes.append(f"{path}: there is no srun here: {instead}")
+    code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for name in dict.fromkeys(re.findall(r"\$\{?(SLURM_\w+)", code)):
+        if not re.search(rf"\b{name}=", code):
+            instead = f": use {VARIABLES[name]}" if name in VARIABLES else ""
+            script.notes.append(f"{path}: ${name} is empty here{instead}")
     return script
 
 

@@ -69,3 +69,10 @@ FLAGS: Final = frozenset({
     "exclusive", "no-requeue", "requeue", "verbose", "quiet", "parsable", "hold", "contiguous", "ignore-pbs", "no-kill",
     "overcommit", "oversubscribe", "reboot", "spread-job", "stepmgr", "test-only", "use-min-nodes", "wait", "get-user-env",
 })  # fmt: skip
+# Variables that jobs find under Slurm, and what says the same here.
+VARIABLES: Final = {
+    "SLURM_JOB_ID": "$HEADWAY_JOB_ID", "SLURM_JOBID": "$HEADWAY_JOB_ID", "SLURM_ARRAY_JOB_ID": "$HEADWAY_ARRAY_ID",
+    "SLURM_ARRAY_TASK_ID": "$HEADWAY_ARRAY_INDEX", "SLURM_JOB_NODELIST": "$HEADWAY_NODES", "SLURM_NODELIST": "$HEADWAY_NODES",
+    "SLURM_NTASKS": "$WORLD_SIZE", "SLURM_NPROCS": "$WORLD_SIZE", "SLURM_PROCID": "$RANK", "SLURM_LOCALID": "$LOCAL_RANK",
+    "SLURM_NODEID": "$GROUP_RANK",
+}  # fmt: skip

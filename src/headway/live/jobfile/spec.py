@@ -29,6 +29,13 @@ def _time(value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
+def _gigabytes(value: Any) -> Any:
+    """A number of GB; says so where a unit is written."""
+    if isinstance(value, str) and not re.fullmatch(r"[\d.]+", value):
+        raise ValueError("is a number of GB, such as 64 or 0.5: leave the unit out")
+    return value
+
+
 def _turn(value: Any) -> Any:
     """`auto`, or a time."""
     return value if value is None or value == "auto" else _time(value)
@@ -68,7 +75,7 @@ class Resources(_Part):
 
     accelerators: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     cpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    memory: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None  # GB
+    memory: Annotated[float, BeforeValidator(_gigabytes), Field(ge=0, allow_inf_nan=False)] | None = None
     type: Short = ""  # of the GPUs, such as a100
 
 

@@ -4,6 +4,7 @@ The journal is what is sent: the number of the last row that arrived is kept in 
 manager, is down. A receiver that sees a number twice drops the second.
 """
 
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -63,12 +64,22 @@ class Webhook:
         self, manager: Manager, url: str, secret: str = "", clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.manager, self.to, self.secret, self.clock = manager, address(url), secret, clock
-        self._closing = threading.Event()
+        self._closing, self._after = threading.Event(), 0
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
     def start(self) -> None:
-        """Send from now on; from where the last manager stopped, if one sent before."""
+        """Send from now on; from where the last manager stopped, if one sent before. What was there before the first is not told."""
+        sent = self.manager.recall(SENT)
+        self._after = int(sent) if sent is not None else self._begin()
         self._thread.start()
+
+    def _begin(self) -> int:
+        """The last row before now: of what people can see already, the journal may not have everything for a moment."""
+        with contextlib.suppress(JournalFailed):
+            self.manager.settle()
+        after = self.manager.last_event
+        self._keep(after)
+        return after
 
     def stop(self) -> None:
         """Send no more; what is not sent yet is sent by the next manager."""
@@ -76,8 +87,7 @@ class Webhook:
         self._thread.join(TIMEOUT_S)
 
     def _run(self) -> None:
-        sent = self.manager.recall(SENT)
-        after = self.manager.last_event if sent is None else int(sent)
+        after = self._after
         while not self._closing.is_set():
             rows = self.manager.next_events(after, 1.0)
             for row in rows:
@@ -86,16 +96,13 @@ class Webhook:
                 if row.job and (state := state_of(row)) and not self._deliver(row, state):
                     return
                 after = row.seq
-            if rows or sent is None:
-                sent = self._keep(after)
+            if rows:
+                self._keep(after)
 
-    def _keep(self, after: int) -> str | None:
+    def _keep(self, after: int) -> None:
         """Note how far it is; while the journal cannot be written the same rows may be sent twice."""
-        try:
+        with contextlib.suppress(JournalFailed):
             self.manager.remember(SENT, str(after))
-        except JournalFailed:
-            return None
-        return str(after)
 
     def _deliver(self, row: JournalRow, state: str) -> bool:
         """Send one change until it has arrived; False: the manager stops."""

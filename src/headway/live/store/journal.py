@@ -67,6 +67,18 @@ def failed(error: BaseException) -> JournalFailed:
     return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
 
 
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Say what is wrong with a journal that cannot be read."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        damaged = failed(error)
+        if isinstance(damaged, JournalDamaged):
+            raise damaged from None
+        raise JournalFailed(f"the journal cannot be read ({error}): `headway journal check` says more") from None
+
+
 class Journal:
     """The one journal of a data folder; the second to open it is refused."""
 
@@ -219,13 +231,13 @@ class Journal:
 
     def query(self, sql: str, *given: Any) -> list[Any]:
         """Read with SQL."""
-        with self._reading:
+        with self._reading, _readable():
             return self._reader.execute(sql, given).fetchall()
 
     def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         """Read with a connection of its own: what takes long holds nobody up."""
-        with contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as connection:
-            return ask(connection)
+        with _readable(), contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as own:
+            return ask(own)
 
     @property
     def last(self) -> tuple[int, float]:

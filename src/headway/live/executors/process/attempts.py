@@ -5,6 +5,7 @@ import fcntl
 import os
 import signal
 import time
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,18 @@ def started_by(folder: Path) -> str | None:
     if not (folder / "launch.json").exists():
         return None
     return str((read(str(folder), "launch.json") or {}).get("journal", ""))
+
+
+def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
+    """Attempts that run though nobody watches them, each in one line for the operator."""
+    found = []
+    for folder in sorted(runs.glob("*/*")):
+        job, attempt = folder.parent.name, folder.name
+        if job.isdigit() and attempt.isdigit() and (int(job), int(attempt)) not in watched and alive(folder):
+            pid = (read(str(folder), "shim.json") or {}).get("pid")
+            end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
+            found.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
+    return found
 
 
 def sweep(cgroups: Cgroups, folder: str, name: str) -> None:

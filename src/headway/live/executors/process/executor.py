@@ -26,7 +26,7 @@ from headway.errors import BadInput
 from headway.io.accounts import own_account
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
 from headway.live.executors.process.account import account_of
-from headway.live.executors.process.attempts import alive, group_name, last_sign, started_by, sweep, when
+from headway.live.executors.process.attempts import alive, group_name, last_sign, started_by, strays, sweep, when
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
@@ -150,6 +150,10 @@ class ProcessExecutor:
             watched = self._watched.setdefault((job, attempt), _Watched(self.folder(job, attempt), adopted=True))
             self._look((job, attempt))
             watched.adopted = False
+
+    def strays(self) -> list[str]:
+        """Attempts of this folder that run though nobody has adopted them, each in one line."""
+        return strays(self.runs, self._watched)
 
     def reports(self) -> list[Report]:
         """Everything heard since the last call."""
