@@ -117,6 +117,26 @@ def test_jobs_on_gpus_that_are_gone_run_again_and_too_large_ones_wait(tmp_path: 
     same_as_the_journal(last)
 
 
+def test_a_job_all_of_whose_gpus_are_gone_waits_again(tmp_path: Path) -> None:
+    """The manager ended with a traceback, and could not be started on the smaller cluster."""
+    manager = opened(tmp_path, "2x2")
+    resources = {"accelerators": 2}
+    jobs = [manager.submit(JobSpec(run="sleep 60", resources=resources), ME)[0] for _ in range(2)]  # type: ignore[arg-type]
+    until(lambda: manager.counts()["RUNNING"] == 2)
+    goes = next(job for job in jobs if 3 in gpus(manager, job))
+    manager.stop()
+    again = opened(tmp_path, "1x2")
+    until(lambda: again.job(goes).state == "PENDING")  # type: ignore[union-attr]
+    assert again.counts()["RUNNING"] == 1
+    whole(again)
+    for job in jobs:
+        again.cancel(job)
+    until(lambda: again.counts()["CANCELLED"] == 2)
+    whole(again)
+    again.stop()
+    same_as_the_journal(again)
+
+
 def test_nodes_keep_their_gpus_by_name_where_there_are_several_machines(tmp_path: Path) -> None:
     from headway.cluster.nodes import Cluster
     from headway.live.store.turnover import GONE, moved_gpus

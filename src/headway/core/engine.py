@@ -110,9 +110,10 @@ class Engine:
 
     def make_scratch(self) -> None:
         """Make room for what a decision works on and writes; to be called again when the tables have grown."""
-        worth_at = float(self.scratch.walk["worth_at"][0]) if hasattr(self, "scratch") else np.inf
+        before: Any = getattr(self, "scratch", None)
         self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
-        self.scratch.walk["worth_at"] = worth_at
+        if before is not None:
+            self.scratch.walk["worth_at"] = before.walk["worth_at"]
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record one fact, or one action about to be performed."""

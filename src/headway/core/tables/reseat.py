@@ -52,7 +52,7 @@ def _sit(new: State, j: int, seats: list[int]) -> None:
     """Seat a job; what it frees when it has stopped is counted anew."""
     job = new.jobs[j]
     job["seat"] = seats[0] if seats else -1
-    for seat, following in zip(seats, [*seats[1:], -1], strict=True):
+    for seat, following in zip(seats, [*seats, -1][1:], strict=True):
         new.seats["holder"][seat], new.seats["next"][seat] = j, following
         if job["state"] == JobState.STOPPING and job["freeing"]:
             new.nodes["stopping"][new.seats["node"][seat]] += 1
