@@ -33,3 +33,9 @@ def test_nothing_is_lost_or_doubled_whatever_goes_wrong(part: int, rounds: Calla
     every = range(part, rounds(300, 10_000), PARTS) if seed is None else [int(seed)]
     crashes = sum(round_of(each).machine.crashes for each in every)
     assert crashes or seed is not None
+
+
+@pytest.mark.parametrize("seed", [2783, 5481])
+def test_rounds_that_failed_once(seed: int) -> None:
+    """A job that was held while it was stopping, and released before it had stopped, stayed held for ever."""
+    round_of(seed)

@@ -270,7 +270,10 @@ class Lifecycle:
             raise WrongState(f"job {job.id} is {self.state.shown_state(job).name}: {what}; {instead}")
 
     def release(self, job: Job) -> Iterator[Event]:
-        """Let a held job run."""
+        """Let a held job run; one that is being stopped to be held then waits instead."""
+        if self.state.job_state(job) == JobState.STOPPING and job.stop_reason == HOLD:
+            yield from self.stop(job, REQUEUE)
+            return
         if not job.blockers & Blocker.HELD:
             shown = self.state.shown_state(job).name
             raise WrongState(f"job {job.id} is {shown}: only a HELD job can be released")
