@@ -49,15 +49,15 @@ Policies that decide every minute take too long on the whole of the three traces
 ten, on a tenth of the nodes. Jobs too large for those are left out, which flatters all policies, so compare within this table only."""
 # What the figures say: looked over again whenever they are measured anew.
 READING = """\
-- **headway**, the default, takes 0.02 to 0.91 of best-effort's average where jobs wait; [headway.md](headway.md) is about it. Its goodput is
-  lower where its last jobs end later: the share is of the whole span.
+- **headway**, the default, takes 0.02 to 0.91 of best-effort's average where jobs wait; [headway.md](headway.md)
+  is about it. Its goodput is lower where its last jobs end later: the share is of the whole span.
 - **Thresholds count most.** With bounds at 1, 10 and 100 GPU-hours in place of 3,200 GPU-seconds, and nothing else changed,
   tiresias-l takes a fifth of its average on `philly_82k`, a tenth on `pai2023_openb_pods`, and 0.40 to 0.87 of it on the others
   where jobs wait.
 - **backfill keeps its promise to the first in line and pays for it**: on whole traces its average is 1.1 to 1.8 times that of
   best-effort, and 0.8 to 1.7 times with limits of three times the duration.
 - las and 2d-las stop jobs of days (`muri_philly_4traces`, `gavel_philly_per_vc`) half a million to two million times even with
-  turns, and gandiva the former seven million times, where 0.562 of the GPU-time did work as against 0.786 under tiresias-l.
+  turns, and gandiva the former seven million times, where 0.564 of the GPU-time did work as against 0.786 under tiresias-l.
   gittins, which holds on to jobs that run, makes fewer preemptions there than srtf.
 - tiresias-g decides as tiresias-l does, to the digit, on `muri_philly_4traces` and `gavel_philly_per_vc`. That
   jobs of the first queue never compete with each other there is a guess.
