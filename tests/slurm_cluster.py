@@ -184,6 +184,10 @@ class SlurmCluster:
             for victim in [*_below(pid), pid]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
+        for process in Path("/proc").glob("[0-9]*"):  # ranks outlive their steps
+            with contextlib.suppress(OSError):
+                if int(process.name) != os.getpid() and f"SLURM_CONF={self.folder}/" in _environment(process):
+                    os.kill(int(process.name), signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
