@@ -14,7 +14,7 @@ run: $(STAMP)
 	$(BIN)/headway demo
 
 test: $(STAMP) system warm
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 400 --timeout-method thread
 
 test-long: $(STAMP) system warm
 	HEADWAY_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadfile

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from headway.cluster.named import cluster
-from headway.core.events import START, STOP
+from headway.core.engine import Event
+from headway.core.events import NO_JOB, START, STOP
 from headway.job_state import JobState
 from headway.placement import TABLE as PLACEMENTS
 from headway.placement.registry import find_placement
@@ -68,6 +69,8 @@ def test_deciding_again_changes_nothing_and_the_ledger_is_whole_at_the_end(polic
     while (now := simulated.wait(wake)) is not None:
         for event in simulated.facts(now):
             engine.record(event, now)
+        for kind in engine.own_facts(wake, now):
+            engine.record(Event(kind, NO_JOB), now)
         again = True
         while again:
             decision = engine.decide(now)
