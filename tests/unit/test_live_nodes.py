@@ -15,6 +15,7 @@ from headway.live.executors import NodeReport
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
+from headway.live.store.learn import replay
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -88,7 +89,7 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
     until(lambda: [each[0] for each in free(manager)] == [4, 4])
     assert {row.kind for row in manager.events(0)} >= {"Away", "Back", "Taken"}
     again = Manager(tmp_path / "other", cluster("2x4"), executor=executor)
-    again._state.replay(row for row in manager.events(0) if not row.job)
+    replay(again._state, (row for row in manager.events(0) if not row.job))
     np.testing.assert_array_equal(again._state.tables.nodes["closed"], manager._state.tables.nodes["closed"])
     np.testing.assert_array_equal(again._state.tables.seats["holder"], manager._state.tables.seats["holder"])
     again._journal.close()

@@ -37,12 +37,13 @@ from headway.live.operation.measures import Histogram
 from headway.live.operation.site import PLAIN, Site
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
-from headway.live.state import CLOSING, DRAINED, RESUMED, ClusterState
+from headway.live.state import ClusterState
 from headway.live.store import recovery
 from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.identity import Mark
 from headway.live.store.journal import JournalRow
+from headway.live.store.learn import CLOSING, DRAINED, RESUMED
 from headway.live.store.submissions import find_key, insert
 from headway.live.turns import AUTO, MinRuntimes
 from headway.live.world import LiveWorld

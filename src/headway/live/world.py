@@ -24,10 +24,11 @@ from headway.live.executors import Executor, Launch, Shared, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
-from headway.live.state import OPENED, RECALLED, RETIRED, ClusterState
+from headway.live.state import ClusterState
 from headway.live.store.archive import archived, finished_row
 from headway.live.store.history import HistoryRow
 from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.learn import OPENED, RECALLED, RETIRED, learn
 from headway.live.store.snapshot import snapshot
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 from headway.live.store.turnover import losers
@@ -149,7 +150,7 @@ class LiveWorld(Lifecycle):
             {"text": found.text, "accepted": max(self.state.jobs, default=0)},
         )
         self._rows.append(row)
-        self.state.learn(row)
+        learn(self.state, row)
 
     # ---- from other threads
 
