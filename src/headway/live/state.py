@@ -21,6 +21,7 @@ from headway.core.receipts import why_waiting
 from headway.core.tables.state import State
 from headway.job_state import JobState
 from headway.live.engine import LiveEngine
+from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
@@ -158,6 +159,21 @@ class ClusterState:
         if job_id in self.arrays:
             return self.arrays[job_id].tasks
         return range(job_id, job_id + self.past.arrays.get(job_id, 1))
+
+    def job_named(self, job_id: int) -> Job:
+        """The job with this number; NotFound if there is none, WrongState if it has left the memory."""
+        if final := self.past.final_of(job_id):
+            raise WrongState(f"job {job_id} has ended: it is {final.name}")
+        if job_id not in self.jobs:
+            raise NotFound(f"there is no job {job_id}")
+        return self.jobs[job_id]
+
+    def unfinished(self, job_id: int) -> Job:
+        """The same, unless it has ended."""
+        job = self.job_named(job_id)
+        if job.final:
+            raise WrongState(f"job {job_id} has ended: it is {job.final.name}")
+        return job
 
     def at(self, row: int) -> Job:
         """The job with this row in the engine's tables."""

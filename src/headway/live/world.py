@@ -69,6 +69,7 @@ class LiveWorld(Lifecycle):
         self.engine_gone = threading.Event()
         self.arrivals: deque[int] = deque()
         self.requests: deque[Request] = deque()
+        self.opened = clock()  # when this manager began
         self._began = perf_counter()
         self._wake = threading.Condition()
         self._woken = False
@@ -219,7 +220,7 @@ class LiveWorld(Lifecycle):
 
     def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
         """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
-        now = self._now = self.clock()
+        now = self._now = self.opened = self.clock()
         if (cluster.nodes, cluster.gpus) != (self.state.cluster.nodes, self.state.cluster.gpus):
             self._record(self._make_way(cluster, numbered), now)
         data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}

@@ -21,6 +21,7 @@ from headway.errors import BadInput, HeadwayError
 from headway.live.ask.explain import Explanation
 from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
+from headway.live.desk.accepting import MOST_KEY
 from headway.live.errors import JournalFailed, NotFound, WrongState
 from headway.live.http import access, cluster_routes, streams, verbs
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
@@ -28,7 +29,7 @@ from headway.live.http.cluster_routes import STATE, Moment
 from headway.live.http.problems import MEDIA_TYPE, Problem, problem
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import MOST_KEY, Manager
+from headway.live.manager import Manager
 
 PAGE = 100
 LARGEST_PAGE = 1000
