@@ -276,7 +276,7 @@ class LiveWorld(Lifecycle):
         while self._rows:
             began = perf_counter()
             try:
-                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)[-1]
+                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)
                 self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
                 self.mark(self.last_seq)

@@ -1,8 +1,12 @@
-"""Submissions: checked, counted against what their user may have, written to disk, and only then acknowledged and handed to the engine."""
+"""Submissions: checked, counted against what their user may have, written to disk, and only then acknowledged and handed to the engine.
+
+Whatever has arrived when the journal becomes free is written together: a few statements and one flush to disk for many clients.
+"""
 
 import sqlite3
 import threading
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable
 from concurrent.futures import Future
 
 from headway.errors import BadInput
@@ -13,10 +17,11 @@ from headway.live.errors import WrongState
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import Job
-from headway.live.store.submissions import find_key, insert
+from headway.live.store.submissions import Submission, insert_all
 from headway.live.world import LiveWorld
 
 MOST_KEY = 200  # characters of a client's key
+NO_ARRAY = (None,)
 
 
 class Accepting(Door):
@@ -25,56 +30,73 @@ class Accepting(Door):
     def __init__(self, world: LiveWorld) -> None:
         super().__init__(world)
         self._users: set[str] = set()  # that were looked up
+        self._arriving: deque[Submission] = deque()  # checked, and not with the journal yet
+        self._expected = False  # the journal has been asked to take them
         self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
-        self._turns = threading.Lock()  # held while that is counted
+        self._counting = threading.Lock()  # held while that is counted
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:
         """Accept a job (or the tasks of an array); on disk before this returns. The same user and key again give the same jobs."""
-        return self.submission(spec, user, key).result()
+        answer: Future[list[int]] = Future()
 
-    def submission(self, spec: JobSpec, user: str, key: str | None = None) -> Future[list[int]]:
-        """The same without waiting: the numbers of the jobs come when they are on disk."""
+        def told(done: Submission) -> None:
+            if done.error is not None:
+                answer.set_exception(done.error)
+            else:
+                answer.set_result(list(done.numbers))
+
+        self.submission(spec, user, key, told)
+        return answer.result()
+
+    def submission(self, spec: JobSpec, user: str, key: str | None, told: Callable[[Submission], None]) -> None:
+        """The same without waiting: `told` is called with the numbers of the jobs when they are on disk, in the journal's thread."""
         self._check(spec, user)
         if key is not None and not 0 < len(key) <= MOST_KEY:
             raise BadInput(f"Idempotency-Key: 1 to {MOST_KEY} characters")
-        text, submitted = spec.model_dump_json(exclude_defaults=True), self.clock()
-        tasks: list[int | None] = [None] if spec.array is None else list(array_tasks(spec.array)[0])
+        tasks = NO_ARRAY if spec.array is None else array_tasks(spec.array)[0]
+        text = spec.model_dump_json(exclude_defaults=True)
+        self._arriving.append(Submission(spec, text, user, key, self.clock(), tasks, told))
+        if not self._expected:  # otherwise the journal is yet to take what has arrived
+            self._expected = True
+            self._write_arriving()
 
-        def arrived(result: tuple[list[int], bool]) -> None:
-            """Hand jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
-            ids, new = result
-            if not new:
-                return
-            with self._world.lock:
-                for job_id, index in zip(ids, tasks, strict=True):
-                    self._state.add(Job(job_id, user, spec, submitted, None if index is None else ids[0], index))
-                    self._world.arrivals.append(job_id)
-            self._world.wake()
+    def _write_arriving(self) -> None:
+        """Let the journal write what has arrived when it gets to it, all together."""
+        batch: list[Submission] = []
 
-        answer: Future[list[int]] = Future()
-        answer.set_running_or_notify_cancel()  # whoever goes away does not take the job back
-        taken: list[int] = []
+        def take() -> None:
+            self._expected = False  # before they are taken: whoever comes later makes a batch of its own
+            while self._arriving:
+                batch.append(self._arriving.popleft())
 
-        def write(connection: sqlite3.Connection) -> tuple[list[int], bool]:
-            """In the journal's thread; a key that was used before counts against no limit."""
-            found = find_key(connection, user, key, text)
-            if found is None:
-                taken.append(self._take_turn(user, len(tasks)))
-                found = insert(connection, user, key, text, submitted, tasks)
-            return found
+        def write(connection: sqlite3.Connection) -> None:
+            take()
+            insert_all(connection, batch, self._count)
 
-        def told(done: Future[tuple[list[int], bool]]) -> None:
-            """It is on disk, or refused."""
-            with self._turns:
-                self._accepting[user] -= sum(taken)
+        def over(done: Future[None]) -> None:
             error = done.exception()
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(done.result()[0])
+            if error is not None and not batch:
+                take()  # the journal could not even begin
+            with self._counting:
+                for each in batch:
+                    self._accepting[each.user] -= each.counted
+            for each in batch:
+                each.error = each.error or error  # type: ignore[assignment]
+                each.told(each)
 
-        self._journal.commit_later(write, arrived).add_done_callback(told)
-        return answer
+        self._journal.commit_later(write, lambda _: self._hand_over(batch)).add_done_callback(over)
+
+    def _hand_over(self, batch: list[Submission]) -> None:
+        """Give jobs that are on disk to the engine (in the journal's thread, in the order of commits)."""
+        with self._world.lock:
+            for each in batch:
+                if each.new:
+                    first = each.numbers[0]
+                    for number, index in zip(each.numbers, each.tasks, strict=True):
+                        array_id = None if index is None else first
+                        self._state.add(Job(number, each.user, each.spec, each.submitted, array_id, index))
+                        self._world.arrivals.append(number)
+        self._world.wake()
 
     def _check(self, spec: JobSpec, user: str) -> None:
         """Refuse at once what can never run, and what would not be run as asked."""
@@ -102,19 +124,19 @@ class Accepting(Door):
             if not self._state.knows(need.job):
                 raise BadInput(f"after: there is no job {need.job}")
 
-    def _take_turn(self, user: str, count: int) -> int:
+    def _count(self, new: Submission) -> None:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
-        most = self._state.site.jobs_per_user
+        most, user, count = self._state.site.jobs_per_user, new.user, len(new.tasks)
         if most is None:
-            return 0
-        with self._turns:
+            return
+        with self._counting:
             have = self._state.active_of[user] + self._accepting[user]
             if have + count > most:
                 what = f"{count} more" if count > 1 else "another"
                 has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
                 raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
             self._accepting[user] += count
-        return count
+            new.counted = count
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:
         """Where and roughly when it would start."""
