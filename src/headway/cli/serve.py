@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.cli.operate.site import site_of, start_webhook
+from headway.cli.operate.site import site_of, start_webhook, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
     from headway.live.executors import Executor
     from headway.live.manager import Manager
+    from headway.live.operation.site import Site
     from headway.live.records import Job
 
 token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
@@ -37,7 +38,19 @@ def serve(
         typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file; default: its GPUs."),
     ] = None,
     policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "headway",
-    placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
+    placement: Annotated[
+        str | None, typer.Option(help="Where jobs run; default: consolidated, with a fabric vclos.", show_default=False)
+    ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="F", help="The network between the nodes (see `headway fabric`): jobs get links of their own."
+        ),
+    ] = None,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Your names and addresses of the fabric, for the routes of slices."),
+    ] = None,
     min_runtime: Annotated[
         str,
         typer.Option(
@@ -114,6 +127,8 @@ def serve(
     if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
     url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
+    site = with_served_fabric(site, fabric, folder, inventory)
+    placement = placement or ("vclos" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
     manager = _manager(folder, cluster, executor, url, cap, **given)
     if tls is not None:
@@ -164,7 +179,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         from headway.live.manager import Manager
 
         runs = find_executor(executor, folder)
-        where, secret = _cluster(cluster, runs), job_secret(folder)
+        where, secret = _cluster(cluster, runs, given["site"]), job_secret(folder)
         if hasattr(runs, "log_cap_bytes"):
             runs.log_cap_bytes = log_cap_bytes
         trusted = {"HEADWAY_CERT": str(folder.absolute() / CERTIFICATE_FILE)} if url.startswith("https") else {}
@@ -180,8 +195,11 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
     return manager
 
 
-def _cluster(spec: str | None, executor: "Executor") -> "Cluster":
-    """The nodes to use: as declared, or as the executor finds them."""
+def _cluster(spec: str | None, executor: "Executor", site: "Site") -> "Cluster":
+    """The nodes to use: as declared, on one machine as the fabric has them, or as the executor finds them."""
+    if spec is None and site.fabric and getattr(executor, "numbers_gpus", False):
+        spec = f"{site.fabric.fabric.servers}x{site.fabric.fabric.gpus_per_server}"
+        note(f"headway: the nodes are those of the fabric {site.fabric.fabric.name}: slots of this machine, {spec}")
     if spec is not None:
         from headway.cluster.named import cluster
 

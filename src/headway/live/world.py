@@ -21,6 +21,7 @@ from headway.errors import HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Shared, Stamp
+from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
@@ -128,7 +129,7 @@ class LiveWorld(Lifecycle):
         job = self.state.at(action.job)
         if action.kind in (START, PACK):
             launch = replace(self._launch(job), links=action.links)
-            self._to_do.append(lambda: self.executor.start(launch))
+            self._to_do.append(lambda: self.executor.start(self._with_slice(launch)))
         elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)
         return iter(())
@@ -322,6 +323,15 @@ class LiveWorld(Lifecycle):
                 if left > 0:
                     self._wake.wait(min(left, 1.0))
             self._woken = False
+
+    def _with_slice(self, launch: Launch) -> Launch:
+        """What an attempt is given on a fabric; worked out when its start is in the journal, without holding anybody up."""
+        fabric = self.state.site.fabric
+        if fabric is None or self.state.engine.uplinks == 0:
+            return launch
+        found = slice_of(fabric, launch.spec, launch.gpus, launch.links)
+        environment = {**launch.environment, "HEADWAY_COLLECTIVE_PLAN": found.plan}
+        return replace(launch, environment=environment, files=files_of(fabric, found))
 
     def _launch(self, job: Job) -> Launch:
         names = self.state.cluster.nodes

@@ -33,7 +33,7 @@ def setting(state: ClusterState) -> str:
     """What must be the same for a snapshot to be used: everything that the engine's numbers depend on."""
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
     made = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
-    return as_json({**made, "min_runtimes": dict(state.min_runtimes)})
+    return as_json({**made, "min_runtimes": dict(state.min_runtimes), "links": list(state.cluster.links)})
 
 
 def snapshot(state: ClusterState) -> Snapshot:
