@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headway.client.job import JobView
 from headway.cluster.nodes import Cluster
@@ -51,6 +51,7 @@ from headway.policies.registry import find_policy
 
 MOST_KEY = 200  # characters of a client's key
 MOST_EVENTS = 10_000  # rows in one answer
+T = TypeVar("T")
 EVERY_JOB, DEFAULT_BACKOFF = JobFilter(), Backoff()
 
 
@@ -309,6 +310,20 @@ class Manager:
             rows = archive.active_rows(self._state, self.clock(), wanted, self._world.just_ended)
             active = frozenset(self._state.active)
         return self._journal.read(lambda file: archive.with_finished(rows, active, file, wanted))
+
+    def look(self, ask: Callable[[ClusterState, float], T]) -> T:
+        """Ask something of the state as it is now; it does not change meanwhile."""
+        with self._world.lock:
+            return ask(self._state, self.clock())
+
+    def read_journal(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask something of the journal on disk, with a connection of its own."""
+        return self._journal.read(ask)
+
+    @property
+    def written(self) -> bool:
+        """Whether the journal has everything that can be seen now."""
+        return not self._world.unwritten
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""

@@ -15,14 +15,14 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 
-from headway import __version__
+from headway import __version__, web
 from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
 from headway.live.ask.explain import Explanation
 from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
 from headway.live.errors import JournalFailed, NotFound, WrongState
-from headway.live.http import access, cluster_routes, streams, verbs
+from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
 from headway.live.http.cluster_routes import STATE, Moment
 from headway.live.http.problems import MEDIA_TYPE, Problem, problem
@@ -104,6 +104,8 @@ def make_api(manager: Manager) -> FastAPI:
     verbs.add_routes(api, manager)
     cluster_routes.add_routes(api, manager)
     streams.add_routes(api, manager)
+    watch_routes.add_routes(api, manager)
+    web.add_pages(api)
     return api
 
 
