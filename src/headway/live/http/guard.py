@@ -2,7 +2,8 @@
 
 A web page in the user's browser can send requests to localhost. It cannot read the token, and it cannot forge `Host` (DNS rebinding
 shows the page's own name there) or leave out `Origin`: so both must name this manager. Everything is refused by default; only the
-health check, the description of the API and the files of the dashboard, which hold no data, are open. The health check is answered at once, whatever else is going on.
+health check, the description of the API and the files of the dashboard, which hold no data, are open. The health check is answered at
+once, whatever else is going on.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Routes for whoever watches: who I am, the cluster at a glance, the queue, the trend, the story of a job, the network, what would have been.
+"""Routes for whoever watches: the cluster at a glance, the queue, the trend, the story of a job, the network, what would have been.
 
 The dashboard reads these and the other public routes, and nothing else.
 """
@@ -18,6 +18,7 @@ from headway.live.watch.overview import SORTS, About, QueueWanted, overview, que
 from headway.live.watch.replays import Replays
 from headway.live.watch.story import story
 from headway.live.watch.trend import KEPT_S, Watch
+from headway.policies import ORACLES, TABLE
 
 Sort = Literal["order", "job_id", "name", "user", "state", "gpus", "queue", "level", "service", "waited", "reason"]
 assert set(SORTS) == set(Sort.__args__)  # type: ignore[attr-defined]
@@ -32,6 +33,20 @@ class Me(BaseModel):
     user: str
     scope: str
     expires: float | None
+
+
+class Choice(BaseModel):
+    """A policy that jobs can be replayed under; `oracle`: it knows how much work is left, which nobody knows live."""
+
+    name: str
+    summary: str
+    oracle: bool
+
+
+class Choices(BaseModel):
+    """The policies of this version."""
+
+    policies: list[Choice]
 
 
 class WhatIf(BaseModel):
@@ -92,6 +107,12 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     def network(caller: Reader) -> NetworkView:
         """Switches, and who has which links. Jobs that the caller does not see are marked 0."""
         return manager.look(lambda state, now: fabric.network(state, now, caller.sees))
+
+    @api.get("/v1/policies", tags=["cluster"], responses=REFUSALS)
+    def policies(caller: Reader) -> Choices:
+        """The policies that jobs can be replayed under."""
+        rows = [Choice(name=name, summary=row[1], oracle=name in ORACLES) for name, row in TABLE.items()]
+        return Choices(policies=rows)
 
     @api.post("/v1/replay", tags=["cluster"], responses=refusals({409: "Another replay is being computed."}))
     def what_if(question: WhatIf, caller: Operator) -> Replay:

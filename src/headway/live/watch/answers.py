@@ -1,4 +1,4 @@
-"""The answers to whoever watches, live or a recorded run: plain data with one meaning in both. Times are seconds since 1970, or of the trace."""
+"""The answers to whoever watches, live or a recorded run: plain data. Times are seconds since 1970, or those of the trace."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,9 +3,9 @@
 import { get } from "../api.js";
 import { h, show } from "../dom.js";
 import { count, moment, percent, span, why } from "../format.js";
-import { OverTime } from "../parts/chart.js";
+import { BAR_STEPS, OverTime } from "../parts/chart.js";
 import { GpuMap } from "../parts/gpumap.js";
-import { link, progress, state } from "../parts/jobs.js";
+import { link, progress, state, table } from "../parts/jobs.js";
 
 const RANGES = [[900, "15 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
 const STEPS = 96;
@@ -91,7 +91,7 @@ class Overview {
     ]);
     const bad = trend.failed.some(Boolean);
     this.charts.done.update(trend, [
-      { name: `completed per ${span(trend.step_s)}`, kind: "bar", className: "c3", values: trend.completed },
+      { name: `completed per ${span(trend.step_s * BAR_STEPS)}`, kind: "bar", className: "c3", values: trend.completed },
       ...(bad ? [{ name: "failed or cancelled", kind: "bar", className: "c4", values: trend.failed }] : []),
     ]);
   }
@@ -156,10 +156,6 @@ class Overview {
 }
 
 const sum = (values) => values.reduce((a, b) => a + b, 0);
-
-export const table = (heads, rows, label) =>
-  h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", null, h("caption", { class: "hidden" }, label), h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", null, rows)));
 
 /** A word, a sentence and what is behind it. */
 export function health(now, trend) {

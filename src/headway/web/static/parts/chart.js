@@ -8,6 +8,15 @@ const BOTTOM = 20;
 const TOP = 8;
 const RIGHT = 8;
 
+const BARS_OF = 4; // a bar for so many steps
+
+/** Sums of neighbouring steps. */
+function gathered(values) {
+  const found = [];
+  for (let i = 0; i < values.length; i += BARS_OF) found.push(values.slice(i, i + BARS_OF).reduce((a, b) => a + b, 0));
+  return found;
+}
+
 /** A round number at or above a value. */
 export function ceiling(value) {
   if (value <= 0) return 1;
@@ -16,9 +25,11 @@ export function ceiling(value) {
 }
 
 /**
- * A chart over time. `series`: [{name, kind: "area" | "line" | "bar", className, values}], one value per step of `trend`.
+ * A chart over time; bars hold the sum of BAR_STEPS steps. `series`: [{name, kind: "area" | "line" | "bar", className, values}], one value per step of `trend`.
  * `text(value)` writes a value; `most` is the top of the axis where it is known.
  */
+export const BAR_STEPS = BARS_OF;
+
 export class OverTime {
   constructor(root, { title, height = 130, text = (value) => String(Math.round(value * 10) / 10), most = null, recording = null }) {
     Object.assign(this, { title, height, text, most, recording });
@@ -44,7 +55,7 @@ export class OverTime {
     const { first, last } = this.trend;
     const inner = width - LEFT - RIGHT;
     const tall = this.height - TOP - BOTTOM;
-    const top = this.most ?? ceiling(Math.max(1e-9, ...this.series.flatMap((each) => each.values)));
+    const top = this.most ?? ceiling(Math.max(1e-9, ...this.series.flatMap((each) => (each.kind === "bar" ? gathered(each.values) : each.values))));
     const steps = this.series[0].values.length;
     const x = (i) => LEFT + (inner * i) / steps;
     const y = (value) => TOP + tall * (1 - Math.min(1, value / top));
@@ -66,6 +77,10 @@ export class OverTime {
 
   mark({ kind, className, values }, x, y, step) {
     if (kind === "bar") {
+      values = gathered(values);
+      step *= BARS_OF;
+      const at = x;
+      x = (i) => at(i * BARS_OF);
       const bars = values.map((value, i) => (value ? s("rect", { x: x(i), width: Math.max(1, step - 1), y: y(value), height: y(0) - y(value) }) : null));
       return s("g", { class: `bar ${className}` }, bars);
     }
@@ -83,7 +98,7 @@ export class OverTime {
     const i = Math.floor(((event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT)) * steps);
     if (i < 0 || i >= steps) return this.tip.classList.remove("shown");
     const at = moment(this.trend.first + (i + 0.5) * this.trend.step_s, this.recording);
-    this.tip.textContent = `${at} · ${this.series.map((each) => `${each.name} ${this.text(each.values[i])}`).join(" · ")}`;
+    this.tip.textContent = `${at} · ${this.series.map((each) => `${each.name} ${this.text(each.kind === "bar" ? gathered(each.values)[Math.floor(i / BARS_OF)] : each.values[i])}`).join(" · ")}`;
     this.tip.style.setProperty("--x", `${Math.min(box.width - 150, Math.max(0, event.clientX - box.left - 60))}px`);
     this.tip.classList.add("shown");
   }

@@ -16,3 +16,10 @@ export function progress(job) {
   if (!total) return h("span", { class: "dim" }, `step ${step}`);
   return h("progress", { max: total, value: Math.min(step, total), "aria-label": `step ${step} of ${total}`, title: `step ${step} of ${total}` });
 }
+
+const NUMBERS = new Set(["GPUs", "for", "mean", "median", "p95", "all done", "preemptions"]); // columns to the right
+
+/** A table that scrolls sideways where it must. */
+export const table = (heads, rows, label) =>
+  h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", null, h("caption", { class: "hidden" }, label), h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: NUMBERS.has(head) ? "number" : null }, head)))), h("tbody", null, rows)));
