@@ -18,14 +18,22 @@ from headway.client.client import Client
 from headway.client.folder import TOKEN_FILE, URL_FILE
 
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
-FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 PATIENCE_MS = 20_000
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Headless Chromium, driven by playwright; a loud skip without either."""
-    api = pytest.importorskip("playwright.sync_api", reason="SKIPPED: playwright is not installed (pip install -e '.[dev]')")
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="SKIPPED: playwright is not installed (pip install -e '.[dev]')"
+    )
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("SKIPPED: no chromium on the PATH: the dashboard is not tested (apt-get install chromium)")

@@ -65,7 +65,9 @@ def axe_script() -> str:
     """axe-core as its Python package carries it."""
     found = importlib.util.find_spec("axe_playwright_python")
     if found is None or found.origin is None:
-        pytest.skip("SKIPPED: axe-playwright-python is not installed (pip install -e '.[dev]'): barriers are not looked for")
+        pytest.skip(
+            "SKIPPED: axe-playwright-python is not installed (pip install -e '.[dev]'): barriers are not looked for"
+        )
     return next(Path(found.origin).parent.rglob("axe*.js")).read_text("utf-8")
 
 

@@ -98,7 +98,7 @@ def make_api(manager: Manager) -> FastAPI:
         responses=WRONG_FIELD,
     )
     api.state.manager = manager
-    _handle_errors(api)
+    handle_errors(api)
     _submission(api, manager)
     _jobs(api, manager)
     verbs.add_routes(api, manager)
@@ -109,7 +109,7 @@ def make_api(manager: Manager) -> FastAPI:
     return api
 
 
-def _handle_errors(api: FastAPI) -> None:
+def handle_errors(api: FastAPI) -> None:
     """Turn expected failures into a status and one line, without anything of the inside."""
 
     @api.exception_handler(HTTPException)

@@ -124,7 +124,7 @@ class Overview {
       h("tr", null, h("td", null, link(job)), h("td", { class: "number" }, job.gpus), h("td", { class: "number" }, span(now.now - job.submitted_at)), h("td", null, why(job.reason))));
     show(this.waiting,
       h("ul", { class: "reasons" }, bars),
-      table(["next in line", "GPUs", "for", "why"], rows, "Jobs that wait, in the policy's order"),
+      table([this.ctx.recording ? "job" : "next in line", "GPUs", "for", "why"], rows, this.ctx.recording ? "Jobs that wait, by level and submission" : "Jobs that wait, in the policy's order"),
       all > SHOWN ? h("p", null, h("a", { href: "#/queue" }, `all ${all.toLocaleString("en")} in the queue`)) : null);
   }
 

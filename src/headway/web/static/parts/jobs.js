@@ -17,7 +17,7 @@ export function progress(job) {
   return h("progress", { max: total, value: Math.min(step, total), "aria-label": `step ${step} of ${total}`, title: `step ${step} of ${total}` });
 }
 
-const NUMBERS = new Set(["GPUs", "for", "mean", "median", "p95", "all done", "preemptions"]); // columns to the right
+const NUMBERS = new Set(["links", "contended", "attempt", "GPUs", "for", "mean", "median", "p95", "all done", "preemptions"]); // columns to the right
 
 /** A table that scrolls sideways where it must. */
 export const table = (heads, rows, label) =>
