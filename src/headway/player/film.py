@@ -1,7 +1,6 @@
 """A run as a film: which jobs hold which GPUs, wait or have ended at any moment, read from its journal in whole columns."""
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,12 +56,20 @@ class Film:
         rows = self._rows[np.maximum(place, 0)]
         return np.where((place >= 0) & (self.entries["job"][rows] == jobs), rows, -1)
 
-    def rows_of(self, j: int, time: float) -> NDArray[Any]:
-        """The rows about one job up to a time."""
+    def rows_of(self, j: int, time: float) -> Whole:
+        """The numbers of the rows about one job up to a time."""
         size = len(self.entries) + 1
         low, high = np.searchsorted(self._keys, [j * size, (j + 1) * size])
-        rows = self.entries[self._rows[low:high]]
-        return rows[rows["time"] <= time]
+        rows = self._rows[low:high]
+        return np.asarray(rows[self.entries["time"][rows] <= time])
+
+    def links_of(self, row: int) -> list[tuple[int, int]]:
+        """The links that the start in this row was given: leaves, each with a bit per spine."""
+        links, at = self.run.journal.links, self.entries["link_at"]
+        if not len(links):
+            return []
+        end = int(at[row + 1]) if row + 1 < len(at) else len(links)
+        return [(int(each["leaf"]), int(each["mask"])) for each in links[int(at[row]) : end]]
 
     def holds_of(self, j: int) -> range:
         """The rows of `held` about one job."""

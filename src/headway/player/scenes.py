@@ -13,7 +13,7 @@ from headway.live.ask.explain import Explanation
 from headway.live.watch.answers import Brief, GpuNode, Level, Overview, QueuePage, Recording, Story, Trend
 from headway.live.watch.overview import FIRST_WAITING, MOST_NAMES, QueueWanted
 from headway.live.watch.story import tell
-from headway.player.film import Film, Frame
+from headway.player.film import Frame
 from headway.sim.results.timeline import mean_in_bins
 
 ON_GPUS = (JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
@@ -222,11 +222,12 @@ def story(frame: Frame, j: int) -> Story:
     base = np.cumsum((0, *cluster.gpus))
     starts = {float(film.held.start_s[row]): row for row in film.holds_of(j)}
     rows = []
-    for row in film.rows_of(j, frame.time):
+    for number in film.rows_of(j, frame.time).tolist():
+        row = film.entries[number]
         name, data = NAMES[int(row["kind"])], dict[str, Any]()
         if name in ("Start", "Pack") and float(row["time"]) in starts:
             nodes = Counter(node_of[frame.gpus_of(starts[float(row["time"])])].tolist())
-            data = {"places": list(nodes.items()), "links": links_of(film, row)}
+            data = {"places": list(nodes.items()), "links": film.links_of(number)}
         elif name == "Ended":
             data = {"state": JobState.COMPLETED.name}
         rows.append((float(row["time"]), name, int(row["attempt"]), data))
@@ -235,13 +236,3 @@ def story(frame: Frame, j: int) -> Story:
     gpus = frame.gpus_of(now[0]).tolist() if now else []
     named = tuple(f"{cluster.nodes[node_of[gpu]]}:{gpu - base[node_of[gpu]]}" for gpu in gpus)
     return Story(j + 1, frame.time, phases, marks, named)
-
-
-def links_of(film: Film, row: Any) -> list[tuple[int, int]]:
-    """The links that a start was given: leaves, each with a bit per spine."""
-    links = film.run.journal.links
-    if not len(links):
-        return []
-    at = int(np.searchsorted(film.entries["link_at"], row["link_at"], side="right"))
-    end = int(film.entries["link_at"][at]) if at < len(film.entries) else len(links)
-    return [(int(each["leaf"]), int(each["mask"])) for each in links[int(row["link_at"]) : end]]

@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from headway.core.events import PACK, START
 from headway.live.watch.answers import Circuit, NetworkView, Uplink
 from headway.live.watch.story import bits
 from headway.network.fabric.model import Fabric
 from headway.network.sharing.steps import STEP, steps_on
 from headway.network.sharing.uses import record_uses
 from headway.player.film import Frame
-from headway.player.scenes import brief, links_of
+from headway.player.scenes import brief
 from headway.sim.models import communication
 from headway.sim.models.communication import MOST_STEPS
 from headway.sim.models.contention import shared_links
@@ -33,22 +34,19 @@ def network(frame: Frame) -> NetworkView:
     leaves: list[list[str]] = [[] for _ in range(fabric.leaves)]
     for node, leaf in zip(run.cluster.nodes, fabric.server_group, strict=True):
         leaves[leaf].append(node)
-    given = _given(frame, fabric)
+    given = () if fabric.ocs else _given(frame)
     circuits = _circuits(frame, fabric) if fabric.ocs else ()
     links = given if given or not run.setting.network.sharing.is_shared else _shared(frame, fabric)
     words = WORDS["isolated"] if given or circuits else WORDS.get(rule, rule)
-    kind = "leaf-spine" if fabric.kind == "leaf-spine" else fabric.kind
+    kind = f"{fabric.kind} with optical switches" if fabric.ocs else fabric.kind
     return NetworkView(
         frame.time, kind, fabric.name, words, tuple(map(tuple, leaves)), fabric.uplinks, links, circuits, jobs
     )
 
 
-def _given(frame: Frame, fabric: Fabric) -> tuple[Uplink, ...]:
+def _given(frame: Frame) -> tuple[Uplink, ...]:
     """Links that starts were given; behind optical switches these are ports, which `_circuits` tells of."""
-    found: list[Uplink] = []
-    for j, leaf, mask in _held(frame):
-        if leaf < fabric.leaves:
-            found += [Uplink(leaf, spine, (j + 1,), True) for spine in bits(mask)]
+    found = [Uplink(leaf, spine, (j + 1,), True) for j, leaf, mask in _held(frame) for spine in bits(mask)]
     return tuple(sorted(found, key=lambda link: (link.leaf, link.spine)))
 
 
@@ -57,10 +55,10 @@ def _held(frame: Frame) -> list[tuple[int, int, int]]:
     film, found = frame.film, []
     for row in frame.on.tolist():
         j = int(film.held.job[row])
-        starts = film.rows_of(j, frame.time)
-        start = starts[(starts["seat_at"] == film.held.seat_at[row]) & (starts["time"] == film.held.start_s[row])]
-        if len(start):
-            found += [(j, leaf, mask) for leaf, mask in links_of(film, start[-1])]
+        rows = film.rows_of(j, frame.time)
+        starts = rows[np.isin(film.entries["kind"][rows], (START, PACK))]
+        if len(starts):
+            found += [(j, leaf, mask) for leaf, mask in film.links_of(int(starts[-1]))]
     return found
 
 

@@ -164,7 +164,7 @@ class Circuit:
 
 @dataclass(frozen=True, slots=True)
 class NetworkView:
-    """The fabric and who uses which of its links now. `kind` is leaf-spine, or none: the switches are not known."""
+    """The fabric and who uses which of its links now. `kind` is that of the fabric; none: the switches are not known."""
 
     now: float
     kind: str

@@ -33,10 +33,11 @@ class Network {
 
   async update() {
     this.net = await get("/v1/network");
+    this.optical = this.net.kind.includes("optical");
     const known = this.net.kind !== "none";
     const contended = this.net.links.filter((each) => each.load > 1).length;
     show(this.words, known
-      ? [`${this.net.name}: ${count(this.net.leaves.length, "leaf", "leaves")}, ${count(this.net.spines, this.net.circuits.length ? "optical switch" : "uplink", this.net.circuits.length ? "optical switches" : "uplinks")} each; ${this.net.sharing}. Leaves are below, ${this.net.circuits.length ? "optical switches" : "spines"} above; then every uplink as a cell. `,
+      ? [`${this.net.name}: ${count(this.net.leaves.length, "leaf", "leaves")}, ${count(this.net.spines, this.optical ? "optical switch" : "uplink", this.optical ? "optical switches" : "uplinks")} each; ${this.net.sharing}. Leaves are below, ${this.optical ? "optical switches" : "spines"} above; then every uplink as a cell. `,
         h("b", null, contended ? `${count(contended, "link")} contended.` : "No link is contended.")]
       : `The switches of ${this.net.name} are not known here, so there is nothing to draw: ${this.net.sharing}. A cluster found through Slurm's topology, or a simulation with --fabric, has them.`);
     this.box.hidden = this.only.hidden = !known;
@@ -77,12 +78,13 @@ class Network {
       const words = `optical switch ${each.switch}: leaf ${each.leaf} to ${each.spine >= 0 ? `spine ${each.spine}` : `leaf ${each.other_leaf}`}, job ${each.job_id}`;
       lines.push(s("line", { class: "wire used", css: colours(each.job_id), x1: x(each.leaf, leaves.length), y1: LEAF_Y, x2: x(each.switch, spines), y2: SPINE_Y }, s("title", null, words)));
     }
-    const top = circuits.length ? "OCS" : "spine";
-    const box = (cx, y, name, title) => s("g", null, s("rect", { class: "switch", x: cx - 11, y: y - 9, width: 22, height: 18, rx: 3 }), s("title", null, title), s("text", { class: "tick", x: cx, y: y + (y < 100 ? -14 : 24), "text-anchor": "middle" }, name));
+    const top = this.optical ? "OCS" : "spine";
+    const box = (cx, y, name, title, wide) => s("g", null, s("rect", { class: "switch", x: cx - wide / 2, y: y - 9, width: wide, height: 18, rx: 3 }), s("title", null, title), s("text", { class: "tick", x: cx, y: y + (y < 100 ? -14 : 24), "text-anchor": "middle" }, name));
+    const fits = (n) => Math.max(2, Math.min(22, width / n - 4));
     const every = (n) => Math.max(1, Math.ceil((n * 34) / width));
     const switches = [
-      ...Array.from({ length: spines }, (_, i) => box(x(i, spines), SPINE_Y, i % every(spines) ? "" : i, `${top} ${i}`)),
-      ...leaves.map((nodes, i) => box(x(i, leaves.length), LEAF_Y, i % every(leaves.length) ? "" : i, `leaf ${i}: ${nodes.join(", ")}`)),
+      ...Array.from({ length: spines }, (_, i) => box(x(i, spines), SPINE_Y, i % every(spines) ? "" : i, `${top} ${i}`, fits(spines))),
+      ...leaves.map((nodes, i) => box(x(i, leaves.length), LEAF_Y, i % every(leaves.length) ? "" : i, `leaf ${i}: ${nodes.join(", ")}`, fits(leaves.length))),
     ];
     const said = `${top}s above, leaves below. ${count(links.length + circuits.length, "link")} in use by ${count(this.net.jobs.length, "job")}, ${links.filter((each) => each.load > 1).length} contended.`;
     this.box.replaceChildren(s("svg", { width, height: TALL, role: "img", "aria-label": said }, lines, switches), this.matrix(width, only));
@@ -119,7 +121,7 @@ class Network {
       h("tr", null, h("td", null, jobLink(job)), h("td", { class: "number" }, job.gpus), h("td", { class: "number" }, names.length), h("td", { class: hot ? "problem number" : "number" }, hot || "–"),
         h("td", null, names.slice(0, 6).join(", "), names.length > 6 ? ", …" : "")));
     if (!rows.length) return show(this.lists);
-    show(this.lists, h("section", { class: "card" }, h("h2", null, circuits.length ? "Circuits of each job" : "Links of each job"),
+    show(this.lists, h("section", { class: "card" }, h("h2", null, this.optical ? "Circuits of each job" : "Links of each job"),
       table(["job", "GPUs", "links", "contended", "which"], rows, "Links of each job")));
   }
 
