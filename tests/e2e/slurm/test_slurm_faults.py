@@ -107,7 +107,12 @@ def test_headway_dies_at_random_points(slurm: SlurmCluster, tmp_path: Path, roun
         victim.join(30)
         deaths += victim.exitcode != 0
     manager = manager_on(data, POLICY)
-    wait_until(lambda: not manager._state.active, "not all jobs end")
+    try:
+        wait_until(lambda: not manager._state.active, "not all jobs end")
+    except AssertionError as stuck:
+        raise AssertionError(
+            f"{stuck}: {slurm.ask('squeue', '-o', '%i %T %r %N %n %b %k')}\n{slurm.ask('scontrol', '-d', 'show', 'node')}"
+        ) from None
     acknowledged = [int(line) for line in (out / "acks").read_text().split()]
     states = {manager.job(job).state for job in acknowledged}  # type: ignore[union-attr]
     runs = {job: manager.job(job).attempt for job in acknowledged}  # type: ignore[union-attr]

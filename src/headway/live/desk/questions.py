@@ -1,10 +1,11 @@
 """Questions about jobs, nodes and the manager itself, answered from memory, and from the journal's file for jobs that have left it."""
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headway.client.job import JobView
 from headway.job_state import FINAL_STATES
@@ -19,10 +20,12 @@ from headway.live.executors import Shared
 from headway.live.fabric.slices import slice_of
 from headway.live.jobfile.spec import JobSpec
 from headway.live.operation.measures import Histogram
+from headway.live.state import ClusterState
 from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.journal import JournalRow
 
+T = TypeVar("T")
 MOST_EVENTS = 10_000  # rows in one answer
 EVERY_JOB = JobFilter()
 
@@ -88,6 +91,20 @@ class Questions(Door):
             rows = archive.active_rows(self._state, self.clock(), wanted, self._world.just_ended)
             active = frozenset(self._state.active)
         return self._journal.read(lambda file: archive.with_finished(rows, active, file, wanted))
+
+    def look(self, ask: Callable[[ClusterState, float], T]) -> T:
+        """Ask something of the state as it is now; it does not change meanwhile."""
+        with self._world.lock:
+            return ask(self._state, self.clock())
+
+    def read_journal(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Ask something of the journal on disk, with a connection of its own."""
+        return self._journal.read(ask)
+
+    @property
+    def written(self) -> bool:
+        """Whether the journal has everything that can be seen now."""
+        return not self._world.unwritten
 
     def explain(self, job_id: int, sees: Sees = sees_all) -> Explanation:
         """Why it waits, what is ahead, what would change that, and where its wait went. Only jobs that the caller sees are named."""

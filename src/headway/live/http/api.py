@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from headway import __version__
+from headway import __version__, web
 from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
 from headway.live.ask.explain import Explanation
@@ -24,7 +24,7 @@ from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
 from headway.live.desk.accepting import MOST_KEY
 from headway.live.errors import JournalFailed, NotFound, WrongState
-from headway.live.http import access, cluster_routes, streams, verbs
+from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
 from headway.live.http.cluster_routes import STATE, Moment
 from headway.live.http.direct import Answers, Api, Created
@@ -101,17 +101,19 @@ def make_api(manager: Manager) -> FastAPI:
         responses=WRONG_FIELD,
     )
     api.state.manager = manager
-    _handle_errors(api)
+    handle_errors(api)
     _submission(api, manager)
     api.make_direct("POST", "/v1/jobs")
     _jobs(api, manager)
     verbs.add_routes(api, manager)
     cluster_routes.add_routes(api, manager)
     streams.add_routes(api, manager)
+    watch_routes.add_routes(api, manager)
+    web.add_pages(api)
     return api
 
 
-def _handle_errors(api: FastAPI) -> None:
+def handle_errors(api: FastAPI) -> None:
     """Turn expected failures into a status and one line, without anything of the inside."""
 
     @api.exception_handler(HTTPException)

@@ -2,7 +2,8 @@
 
 A web page in the user's browser can send requests to localhost. It cannot read the token, and it cannot forge `Host` (DNS rebinding
 shows the page's own name there) or leave out `Origin`: so both must name this manager. Everything is refused by default; only the
-health check and the description of the API are open. The health check is answered at once, whatever else is going on.
+health check, the description of the API and the files of the dashboard, which hold no data, are open. The health check is answered at
+once, whatever else is going on.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from fastapi import HTTPException
 from headway.live.http.problems import problem
 from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
+from headway.web import PAGES, START
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -22,7 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 HEALTH = "/healthz"
-OPEN_PATHS = frozenset({HEALTH, "/openapi.json"})
+OPEN_PATHS = frozenset({HEALTH, "/openapi.json", START})
 # A job file is a few hundred bytes and a script a few thousand.
 MOST_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 30.0
@@ -115,7 +117,7 @@ class Guard:
         who = caller.name if caller else f" {(scope.get('client') or ('',))[0]}"
         if scope["path"] != HEALTH:
             self._rates.take(who, self.rate_per_s if caller else self.strangers_per_s, self.clock())
-        if caller is None and scope["path"] not in OPEN_PATHS:
+        if caller is None and scope["path"] not in OPEN_PATHS and not scope["path"].startswith(PAGES):
             why = self.tokens.why_not(token.strip())
             words = f"{why}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
             raise HTTPException(401, words)
