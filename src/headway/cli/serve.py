@@ -177,6 +177,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import damage, job_secret, job_token
         from headway.live.manager import Manager
+        from headway.live.rehearsal import rehearse
 
         runs = find_executor(executor, folder)
         where, secret = _cluster(cluster, runs, given["site"]), job_secret(folder)
@@ -188,6 +189,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
             return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id), **trusted}
 
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
+        rehearse(manager.cluster, manager.policy, manager.placement)  # before it says that it is ready
         manager.start()
     for line in (*manager.warnings, getattr(runs, "not_enforced", ""), damage(folder)):
         if line:

@@ -141,8 +141,9 @@ class Manager(Accepting, Questions, Verbs):
         return self._state.enforced
 
     def try_journal(self) -> None:
-        """Write something small to the journal; JournalFailed if it cannot be written."""
+        """Write something small to the journal, then look at its file; JournalFailed if it cannot be written, or is damaged."""
         self._journal.remember("tried", str(self.clock()))
+        self._journal.look()
 
     def wait_for_failure(self) -> str:
         """Wait until the engine has stopped: why, or nothing if it was asked to."""

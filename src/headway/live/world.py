@@ -15,7 +15,7 @@ from time import perf_counter
 
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Action, Event, drive
-from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP
+from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP, TICKED
 from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
@@ -76,6 +76,7 @@ class LiveWorld(Lifecycle):
         self._woken = False
         self._closing = False
         self._gone = False
+        self._first = True  # no round has been yet
         self._answers: list[Future[None]] = []
         self.identity = ""  # of the journal
         self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
@@ -102,6 +103,9 @@ class LiveWorld(Lifecycle):
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
+        if self._first and self.state.engine.options.rent > 0.0 and self.state.tables.counts["waiting"][0]:
+            yield Event(TICKED, NO_JOB)  # weigh anew when stops become worth their cost, which is not in the journal
+        self._first = False
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
         for report in self.executor.reports():

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.tables.jobs import REASONS, STYLES, bar, moment, nodes_text, progress, short, span, times
+from headway.cli.tables.jobs import REASONS, STYLES, bar, moment, nodes_text, progress, script, short, span, times
 from headway.io.units import counted
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def job_table(job: "JobView") -> Table:
         "state": Text(f"{job.state}{code}", style=STYLES.get(job.state, "")),
         "reason": f"{job.reason}: {REASONS.get(job.reason, '')}" if job.reason else "",
         "message": short(job.message, 500),
-        "command": short(job.command, 500),
+        "command": script(job.command),
         "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),
         "slice": _slice(job.slice),
         "certificate": _certificate(job.slice),
