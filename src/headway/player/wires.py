@@ -63,7 +63,7 @@ def _held(frame: Frame) -> list[tuple[int, int, int]]:
 
 
 def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
-    """Circuits: through one switch, a leaf's fibre of a job meets a spine's port of the same job."""
+    """Circuits: through one switch, a leaf's fibre of a job meets a spine's port of the same job, or else its other leaf's fibre."""
     assert fabric.ocs is not None
     ports: dict[tuple[int, int], list[int]] = {}
     fibres: list[tuple[int, int, int]] = []
@@ -73,10 +73,14 @@ def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
                 fibres.append((j, row, switch))
             else:
                 ports.setdefault((j, switch), []).append((row - fabric.leaves) // fabric.ocs.spine_fibres)
-    found = []
+    found, alone = [], dict[tuple[int, int], int]()  # fibres whose other end is not found yet, by job and switch
     for j, leaf, switch in sorted(fibres):
-        spines = ports.get((j, switch), [])
-        found.append(Circuit(switch, leaf, spines.pop() if spines else -1, -1, j + 1))
+        if spines := ports.get((j, switch)):
+            found.append(Circuit(switch, leaf, spines.pop(), -1, j + 1))
+        elif (j, switch) in alone:
+            found.append(Circuit(switch, alone.pop((j, switch)), -1, leaf, j + 1))
+        else:
+            alone[j, switch] = leaf
     return tuple(found)
 
 

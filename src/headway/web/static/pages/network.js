@@ -27,7 +27,7 @@ class Network {
     this.lists = h("div");
     this.picture = h("section", { class: "card" }, h("div", { class: "row" }, h("h2", null, "Switches and links"), h("span", { class: "space" }), this.only), this.words, this.box);
     root.append(h("h1", null, "Network"), this.picture, this.lists);
-    if (!ctx.recording) this.collective = new Collective(root);
+    this.collective = new Collective(root, ctx.topology);
     this.end = onWidth(this.box, () => this.draw());
   }
 
