@@ -75,7 +75,7 @@ class Network {
     }
     for (const each of circuits) {
       if (only && each.job_id !== only) continue;
-      const words = `optical switch ${each.switch}: leaf ${each.leaf} to ${each.spine >= 0 ? `spine ${each.spine}` : `leaf ${each.other_leaf}`}, job ${each.job_id}`;
+      const words = `optical switch ${each.switch}: leaf ${each.leaf} to spine ${each.spine}, job ${each.job_id}`;
       lines.push(s("line", { class: "wire used", css: colours(each.job_id), x1: x(each.leaf, leaves.length), y1: LEAF_Y, x2: x(each.switch, spines), y2: SPINE_Y }, s("title", null, words)));
     }
     const top = this.optical ? "OCS" : "spine";
@@ -116,7 +116,7 @@ class Network {
       row.links.push(`leaf${each.leaf}-spine${each.spine}`);
       row.hot += each.load > 1 ? 1 : 0;
     }
-    for (const each of circuits) byJob.get(each.job_id)?.links.push(`leaf${each.leaf}-ocs${each.switch}-${each.spine >= 0 ? `spine${each.spine}` : `leaf${each.other_leaf}`}`);
+    for (const each of circuits) byJob.get(each.job_id)?.links.push(`leaf${each.leaf}-ocs${each.switch}-spine${each.spine}`);
     const rows = [...byJob.values()].filter((each) => each.links.length).slice(0, ROWS).map(({ job, links: names, hot }) =>
       h("tr", null, h("td", null, jobLink(job)), h("td", { class: "number" }, job.gpus), h("td", { class: "number" }, names.length), h("td", { class: hot ? "problem number" : "number" }, hot || "–"),
         h("td", null, names.slice(0, 6).join(", "), names.length > 6 ? ", …" : "")));
