@@ -22,17 +22,8 @@ FOLDER = Path(__file__).parents[1] / "docs" / "images" / "dashboard"
 MOST_BYTES = 200_000
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 LOAD_S = 45.0
-SIMULATION = (
-    "large.csv",
-    "--cluster",
-    "vclos-512",
-    "--network",
-    "ecmp",
-    "--placement",
-    "spread",
-    "--policy",
-    "tiresias-l",
-)
+FABRIC = "name: lab\nkind: leaf-spine\nleaves: 6\nservers_per_leaf: 4\ngpus_per_server: 4\nspines: 4\n"
+RUN = "large.csv --cluster 24x4 --fabric lab.yaml --network ecmp --policy tiresias-l"
 
 
 def load(client: Any, folder: Path) -> None:
@@ -46,19 +37,20 @@ def load(client: Any, folder: Path) -> None:
             steps = chance.choice((20, 40, 80, 300))
             spec = DemoJob(0.0, name, chance.choice((1, 2)) if gpus == 4 else 1, gpus, steps).spec(folder)
             client.submit_spec({**spec, "tasks_per_node": 1, "queue": chance.choice(("", "vision", "language"))})
-        time.sleep(1.0)
+        time.sleep(0.6)
 
 
 @contextlib.contextmanager
 def playing(folder: Path) -> Iterator[str]:
-    """`headway simulate --web` on jobs of up to 128 GPUs; its address."""
+    """`headway simulate --web` on jobs of up to 12 GPUs; its address."""
     chance, rows, at = random.Random(1), ["job_id,submit_s,gpus,duration_s,user"], 0.0
     for number in range(60):
-        at += chance.expovariate(1 / 200)
-        sizes = chance.choice((8, 16, 32, 64, 96, 128))
+        at += chance.expovariate(1 / 140)
+        sizes = chance.choice((1, 2, 4, 4, 8, 8, 8, 12))
         rows.append(f"{number},{at:.1f},{sizes},{chance.uniform(600, 3000):.0f},{chance.choice(('ada', 'bob', 'eve'))}")
-    (folder / SIMULATION[0]).write_text("\n".join(rows) + "\n")
-    command = [sys.executable, "-c", SERVE, "simulate", *SIMULATION, "--web"]
+    (folder / "large.csv").write_text("\n".join(rows) + "\n")
+    (folder / "lab.yaml").write_text(FABRIC)
+    command = [sys.executable, "-c", SERVE, "simulate", *RUN.split(), "--web"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
@@ -92,10 +84,10 @@ class Camera:
 
 def live(browser: Any, folder: Path) -> None:
     """The pages of a manager."""
-    with serving("--cluster", "4x4", "--policy", "tiresias-l?threshold=40") as (url, client):
-        load(client, folder)
+    with serving("--cluster", "8x4", "--policy", "tiresias-l?threshold=60") as (url, client):
         camera = Camera(browser, url)
         page = camera.open("light", WIDE)
+        load(client, folder)
         camera.take(page, "overview", whole=True)
         page.evaluate("location.hash = '#/queue'")
         page.wait_for_selector(".vrow[data-job]")
@@ -125,7 +117,7 @@ def recorded(browser: Any, folder: Path) -> None:
         camera.take(page, "player")
         page.evaluate("location.hash = '#/network'")
         page.wait_for_selector(".matrix")
-        camera.take(page, "network", whole=True)
+        camera.take(page, "network")
         page.get_by_role("button", name="Plan").click()
         page.wait_for_selector(".gantt svg")
         page.locator("section", has=page.locator("#plans")).last.screenshot(path=FOLDER / "collective.png")
