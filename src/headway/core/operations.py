@@ -30,6 +30,7 @@ class Known(TypedDict, total=False):
     save: ArrayLike
     resume: ArrayLike
     limit: ArrayLike
+    team: ArrayLike  # its row in the table of teams
 
 
 def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **known: Unpack[Known]) -> None:

@@ -7,6 +7,7 @@ from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.events import (
+    CLAIM,
     CROSSED,
     ENDED,
     HELD,
@@ -41,6 +42,8 @@ from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row,
 from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
+from headway.core.tables.teams import NO_TEAMS
+from headway.core.teams import count_in_teams, set_claim
 from headway.core.timers import drop_stale_timers, set_timer
 from headway.job_state import JobState
 
@@ -49,6 +52,8 @@ from headway.job_state import JobState
 def _leave(state: State, options: Options, job: Any, now: float) -> None:
     """Take the job out of the list of its state."""
     end_interval(state, options, job, now)
+    if options.teams > NO_TEAMS:
+        count_in_teams(state, job, -1, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         drop_running(state, job.row)
     elif job.state == JobState.PENDING:
@@ -59,6 +64,10 @@ def _leave(state: State, options: Options, job: Any, now: float) -> None:
 def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now: float) -> None:
     """Put the job into the list of its state, with its key and its timer."""
     begin_interval(state, options, job, now)
+    if options.teams > NO_TEAMS:
+        count_in_teams(state, job, 1, now)
+        if job.state != JobState.PENDING:
+            set_claim(state, job, np.inf)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         set_key(job, now, options, key)
         add_running(state, job.row)
@@ -73,6 +82,8 @@ def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now:
     looks = options.moving and options.quantum < np.inf
     if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
         at = min(at, free_at(job, options))
+    if now < job.claimed + options.notice < np.inf:
+        at = min(at, job.claimed + options.notice)
     set_timer(state, job.row, at)
 
 
@@ -204,7 +215,7 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
     if kind == REFITTED:
         _refit(state, options, key, now)
         return
-    if kind != STOPPED and kind != STARTED:
+    if kind != STOPPED and (kind != STARTED or state.counts[0].claims > 0):
         state.counts[0].moment = now
     if kind == TICKED:
         return
@@ -253,5 +264,7 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
         job.promise = -1
         if given.rows[row + 1].seat_at > given.rows[row].seat_at:
             _promise(state, job, given, row)
+    elif kind == CLAIM:
+        set_claim(state, job, now if given.seats[given.rows[row].seat_at].gpus > 0 else np.inf)
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)
