@@ -17,6 +17,7 @@ from headway.errors import BadInput, HeadwayError, unknown
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
+    from headway.cluster.queues import Queues
     from headway.live.executors import Executor
     from headway.live.manager import Manager
     from headway.live.records import Job
@@ -45,6 +46,10 @@ def serve(
             help="Time a job runs before it may be preempted: auto (by what stopping and starting it again takes), or 5m,batch=1h.",
         ),
     ] = "auto",
+    queues: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A YAML file of queues: weights, guaranteed GPUs, priorities and limits."),
+    ] = None,
     executor: Annotated[
         str,
         typer.Option(
@@ -115,6 +120,7 @@ def serve(
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
     url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
+    given["queues"] = _queues(queues)
     manager = _manager(folder, cluster, executor, url, cap, **given)
     if tls is not None:
         certificates.publish(tls[0], folder)
@@ -178,6 +184,14 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         if line:
             note(f"headway: {line}")
     return manager
+
+
+def _queues(path: str | None) -> "Queues | None":
+    if path is None:
+        return None
+    from headway.cluster.queues_file import queues_from
+
+    return queues_from(path)
 
 
 def _cluster(spec: str | None, executor: "Executor") -> "Cluster":

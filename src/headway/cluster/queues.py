@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from headway.core.protocols import Policy
 from headway.core.tables.teams import CLUSTER, NO_MOST, Team
 from headway.errors import BadInput, unknown
-from headway.io.units import counted
 
 DEFAULT: Final = "default"  # the queue of jobs that name none
 
@@ -24,16 +23,10 @@ class Limits:
     gpus: int = NO_MOST
 
     @property
-    def in_words(self) -> str:
-        """Those that are set: "2 running jobs, 8 GPUs"; empty: none."""
-        parts = []
-        if self.running < NO_MOST:
-            parts.append(counted(self.running, "running job"))
-        if self.waiting < NO_MOST:
-            parts.append(counted(self.waiting, "waiting job"))
-        if self.gpus < NO_MOST:
-            parts.append(counted(self.gpus, "GPU"))
-        return ", ".join(parts)
+    def given(self) -> dict[str, int]:
+        """Those that are set, by name."""
+        every = {"running": self.running, "waiting": self.waiting, "gpus": self.gpus}
+        return {name: most for name, most in every.items() if most < NO_MOST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +44,7 @@ class Queue:
     @property
     def counts_users(self) -> bool:
         """Whether the engine has to tell its users apart."""
-        return self.per_user.running < NO_MOST or self.per_user.gpus < NO_MOST
+        return self.per_user != Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +83,25 @@ class Queues:
         above = {queue.parent for queue in self.queues}
         return [queue.name for queue in self.queues if queue.name not in above]
 
+    def as_tree(self) -> list[Queue]:
+        """All queues, each followed by those below it."""
+        paths = {queue.name: [above.name for above in reversed(self.path(queue.name))] for queue in self.queues}
+        return sorted(self.queues, key=lambda queue: [self.rows[name] for name in paths[queue.name]])
+
     def path(self, name: str) -> list[Queue]:
         """A queue and those above it, from the lowest on."""
         found = []
         while name:
             found.append(self[name])
             name = found[-1].parent
+        return found
+
+    def shares(self) -> dict[str, float]:
+        """The share of the cluster that each queue asks for by its weight, level by level; "" is the cluster."""
+        found: dict[str, float] = {"": 1.0}
+        for queue in self.queues:
+            siblings = sum(other.weight for other in self.queues if other.parent == queue.parent)
+            found[queue.name] = found[queue.parent] * queue.weight / siblings
         return found
 
     def check_size(self, gpus: int, cluster: str) -> None:

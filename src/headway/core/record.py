@@ -264,7 +264,7 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
         job.promise = -1
         if given.rows[row + 1].seat_at > given.rows[row].seat_at:
             _promise(state, job, given, row)
-    elif kind == CLAIM:
+    elif kind == CLAIM and options.teams > NO_TEAMS:
         set_claim(state, job, now if given.seats[given.rows[row].seat_at].gpus > 0 else np.inf)
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

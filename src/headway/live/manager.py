@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues
 from headway.core.engine import Event
 from headway.live.clock import resume_clock
 from headway.live.desk.accepting import Accepting
@@ -51,11 +52,14 @@ class Manager(Accepting, Questions, Verbs):
         backoff: Backoff = DEFAULT_BACKOFF,
         environment: Callable[[Job, int], dict[str, str]] = no_environment,
         site: Site = PLAIN,
+        queues: Queues | None = None,
     ) -> None:
+        if queues:
+            queues.check_size(cluster.total, cluster.name)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
         past = recovery.open_journal(
-            self.data, lambda before: ClusterState(before or cluster, *rules, min_runtimes, site)
+            self.data, lambda before: ClusterState(before or cluster, *rules, min_runtimes, site, queues)
         )
         self.warnings, self._renewed = list(past.warnings), bool(past.identity.warnings)
         self._mark = Mark(self.data, past.identity.present)

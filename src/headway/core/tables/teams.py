@@ -57,8 +57,18 @@ def team_table(gpus: int, teams: Sequence[Team] = ()) -> NDArray[Any]:
     table[CLUSTER]["guarantee"], table[CLUSTER]["parent"], table[CLUSTER]["weight"] = gpus, -1, 1.0
     table["most_gpus"] = table["most_running"] = NO_MOST
     for row, team in enumerate(teams, 1):
-        assert team.parent < row
-        for name in ("parent", "weight", "guarantee", "priority", "most_gpus", "most_running", "of_user"):
-            table[name][row] = getattr(team, name)
-        table["level"][row] = table["level"][team.parent] + 1
+        fill(table, row, team)
     return table
+
+
+def fill(table: NDArray[Any], row: int, team: Team) -> None:
+    """Make a row stand for a team; its parent comes before it."""
+    assert team.parent < row
+    for name in ("parent", "weight", "guarantee", "priority", "most_gpus", "most_running", "of_user"):
+        table[name][row] = getattr(team, name)
+    table["level"][row] = table["level"][team.parent] + 1
+
+
+def with_rows(table: NDArray[Any], rows: int) -> NDArray[Any]:
+    """The same table with more rows, for teams without jobs."""
+    return np.concatenate([table, team_table(0, [Team()] * (rows - len(table)))[1:]])

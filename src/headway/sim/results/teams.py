@@ -15,21 +15,12 @@ from headway.sim.run import Run, TeamsOfRun
 HOUR_S = 3600.0
 
 
-def shares(queues: Queues) -> dict[str, float]:
-    """The share of the cluster that each queue asks for by its weight, level by level."""
-    found: dict[str, float] = {"": 1.0}
-    for queue in queues.queues:
-        siblings = sum(other.weight for other in queues.queues if other.parent == queue.parent)
-        found[queue.name] = found[queue.parent] * queue.weight / siblings
-    return found
-
-
 def queue_summaries(run: Run) -> list[dict[str, Any]]:
     """The figures of each queue, those below it included; [] for a run without queues."""
     if run.teams is None:
         return []
-    asked = shares(run.teams.queues)
-    return [_summary(run, run.teams, queue, asked[queue.name]) for queue in run.teams.queues.queues]
+    asked = run.teams.queues.shares()
+    return [_summary(run, run.teams, queue, asked[queue.name]) for queue in run.teams.queues.as_tree()]
 
 
 def _summary(run: Run, teams: TeamsOfRun, queue: Queue, share: float) -> dict[str, Any]:
