@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final, TypedDict, Unpack
 
 import numpy as np
+from numba import typeof, types
 from numpy.typing import ArrayLike, NDArray
 
+from headway.core.compiler.jit import jit
 from headway.core.events import REASONS, WAIT_GPUS
+from headway.core.history import fit_thresholds
 from headway.core.tables.jobs import job_table
 from headway.core.tables.options import History, history
 from headway.core.tables.state import CLASS, TIMER, State, fewest_nodes
@@ -179,6 +182,16 @@ def grow_history(past: History, room: int) -> History:
     more.samples[: len(past.samples)], more.curve[: len(past.curve)] = past.samples, past.curve
     more.counts[:] = past.counts
     return more
+
+
+def refit_thresholds(past: History, thresholds: NDArray[np.float64]) -> None:
+    """Fit thresholds to the samples that a history was fitted with."""
+    _fit(past, thresholds)
+
+
+@jit(types.void(typeof(history()), types.Array(types.float64, 1, "C")))
+def _fit(past: History, thresholds: Any) -> None:
+    fit_thresholds(past, thresholds)
 
 
 def copied(tables: Any) -> Any:

@@ -12,7 +12,7 @@ from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
 from headway.core.events import ENDED
-from headway.core.operations import copied, grow, grow_history, set_team
+from headway.core.operations import copied, grow, grow_history, refit_thresholds, set_team
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
@@ -134,8 +134,10 @@ class LiveEngine(Engine):
         self._use(state, self.options.history)
 
     def load(self, state: State, past: History) -> None:
-        """Go on from tables of an earlier manager."""
+        """Go on from tables of an earlier manager; fitted thresholds follow from its history."""
         self._use(state, past)
+        if self.options.fits:
+            refit_thresholds(past, self.options.thresholds)
 
     def copy_for(self, jobs: int) -> "LiveEngine":
         """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
@@ -144,6 +146,7 @@ class LiveEngine(Engine):
         state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)
         past = copied(self.options.history)
         past = grow_history(past, int(past.counts["fitted"][0] + past.counts["new"][0]) + 2 * jobs + 1)
+        other.options = self.options._replace(thresholds=self.options.thresholds.copy())
         other._use(state._replace(jobs=state.jobs[:jobs]), past)
         return other
 

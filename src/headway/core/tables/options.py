@@ -39,6 +39,7 @@ class Options(NamedTuple):
     blocks: bool = False  # a job that does not fit stops the jobs behind it
     moving: bool = False  # keys of running jobs move all the time
     learns: bool = False  # keys change with the jobs that ended
+    fits: bool = False  # the thresholds are fitted to the jobs that ended
     plotted: bool = False  # Gittins index as plotted in the slides instead of as printed
     packs: bool = False  # may put two jobs on one GPU
     migrates: bool = False  # moves a scattered job together when there is room
