@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# Three at a time on two cores: many tests wait for processes. The order of files is that of tests/conftest.py.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test test-long system warm lint types bench clean
 
@@ -14,10 +16,10 @@ run: $(STAMP)
 	$(BIN)/headway demo
 
 test: $(STAMP) system warm
-	$(BIN)/python -m pytest -n 2 --dist loadfile --timeout 400 --timeout-method thread
+	$(PYTEST) --timeout 400 --timeout-method thread
 
 test-long: $(STAMP) system warm
-	HEADWAY_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	HEADWAY_LONG=1 $(PYTEST)
 
 # A browser (pictures of reports), iproute2 (routes in a real kernel) and Slurm, where they may be installed; the tests that need them are
 # skipped loudly without them. The packages' own services are not started: policy-rc.d says no meanwhile.

@@ -2,8 +2,7 @@
 
     python -m bench.live [--submissions 4000] [--clients 8] [--queued 10000] [--array 1000]
 
-Everything goes over HTTP to a `headway serve` of its own, with a journal that is flushed to disk for every acknowledgement. The clients are
-processes that keep one connection each and do nothing else, so that the server is what is measured.
+Everything goes over HTTP to a `headway serve` of its own, with a journal that is flushed to disk for every acknowledgement.
 """
 
 import argparse
@@ -13,15 +12,15 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from bench.submitters import load
 
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 # What a manager of one machine must reach.
@@ -86,51 +85,29 @@ def request(connection: http.client.HTTPConnection, token: str, method: str, pat
     )
 
 
-def client(given: tuple[str, str, int, int]) -> list[float]:
-    """One client: submits its share, one after the other, each with its own key; the seconds each took."""
-    url, token, number, count = given
-    connection, took = connect(url), []
-    connection.connect()
-    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for i in range(count):
-        began = time.perf_counter()
-        body = json.dumps({"command": ["true"], "name": f"load-{number}"}).encode()
-        headers = {
-            "Authorization": f"Bearer {token}",
-            "Content-Type": "application/json",
-            "Idempotency-Key": f"{number}-{i}",
-        }
-        connection.request("POST", "/v1/jobs", body, headers)
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status != 201:
-            raise RuntimeError(f"status {answer.status}")
-        took.append(time.perf_counter() - began)
-    return took
-
-
 def submissions(count: int, clients: int) -> dict[str, Any]:
     """Durable submissions from several clients at once; no job may start, so that nothing else is measured."""
     server = Server("2x4")
     try:
         for node in ("n000", "n001"):
             server.ask("POST", f"/v1/nodes/{node}/drain")
-        before, began = server.cpu_s(), time.perf_counter()
-        with ProcessPoolExecutor(clients) as pool:
-            shares = [(server.url, server.token, number, count // clients) for number in range(clients)]
-            took = sorted(each for part in pool.map(client, shares) for each in part)
-        wall = time.perf_counter() - began
-        stored = server.ask("GET", "/v1/status")["counts"]["PENDING"]
+        load(server.url, server.token, clients, 10 * clients, "warm")
+        before, stored_before = server.cpu_s(), server.ask("GET", "/v1/status")["counts"]["PENDING"]
+        made = load(server.url, server.token, clients, count)
+        spent_s, took = server.cpu_s() - before, made.took
+        stored = server.ask("GET", "/v1/status")["counts"]["PENDING"] - stored_before
         assert stored == len(took), f"{stored} stored of {len(took)} acknowledged"
         return {
             "clients": clients,
             "submissions": len(took),
-            "per_s": len(took) / wall,
+            "per_s": len(took) / made.wall_s,
             "p50_ms": took[len(took) // 2] * 1e3,
             "p99_ms": took[int(len(took) * 0.99)] * 1e3,
-            "server_cpu_ms_each": (server.cpu_s() - before) / len(took) * 1e3,
+            "server_cpu_ms_each": spent_s / len(took) * 1e3,
+            "server_cores": spent_s / made.wall_s,
+            "clients_cpu_ms_each": made.cpu_s / len(took) * 1e3,
             "commits": server.metric("headway_journal_commits_total"),
-            "enough": len(took) / wall >= WANTED_PER_S and took[int(len(took) * 0.99)] <= WANTED_P99_S,
+            "enough": len(took) / made.wall_s >= WANTED_PER_S and took[int(len(took) * 0.99)] <= WANTED_P99_S,
         }
     finally:
         server.stop()

@@ -6,6 +6,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# Files that take longest begin first, so that no worker is left alone with one at the end (`--durations=0` tells).
+LONGEST = (
+    "test_slurm_faults.py",
+    "test_sweep_cli.py",
+    "test_policies.py",
+    "test_slurm.py",
+    "test_live_forecast.py",
+    "test_collective_export.py",
+    "test_executors.py",
+    "test_journals_checked.py",
+    "test_sweep_on_slurm.py",
+    "test_vclos_placements.py",
+    "test_slurm_steer.py",
+    "test_twin.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order whole files; within a file nothing changes."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

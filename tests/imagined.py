@@ -42,10 +42,10 @@ class Rows:
     def __init__(self) -> None:
         self.rows: list[JournalRow] = []
 
-    def append(self, rows: list[JournalRow], finished: object = (), made: object = None) -> list[int]:
+    def append(self, rows: list[JournalRow], finished: object = (), made: object = None) -> int:
         """Keep the rows."""
         self.rows += rows
-        return list(range(len(self.rows) - len(rows) + 1, len(self.rows) + 1))
+        return len(self.rows)
 
 
 class Processes:

@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import random
-import runpy
 import shutil
 import signal
 import time
@@ -15,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.served import manager as manager_of
+from tests.faults.served import serve
+from tests.mortal import Fate
 
 from headway.job_state import JobState
 
-SERVED = Path(__file__).with_name("served.py")
+IMMORTAL = Fate(random.Random(0), 0.0)
 JOBS_A_LIFE = 3
 MOST_DEATHS_AT_WILL = 0.05
 MOST_LIVES_SERVE = 0.8  # of the others, some die while they recover
@@ -29,7 +31,7 @@ def _serve(given: tuple[Any, ...]) -> BaseProcess:
     """Start a manager in a process of its own, forked from a server that has everything imported."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["headway.live.manager", "headway.cluster.named", "headway.policies.tiresias_l"])
-    process = context.Process(target=runpy.run_path, args=(str(SERVED), {"GIVEN": given}), daemon=True)
+    process = context.Process(target=serve, args=given, daemon=True)
     process.start()
     return process
 
@@ -88,7 +90,7 @@ def _strike(chance: random.Random, process: BaseProcess, data: Path) -> str:
 
 def _finish(data: Path, seconds: float) -> Any:
     """Let a manager that nobody kills bring everything to its end."""
-    manager = runpy.run_path(str(SERVED))["manager"](data, random.Random(0), 0.0)
+    manager = manager_of(data, IMMORTAL)
     manager.start()
     end = time.monotonic() + seconds
     while manager._state.active and time.monotonic() < end:
@@ -119,7 +121,7 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
             # A new one submits a few jobs; a blow to a job leaves the manager as it is.
             odds = chance.choice([0.0, 0.0, MOST_DEATHS_AT_WILL])
             size = (out / "acks").stat().st_size if (out / "acks").exists() else 0
-            process = _serve((str(data), str(out), life, odds, JOBS_A_LIFE))
+            process = _serve((data, out, life, odds, JOBS_A_LIFE))
             if chance.random() < MOST_LIVES_SERVE:
                 _wait_for_word(process, out / "acks", size)
         time.sleep(chance.uniform(0.0, 0.6))
@@ -159,7 +161,7 @@ def _check_journal(manager: Any, data: Path) -> None:
             busy.discard(row.job)
     journal.close()
     assert not busy
-    again = runpy.run_path(str(SERVED))["manager"](data, random.Random(0), 0.0)
+    again = manager_of(data, IMMORTAL)
     again._journal.close()
     table, other = manager._state.tables.jobs, again._state.tables.jobs
     for column in ("attempt", "state", "total", "service", "level", "waited", "preemptions", "end", "queued"):

@@ -26,9 +26,10 @@ from headway.live.executors import Launch, Report
 from headway.live.jobfile.spec import job_spec
 from headway.live.outcome import Backoff
 from headway.live.records import Job, Progress
-from headway.live.state import DRAINED, RESUMED, ClusterState
+from headway.live.state import ClusterState
 from headway.live.store import history, journal
 from headway.live.store.journal import JournalRow
+from headway.live.store.learn import DRAINED, RESUMED, replay
 from headway.live.store.snapshot import load, snapshot
 from headway.live.turns import Attempts
 from headway.live.world import LiveWorld, Request
@@ -74,12 +75,12 @@ class Memory:
                 connection.execute(f"INSERT INTO finished VALUES ({', '.join('?' * 15)})", row)
             return ask(connection)
 
-    def append(self, rows: list[JournalRow], finished: Any = (), made: Any = None) -> list[int]:
+    def append(self, rows: list[JournalRow], finished: Any = (), made: Any = None) -> int:
         self.finished |= {row.job_id: rest for row, rest in finished}
         for row in rows:
             data = json.loads(json.dumps(row.data))
             self.rows.append(JournalRow(row.time, row.kind, row.job, row.attempt, data, len(self.rows) + 1))
-        return [row.seq for row in self.rows[-len(rows) :]]
+        return len(self.rows)
 
 
 class Imagined:
@@ -248,7 +249,7 @@ def rebuilt(memory: Memory, policy: str) -> ClusterState:
         while waiting and waiting[0].id <= up_to:
             again.add(waiting.pop(0))
 
-    again.replay(memory.rows, accept)
+    replay(again, memory.rows, accept)
     return again
 
 

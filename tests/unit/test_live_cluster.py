@@ -1,11 +1,10 @@
 """The cluster may change between two managers: jobs on what remains go on, others are stopped and run again."""
 
-import getpass
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.live_manager import ME, opened, wait_for
 
 from headway.cluster.named import cluster
 from headway.live.jobfile.spec import JobSpec
@@ -16,22 +15,8 @@ from headway.live.store.journal import Journal
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 
-ME = getpass.getuser()
 POLICY = "tiresias-l?threshold=100"
 pytestmark = pytest.mark.xdist_group("live")
-
-
-def opened(data: Path, nodes: str) -> Manager:
-    manager = Manager(data, cluster(nodes), POLICY)
-    manager.start()
-    return manager
-
-
-def until(true: object) -> None:
-    end = time.monotonic() + 30
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def gpus(manager: Manager, job: int) -> tuple[int, ...]:
@@ -64,54 +49,54 @@ def same_as_the_journal(manager: Manager) -> None:
 
 
 def test_a_cluster_that_grows_keeps_its_jobs(tmp_path: Path) -> None:
-    manager = opened(tmp_path, "2x4")
+    manager = opened(tmp_path, "2x4", POLICY)
     jobs = [manager.submit(JobSpec(run="sleep 60", resources={"accelerators": n}), ME)[0] for n in (3, 4)]  # type: ignore[arg-type]
     waits = manager.submit(JobSpec(run="sleep 60", num_nodes=2, resources={"accelerators": 4}), ME)[0]  # type: ignore[arg-type]
-    until(lambda: manager.counts()["RUNNING"] == 2)
+    wait_for(lambda: manager.counts()["RUNNING"] == 2)
     before = [gpus(manager, job) for job in jobs]
     manager.stop()
-    again = opened(tmp_path, "2x8")
-    until(lambda: again.counts()["RUNNING"] == 3)
+    again = opened(tmp_path, "2x8", POLICY)
+    wait_for(lambda: again.counts()["RUNNING"] == 3)
     assert [gpus(again, job) for job in jobs] == before
     assert [view.attempt for view in again.jobs()] == [1, 1, 1]
     assert again.nodes()[0].gpus == 8
     whole(again)
     for job in (*jobs, waits):
         again.cancel(job)
-    until(lambda: again.counts()["CANCELLED"] == 3)
+    wait_for(lambda: again.counts()["CANCELLED"] == 3)
     whole(again)
     again.stop()
     same_as_the_journal(again)
 
 
 def test_jobs_on_gpus_that_are_gone_run_again_and_too_large_ones_wait(tmp_path: Path) -> None:
-    manager = opened(tmp_path, "2x2")
+    manager = opened(tmp_path, "2x2", POLICY)
     stays, goes = (
         manager.submit(JobSpec(run="sleep 60", resources={"accelerators": 2}, preemption={"grace": 1}), ME)[0]  # type: ignore[arg-type]
         for _ in range(2)
     )
     large = manager.submit(JobSpec(run="true", num_nodes=2, resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
     small = manager.submit(JobSpec(run="true"), ME)[0]
-    until(lambda: manager.counts()["RUNNING"] == 2)
+    wait_for(lambda: manager.counts()["RUNNING"] == 2)
     if 3 in gpus(manager, stays):
         stays, goes = goes, stays
     manager.stop()
-    again = opened(tmp_path, "1x2+1x1")
-    until(lambda: again.job(goes).attempt == 2)  # type: ignore[union-attr]
+    again = opened(tmp_path, "1x2+1x1", POLICY)
+    wait_for(lambda: again.job(goes).attempt == 2)  # type: ignore[union-attr]
     assert again.job(stays).state == "RUNNING"  # type: ignore[union-attr]
     assert again.job(stays).attempt == 1  # type: ignore[union-attr]
-    until(lambda: again.job(small).state == "COMPLETED")  # type: ignore[union-attr]
+    wait_for(lambda: again.job(small).state == "COMPLETED")  # type: ignore[union-attr]
     assert again.job(large).reason == "node_down"  # type: ignore[union-attr]
     assert "since the cluster changed there are 3" in again.explain(large).message
     whole(again)
     again.cancel(stays)
-    until(lambda: again.job(goes).state == "RUNNING")  # type: ignore[union-attr]
+    wait_for(lambda: again.job(goes).state == "RUNNING")  # type: ignore[union-attr]
     again.cancel(goes)
-    until(lambda: again.counts()["CANCELLED"] == 2)
+    wait_for(lambda: again.counts()["CANCELLED"] == 2)
     again.stop()
     same_as_the_journal(again)
-    last = opened(tmp_path, "2x2")
-    until(lambda: last.job(large).state == "COMPLETED")  # type: ignore[union-attr]
+    last = opened(tmp_path, "2x2", POLICY)
+    wait_for(lambda: last.job(large).state == "COMPLETED")  # type: ignore[union-attr]
     whole(last)
     last.stop()
     same_as_the_journal(last)
@@ -119,19 +104,19 @@ def test_jobs_on_gpus_that_are_gone_run_again_and_too_large_ones_wait(tmp_path: 
 
 def test_a_job_all_of_whose_gpus_are_gone_waits_again(tmp_path: Path) -> None:
     """The manager ended with a traceback, and could not be started on the smaller cluster."""
-    manager = opened(tmp_path, "2x2")
+    manager = opened(tmp_path, "2x2", POLICY)
     resources = {"accelerators": 2}
     jobs = [manager.submit(JobSpec(run="sleep 60", resources=resources), ME)[0] for _ in range(2)]  # type: ignore[arg-type]
-    until(lambda: manager.counts()["RUNNING"] == 2)
+    wait_for(lambda: manager.counts()["RUNNING"] == 2)
     goes = next(job for job in jobs if 3 in gpus(manager, job))
     manager.stop()
-    again = opened(tmp_path, "1x2")
-    until(lambda: again.job(goes).state == "PENDING")  # type: ignore[union-attr]
+    again = opened(tmp_path, "1x2", POLICY)
+    wait_for(lambda: again.job(goes).state == "PENDING")  # type: ignore[union-attr]
     assert again.counts()["RUNNING"] == 1
     whole(again)
     for job in jobs:
         again.cancel(job)
-    until(lambda: again.counts()["CANCELLED"] == 2)
+    wait_for(lambda: again.counts()["CANCELLED"] == 2)
     whole(again)
     again.stop()
     same_as_the_journal(again)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.live_manager import one, until
 
-from headway.client.job import JobView
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.ask.views import JobFilter
@@ -53,22 +53,6 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
     yield start
     for manager in made:
         manager.stop(drain=True)
-
-
-def until(manager: Manager, job: int, *states: str, true: Callable[[JobView], bool] = lambda view: True) -> JobView:
-    wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        view = manager.job(job)
-        assert view is not None
-        if view.state in wanted and true(view):
-            return view
-        time.sleep(0.02)
-    raise AssertionError(f"{view} is not {wanted}: {[str(row) for row in manager.events(0)]}")
-
-
-def one(manager: Manager, **spec: object) -> int:
-    return manager.submit(job_spec(spec), ME)[0]
 
 
 def sums(manager: Manager, job: int) -> dict[str, int]:

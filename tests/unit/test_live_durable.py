@@ -1,6 +1,5 @@
 """What survives: submissions, state, running jobs, clocks; and what is refused when the disk does not play along."""
 
-import getpass
 import os
 import sqlite3
 import subprocess
@@ -12,6 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests import live_manager
+from tests.live_manager import ME, ended
 
 from headway.cluster.named import cluster
 from headway.live import clock
@@ -25,19 +26,7 @@ from headway.live.store.journal import Journal
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 
-ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
-
-
-def ended(manager: Manager, job: int) -> str:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        view = manager.job(job)
-        assert view is not None
-        if view.ended_at is not None:
-            return view.state
-        time.sleep(0.02)
-    raise AssertionError(view)
 
 
 @pytest.fixture
@@ -46,9 +35,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def opened(data: Path, policy: str = "tiresias-l?threshold=0.2") -> Manager:
-    manager = Manager(data, cluster("2x2"), policy)
-    manager.start()
-    return manager
+    return live_manager.opened(data, "2x2", policy)
 
 
 def replayed(data: Path, policy: str = "tiresias-l?threshold=0.2") -> ClusterState:

@@ -1,6 +1,5 @@
 """Runs belong to a journal: a missing, damaged or older journal is noticed and said, numbers go on, and nothing old is adopted."""
 
-import getpass
 import json
 import os
 import shutil
@@ -10,32 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.live_manager import ME, ended, opened
 
-from headway.cluster.named import cluster
 from headway.live.errors import JournalDamaged
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
 from headway.live.store.history import Wanted
 
-ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
-
-
-def opened(data: Path) -> Manager:
-    manager = Manager(data, cluster("1x2"), "fifo")
-    manager.start()
-    return manager
-
-
-def ended(manager: Manager, job: int) -> str:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        view = manager.job(job)
-        assert view is not None
-        if view.ended_at is not None:
-            return view.state
-        time.sleep(0.01)
-    raise AssertionError(view)
 
 
 def copied(data: Path, to: Path) -> Path:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.live_manager import one, until
 
-from headway.client.job import JobView
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.errors import NotFound, WrongState
-from headway.live.jobfile.spec import JobSpec, job_spec
+from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
 from headway.live.outcome import Backoff
 
@@ -43,25 +43,6 @@ def reachable() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
         yield Path(folder)
-
-
-def until(manager: Manager, job: int, *states: str, within_s: float = 30.0) -> JobView:
-    """Wait for a job to reach one of these states (by default, to end)."""
-    wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        view = manager.job(job)
-        assert view is not None
-        if view.state in wanted:
-            return view
-        time.sleep(0.02)
-    raise AssertionError(
-        f"job {job} is {view.state} ({view.reason}), not {wanted}: {[str(r) for r in manager.events(0)]}"
-    )
-
-
-def one(manager: Manager, **spec: object) -> int:
-    return manager.submit(job_spec(spec), ME)[0]
 
 
 def log(manager: Manager, job: int, rank: int = 0) -> str:

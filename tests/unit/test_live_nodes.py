@@ -2,11 +2,12 @@
 
 import getpass
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.live_manager import wait_for
 
 from headway.cluster.named import cluster
 from headway.core.operations import set_withheld, withheld
@@ -15,6 +16,7 @@ from headway.live.executors import NodeReport
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
+from headway.live.store.learn import replay
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -45,13 +47,6 @@ def shared(tmp_path: Path) -> Iterator[tuple[Manager, Sharing]]:
     manager.stop(drain=True)
 
 
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def say(manager: Manager, executor: Sharing, *news: NodeReport) -> None:
     executor.news = news
     manager._world.wake()
@@ -64,13 +59,13 @@ def free(manager: Manager) -> list[tuple[int, str]]:
 def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_path: Path) -> None:
     manager, executor = shared
     say(manager, executor, NodeReport("n000", taken=3), NodeReport("n001", away="drained in Slurm: fan"))
-    until(lambda: free(manager) == [(1, "open"), (4, "drained")])
+    wait_for(lambda: free(manager) == [(1, "open"), (4, "drained")])
     executor.said = "others use 3 GPUs"
     two = manager.submit(
         job_spec({"run": "sleep 30", "resources": {"accelerators": 2}, "preemption": {"grace": 0}}), getpass.getuser()
     )[0]
     one = manager.submit(job_spec({"run": "sleep 30", "preemption": {"grace": 0}}), getpass.getuser())[0]
-    until(lambda: manager.job(one).state == "RUNNING")  # type: ignore[union-attr]
+    wait_for(lambda: manager.job(one).state == "RUNNING")  # type: ignore[union-attr]
     assert manager.explain(two).message.endswith("others use 3 GPUs")
     assert manager.job(two).state == "PENDING"  # type: ignore[union-attr]
     # Others are quicker than we thought: what we gave out stays ours, the rest is theirs.
@@ -78,17 +73,17 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
     time.sleep(0.3)
     assert free(manager)[0] == (0, "open")
     say(manager, executor, NodeReport("n000", taken=4), NodeReport("n001"))
-    until(lambda: manager.job(two).state == "RUNNING")  # type: ignore[union-attr]
+    wait_for(lambda: manager.job(two).state == "RUNNING")  # type: ignore[union-attr]
     assert manager.job(two).nodes == ("n001",)  # type: ignore[union-attr]
     manager.cancel(one)
-    until(lambda: withheld(manager._state.tables).tolist() == [4, 0])
+    wait_for(lambda: withheld(manager._state.tables).tolist() == [4, 0])
     say(manager, executor, NodeReport("n000"), NodeReport("n001"))
-    until(lambda: free(manager)[0] == (4, "open"))
+    wait_for(lambda: free(manager)[0] == (4, "open"))
     manager.cancel(two)
-    until(lambda: [each[0] for each in free(manager)] == [4, 4])
+    wait_for(lambda: [each[0] for each in free(manager)] == [4, 4])
     assert {row.kind for row in manager.events(0)} >= {"Away", "Back", "Taken"}
     again = Manager(tmp_path / "other", cluster("2x4"), executor=executor)
-    again._state.replay(row for row in manager.events(0) if not row.job)
+    replay(again._state, (row for row in manager.events(0) if not row.job))
     np.testing.assert_array_equal(again._state.tables.nodes["closed"], manager._state.tables.nodes["closed"])
     np.testing.assert_array_equal(again._state.tables.seats["holder"], manager._state.tables.seats["holder"])
     again._journal.close()
@@ -103,7 +98,7 @@ def test_a_node_that_a_person_drained_stays_drained(shared: tuple[Manager, Shari
     time.sleep(0.2)
     assert free(manager)[0][1] == "drained"
     manager.resume("n000")
-    until(lambda: free(manager)[0][1] == "open")
+    wait_for(lambda: free(manager)[0][1] == "open")
 
 
 @pytest.mark.parametrize("slots", [1, 2])

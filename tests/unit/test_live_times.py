@@ -1,6 +1,5 @@
 """A job is charged for the time that it ran, however late the manager learns of it; and it learns of it soon, however much else happens."""
 
-import getpass
 import json
 import os
 import signal
@@ -11,39 +10,24 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.live_manager import ME, opened, wait_for
 
-from headway.cluster.named import cluster
 from headway.live.clock import Clock
 from headway.live.executors import ENDED, Launch, Stamp
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import Manager
 
-ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
-
-
-def opened(data: Path) -> Manager:
-    manager = Manager(data, cluster("1x2"), "fifo")
-    manager.start()
-    return manager
-
-
-def until(true: object, within_s: float = 30.0) -> None:
-    end = time.monotonic() + within_s
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_a_job_that_ends_while_the_manager_is_down_is_charged_for_what_it_ran(tmp_path: Path) -> None:
     manager = opened(tmp_path)
     job = manager.submit(JobSpec(run="sleep 0.4", resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
-    until(lambda: manager.counts()["RUNNING"])
+    wait_for(lambda: manager.counts()["RUNNING"])
     manager.stop()
     time.sleep(2.0)
     again = opened(tmp_path)
-    until(lambda: again.counts()["COMPLETED"])
+    wait_for(lambda: again.counts()["COMPLETED"])
     view = again.job(job)
     again.stop()
     assert view is not None
@@ -82,7 +66,7 @@ def test_a_manager_that_was_stopped_by_a_signal_charges_what_the_job_ran(tmp_pat
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGSTOP)
-    until(lambda: (tmp_path / "runs/1/1/exit.json").exists())
+    wait_for(lambda: (tmp_path / "runs/1/1/exit.json").exists())
     time.sleep(1.0)
     process.send_signal(signal.SIGCONT)
     charged = float(process.stdout.readline())
@@ -105,7 +89,7 @@ def test_a_lost_attempt_is_noticed_and_progress_is_seen_while_others_call_all_th
         run="echo '{\"step\": 1}' > $HEADWAY_RUN/own/new; mv $HEADWAY_RUN/own/new $HEADWAY_RUN/own/report.json; sleep 60"
     )
     executor.start(Launch(1, 1, ME, spec, (0,), ("n000",)))
-    until(lambda: (tmp_path / "runs/1/1/own/report.json").exists())
+    wait_for(lambda: (tmp_path / "runs/1/1/own/report.json").exists())
     over = threading.Event()
 
     def chatter() -> None:
@@ -123,10 +107,10 @@ def test_a_lost_attempt_is_noticed_and_progress_is_seen_while_others_call_all_th
         return any(report.what == what for report in heard)
 
     try:
-        until(lambda: said("progressed"), 5.0)
+        wait_for(lambda: said("progressed"), 5.0)
         shim = json.loads((tmp_path / "runs/1/1/shim.json").read_text())
         os.kill(shim["pid"], signal.SIGKILL)
-        until(lambda: said(ENDED), 5.0)
+        wait_for(lambda: said(ENDED), 5.0)
         assert heard[-1].lost
     finally:
         over.set()

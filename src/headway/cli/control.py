@@ -1,8 +1,11 @@
 """The commands that change jobs: `cancel`, `hold`, `release`, `requeue`. Each takes many jobs and acts on as many as it can."""
 
+import functools
+import inspect
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,94 +16,103 @@ from headway.io.units import counted
 if TYPE_CHECKING:
     from headway.client.job import JobView
 
-JobsArgument = Annotated[
+JOBS = Annotated[
     list[str] | None,
     typer.Argument(metavar="[JOB...]", help="Jobs: 12, 100-120, 12_3, 12_[3-7], '12_*' (a whole array)."),
 ]
-UserOption = Annotated[str | None, typer.Option("--user", "-u", help="All jobs of this user.")]
-StateOption = Annotated[list[str] | None, typer.Option("--state", "-s", help="All jobs in this state; repeatable.")]
-NameOption = Annotated[str | None, typer.Option("--name", "-n", help="All jobs with this in their name.")]
-QueueOption = Annotated[str | None, typer.Option("--queue", "-q", help="All jobs of this queue.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again before many jobs are changed.")]
-WaitOption = Annotated[bool, typer.Option("--wait", "-w", help="Wait until the jobs have ended.")]
+FILTERS: dict[str, Any] = {
+    "user": Annotated[str | None, typer.Option("--user", "-u", help="All jobs of this user.")],
+    "state": Annotated[list[str] | None, typer.Option("--state", "-s", help="All jobs in this state; repeatable.")],
+    "name": Annotated[str | None, typer.Option("--name", "-n", help="All jobs with this in their name.")],
+    "queue": Annotated[str | None, typer.Option("--queue", "-q", help="All jobs of this queue.")],
+}
+YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again before many jobs are changed.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The jobs that a verb is for, and whether it has been said that many may be changed."""
+
+    words: Sequence[str]
+    filters: Filters
+    yes: bool
+
+    def numbers(self, session: Session, verb: str, state: str = "") -> list[int]:
+        """Their numbers. A verb that applies to one state takes the jobs in that state where filters name none."""
+        filters = self.filters
+        if state and filters and not filters.states:
+            filters = replace(filters, states=(state,))
+        return chosen(session.client, self.words, filters, verb, self.yes)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for command in (cancel, hold, release, requeue):
-        add_command(app, command)
+        add_command(app, _with_choice(command))
+
+
+def _with_choice(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose second parameter is a Choice: the jobs, the filters and --yes take its place."""
+    session, _, *own = inspect.signature(command).parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    of_choice = [
+        inspect.Parameter("jobs", keyword, default=None, annotation=JOBS),
+        *(inspect.Parameter(name, keyword, default=None, annotation=option) for name, option in FILTERS.items()),
+        inspect.Parameter("yes", keyword, default=False, annotation=YES),
+    ]
+
+    @functools.wraps(command)
+    def run(session: Session, jobs: list[str] | None, yes: bool, **options: Any) -> None:
+        user, state, name, queue = (options.pop(each) for each in FILTERS)
+        command(session, Choice(jobs or (), Filters(user, state or (), name, queue), yes), **options)
+
+    own = [parameter.replace(kind=keyword) for parameter in own]
+    run.__signature__ = inspect.Signature([session, *of_choice, *own])  # type: ignore[attr-defined]
+    return run
 
 
 def cancel(
     session: Session,
-    jobs: JobsArgument = None,
+    choice: Choice,
     now: Annotated[bool, typer.Option("--now", help="Kill at once, without a grace.")] = False,
-    user: UserOption = None,
-    state: StateOption = None,
-    name: NameOption = None,
-    queue: QueueOption = None,
-    yes: YesOption = False,
-    wait: WaitOption = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the jobs have ended.")] = False,
 ) -> None:
     """Stop jobs and remove them from the queue. They get their grace to save, or none with --now.
 
     Example: headway cancel 12 100-120 '31_[3-7]', or headway cancel --user ada --state PENDING
     """
-    numbers = chosen(session.client, jobs or (), Filters(user, state or (), name, queue), "cancel", yes)
-    _act(session, "cancel", numbers, now, wait)
+    _act(session, "cancel", choice.numbers(session, "cancel"), now, wait)
 
 
-def hold(
-    session: Session,
-    jobs: JobsArgument = None,
-    user: UserOption = None,
-    state: StateOption = None,
-    name: NameOption = None,
-    queue: QueueOption = None,
-    yes: YesOption = False,
-) -> None:
+def hold(session: Session, choice: Choice) -> None:
     """Keep waiting jobs from starting, until they are released. Jobs that run are left alone: see requeue --hold.
 
     Example: headway hold 12
     """
-    filters = Filters(user, state or (["PENDING"] if user or name or queue else ()), name, queue)
-    _act(session, "hold", chosen(session.client, jobs or (), filters, "hold", yes))
+    _act(session, "hold", choice.numbers(session, "hold", "PENDING"))
 
 
-def release(
-    session: Session,
-    jobs: JobsArgument = None,
-    user: UserOption = None,
-    name: NameOption = None,
-    queue: QueueOption = None,
-    yes: YesOption = False,
-) -> None:
+def release(session: Session, choice: Choice) -> None:
     """Let held jobs start again.
 
     Example: headway release 12
     """
-    filters = Filters(user, ["HELD"] if user or name or queue else (), name, queue)
-    _act(session, "release", chosen(session.client, jobs or (), filters, "release", yes))
+    _act(session, "release", choice.numbers(session, "release", "HELD"))
 
 
 def requeue(
     session: Session,
-    jobs: JobsArgument = None,
+    choice: Choice,
     hold: Annotated[
         bool, typer.Option("--hold", help="Keep them from starting again until they are released.")
     ] = False,
-    user: UserOption = None,
-    state: StateOption = None,
-    name: NameOption = None,
-    queue: QueueOption = None,
-    yes: YesOption = False,
 ) -> None:
     """Stop running jobs (or take ended ones) and put them back into the queue; says what work that loses.
 
     Example: headway requeue --hold 12
     """
-    numbers = chosen(session.client, jobs or (), Filters(user, state or (), name, queue), "requeue", yes)
-    _say_what_is_lost(session, numbers, yes)
+    numbers = choice.numbers(session, "requeue")
+    _say_what_is_lost(session, numbers, choice.yes)
     _act(session, "requeue", numbers, hold)
 
 

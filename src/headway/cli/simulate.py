@@ -34,7 +34,15 @@ MANY_STOPS = 1000  # preemptions that cost nothing: from here on the result says
 
 
 @takes_experiment()
-def simulate(out: OutOption = None, as_json: JsonOption = False, **given: Any) -> None:
+def simulate(
+    out: OutOption = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Watch the run in a browser afterwards, with a time slider.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --web; 0: any free.")] = 0,
+    as_json: JsonOption = False,
+    **given: Any,
+) -> None:
     """Run a trace through one policy on one cluster.
 
     Example: headway simulate synthetic:tiresias-480 --cluster 15x4 --policy tiresias-l --out out/
@@ -48,20 +56,24 @@ def simulate(out: OutOption = None, as_json: JsonOption = False, **given: Any) -
         kernels_ready(progress)
         from headway.sim.api import simulate as run
 
-        result = run(**given, keep_journal=out is not None, progress=progress.update)
+        result = run(**given, keep_journal=out is not None or web, progress=progress.update)
     note_unused(result)
     if out is not None:
         from headway.sim.results.output import write_result
 
         write_result(result, out)
     if as_json:
-        print(json.dumps(result.summary, indent=2))
-        return
-    from headway.cli.tables.runs import show_runs
+        print(json.dumps(result.summary, indent=2), flush=True)
+    else:
+        from headway.cli.tables.runs import show_runs
 
-    show_runs([result])
-    if out is not None:
-        print(f"wrote {out}/jobs.csv, receipts.csv, journal.jsonl, summary.json and report.html")
+        show_runs([result])
+        if out is not None:
+            print(f"wrote {out}/jobs.csv, receipts.csv, journal.jsonl, summary.json and report.html")
+    if web:
+        from headway.player.serve import play
+
+        play(result, port)
 
 
 def note_unused(result: "Result") -> None:

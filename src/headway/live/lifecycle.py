@@ -17,8 +17,9 @@ from headway.live.nodes import node_changes
 from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
-from headway.live.state import ASKED, BLOCKED, PROGRESSED, ClusterState
+from headway.live.state import ClusterState
 from headway.live.store.journal import JournalRow
+from headway.live.store.learn import ASKED, BLOCKED, PROGRESSED, charge, learn
 
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
 
@@ -61,7 +62,7 @@ class Lifecycle:
         if not self._rows:
             self.measures.behind_since = now
         self._rows.append(row)
-        self.state.learn(row)
+        learn(self.state, row)
 
     def note_about_nodes(self, kind: str, now: float, data: dict[str, Any]) -> Iterator[Event]:
         """Write down a fact about nodes, which the engine does not record."""
@@ -119,7 +120,7 @@ class Lifecycle:
         if kind != STARTED and job.started is not None:
             began = max(began, job.started)
         at = max(at, began)
-        self.state.charge(job, kind, at, now)
+        charge(self.state, job, kind, at, now)
         return {"at": at}
 
     def when(self, stamp: Stamp) -> float | None:

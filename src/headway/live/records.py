@@ -1,6 +1,6 @@
 """What the manager remembers of a job beside the engine's row: who, what, and how it went so far.
 
-Changed by `ClusterState.learn`, and by the job's own reports between two rows of the journal.
+Changed by `learn` (store/learn.py), and by the job's own reports between two rows of the journal.
 """
 
 from dataclasses import asdict, dataclass, field

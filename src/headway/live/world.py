@@ -24,10 +24,11 @@ from headway.live.executors import Executor, Launch, Shared, Stamp
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
-from headway.live.state import OPENED, RECALLED, RETIRED, ClusterState
+from headway.live.state import ClusterState
 from headway.live.store.archive import archived, finished_row
 from headway.live.store.history import HistoryRow
 from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.learn import OPENED, RECALLED, RETIRED, learn
 from headway.live.store.snapshot import snapshot
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 from headway.live.store.turnover import losers
@@ -68,6 +69,7 @@ class LiveWorld(Lifecycle):
         self.engine_gone = threading.Event()
         self.arrivals: deque[int] = deque()
         self.requests: deque[Request] = deque()
+        self.opened = clock()  # when this manager began
         self._began = perf_counter()
         self._wake = threading.Condition()
         self._woken = False
@@ -149,7 +151,7 @@ class LiveWorld(Lifecycle):
             {"text": found.text, "accepted": max(self.state.jobs, default=0)},
         )
         self._rows.append(row)
-        self.state.learn(row)
+        learn(self.state, row)
 
     # ---- from other threads
 
@@ -218,7 +220,7 @@ class LiveWorld(Lifecycle):
 
     def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
         """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
-        now = self._now = self.clock()
+        now = self._now = self.opened = self.clock()
         if (cluster.nodes, cluster.gpus) != (self.state.cluster.nodes, self.state.cluster.gpus):
             self._record(self._make_way(cluster, numbered), now)
         data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}
@@ -274,7 +276,7 @@ class LiveWorld(Lifecycle):
         while self._rows:
             began = perf_counter()
             try:
-                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)[-1]
+                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)
                 self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
                 self.mark(self.last_seq)

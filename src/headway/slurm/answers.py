@@ -58,6 +58,7 @@ def _node(row: dict[str, Any]) -> SlurmNode:
         address=str(row.get("address") or row["name"]),
         gpus=gres[0],
         gpu_type=gres[1],
+        gpus_used=gpus_in(row.get("gres_used") or "")[0],
         cpus=_number(row.get("cpus"), 1) or 1,
         memory_mb=_number(row.get("real_memory")),
         features=tuple(_listed(row.get("features"))),

@@ -74,7 +74,7 @@ class Commands:
                 return Snapshot(answers.read_jobs(self._run(Call(("squeue", "--json")))), nodes)
             except (answers.Unreadable, Refused):  # no JSON in this version, or another than we know
                 self._json = False
-        nodes = fixed.read_nodes(self._text("scontrol", "--oneliner", "show", "node"))
+        nodes = fixed.read_nodes(self._text("scontrol", "--oneliner", "--details", "show", "node"))
         return Snapshot(fixed.read_jobs(self._text("scontrol", "--oneliner", "--details", "show", "job")), nodes)
 
     def topology(self) -> str:

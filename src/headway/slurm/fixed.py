@@ -36,7 +36,7 @@ def read_jobs(answer: str) -> dict[int, SlurmJob]:
 
 
 def read_nodes(answer: str) -> tuple[SlurmNode, ...]:
-    """Nodes, of `scontrol --oneliner show node`."""
+    """Nodes, of `scontrol --oneliner --details show node`."""
     try:
         return tuple(_node(line) for line in answer.splitlines() if line.startswith("NodeName="))
     except (KeyError, ValueError) as error:
@@ -52,6 +52,7 @@ def _node(line: str) -> SlurmNode:
         address=given.get("NodeAddr") or given["NodeName"],
         gpus=gpus,
         gpu_type=kind,
+        gpus_used=gpus_in(given.get("GresUsed", ""))[0],
         cpus=int(given.get("CPUTot") or 1),
         memory_mb=int(given.get("RealMemory") or 0),
         features=tuple(filter(None, given.get("AvailableFeatures", "").split(","))),

@@ -37,6 +37,7 @@ class SlurmNode:
     address: str
     gpus: int
     gpu_type: str = ""
+    gpus_used: int = 0  # as Slurm counts them, which may be more than its jobs hold
     cpus: int = 1
     memory_mb: int = 0
     features: tuple[str, ...] = ()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.live_manager import ME, one, until
 from tests.slurm_cluster import SlurmCluster, wait_until
-from tests.slurm_manager import ME, submit, until
 
 from headway.errors import BadInput
 from headway.live.executors import ENDED, Launch, Report
@@ -75,7 +75,7 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
     manager = serve()
     wait_until(lambda: [node.free for node in manager.nodes()] == [4, 4, 0, 0], "others' jobs are not seen")
     steps = 40
-    train = submit(
+    train = one(
         manager,
         command=[*TRAIN, str(steps), "--step-s", "0.1"],
         num_nodes=2,
@@ -85,7 +85,7 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
     )
     first = until(manager, train, "RUNNING", true=lambda view: view.progress.get("step", 0) >= 5)
     assert set(first.nodes) == {"n0", "n1"}
-    urgent = submit(manager, run="sleep 99", resources={"accelerators": 4}, num_nodes=2)
+    urgent = one(manager, run="sleep 99", resources={"accelerators": 4}, num_nodes=2)
     until(manager, urgent, "RUNNING")
     assert "use 8 GPUs" in manager.explain(train).message
     slurm.ask("scancel", *others.values())
@@ -114,14 +114,14 @@ def alone(steps: int, folder: Path) -> np.ndarray:
 def test_cancel_requeue_limits_and_identity(slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path) -> None:
     manager = serve()
     told = "trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-    cancelled = submit(manager, run=told, preemption={"grace": "5s"})
-    again = submit(manager, run=f"echo $HEADWAY_ATTEMPT; [ $HEADWAY_ATTEMPT = 2 ] || {{ {told}; }}")
-    limited = submit(manager, run=told, time_limit="2s", preemption={"grace": "1s"})
+    cancelled = one(manager, run=told, preemption={"grace": "5s"})
+    again = one(manager, run=f"echo $HEADWAY_ATTEMPT; [ $HEADWAY_ATTEMPT = 2 ] || {{ {told}; }}")
+    limited = one(manager, run=told, time_limit="2s", preemption={"grace": "1s"})
     tmp_path.chmod(0o755)
     for above in tmp_path.parents:
         if above.name.startswith(("pytest-", "popen-")):
             above.chmod(0o755)
-    nobody = submit(manager, "nobody", run="id -un; echo $HOME", workdir="/")
+    nobody = one(manager, "nobody", run="id -un; echo $HOME", workdir="/")
     for job in (cancelled, again):
         until(manager, job, "RUNNING")
         wait_until(lambda job=job: "up" in manager.log_files(job, 1)[0].read_text(), "it does not come up")
@@ -188,9 +188,9 @@ def test_topology_conf_is_read_and_jobs_keep_to_a_leaf(slurm: SlurmCluster, serv
     """Leaves are {n0, n1} and {n2, n3}: after a job on n0 one of two nodes goes to the other leaf, not to n1 and n2."""
     manager = serve(placement="leaf-aware")
     assert manager.cluster.leaves == (0, 0, 1, 1)
-    small = submit(manager, run="sleep 60", resources={"accelerators": 4}, preemption={"grace": 0})
+    small = one(manager, run="sleep 60", resources={"accelerators": 4}, preemption={"grace": 0})
     first = until(manager, small, "RUNNING").nodes
-    pair = submit(manager, run="sleep 60", num_nodes=2, resources={"accelerators": 4}, preemption={"grace": 0})
+    pair = one(manager, run="sleep 60", num_nodes=2, resources={"accelerators": 4}, preemption={"grace": 0})
     both = until(manager, pair, "RUNNING").nodes
     leaf = {"n0": 0, "n1": 0, "n2": 1, "n3": 1}
     assert {leaf[node] for node in both} == {1 - leaf[first[0]]}
@@ -245,8 +245,8 @@ def test_slices_of_a_fabric_are_certified_and_have_routes(
     manager = serve(executor=executor, placement="vclos")
     assert manager.cluster.leaves == (0, 0, 1, 1)
     with pytest.raises(BadInput, match=r"no slice of the fabric has 13 GPUs.*12 or 14"):
-        submit(manager, run="true", resources={"accelerators": 13}, tasks_per_node="gpu")
-    job = submit(manager, run="sleep 60", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
+        one(manager, run="true", resources={"accelerators": 13}, tasks_per_node="gpu")
+    job = one(manager, run="sleep 60", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
     until(manager, job, "RUNNING")
     path = manager.log_files(job, 1)[0].parent / "certificate.json"
     content = json.loads(path.read_text())

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.live_manager import one, until
 from tests.slurm_cluster import SlurmCluster, wait_until
-from tests.slurm_manager import manager_on, submit, until
+from tests.slurm_manager import manager_on
 from tests.slurm_served import POLICY, serve_on
 
 from headway.live.manager import Manager
@@ -41,7 +42,7 @@ def test_a_job_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
     slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path, rounds: Callable[[int, int], int]
 ) -> None:
     manager, saved = serve(), tmp_path / "saved"
-    job = submit(manager, command=[sys.executable, "-c", STEPS, str(saved), "120"], resources={"accelerators": 4})
+    job = one(manager, command=[sys.executable, "-c", STEPS, str(saved), "120"], resources={"accelerators": 4})
     node = until(manager, job, "RUNNING", true=lambda view: view.progress.get("step", 0) >= 10).nodes[0]
     slurm.kill_node(node)
     if not rounds(0, 1):  # Slurm itself takes half a minute to notice; a health check would tell it at once
@@ -61,10 +62,10 @@ def test_a_job_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
 
 def test_slurmctld_dies_and_comes_back(slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path) -> None:
     manager = serve()
-    runs = submit(manager, run=f"echo run >> {tmp_path}/runs; sleep 4; echo over")
+    runs = one(manager, run=f"echo run >> {tmp_path}/runs; sleep 4; echo over")
     until(manager, runs, "RUNNING")
     slurm.kill("slurmctld")
-    waits = submit(manager, run=f"echo waits >> {tmp_path}/waits")
+    waits = one(manager, run=f"echo waits >> {tmp_path}/waits")
     wait_until(lambda: "Slurm has not answered for" in manager.explain(waits).message, "explain does not say so")
     said = manager.explain(waits).message
     assert "nothing is started or stopped meanwhile" in said
@@ -106,7 +107,12 @@ def test_headway_dies_at_random_points(slurm: SlurmCluster, tmp_path: Path, roun
         victim.join(30)
         deaths += victim.exitcode != 0
     manager = manager_on(data, POLICY)
-    wait_until(lambda: not manager._state.active, "not all jobs end")
+    try:
+        wait_until(lambda: not manager._state.active, "not all jobs end")
+    except AssertionError as stuck:
+        raise AssertionError(
+            f"{stuck}: {slurm.ask('squeue', '-o', '%i %T %r %N %n %b %k')}\n{slurm.ask('scontrol', '-d', 'show', 'node')}"
+        ) from None
     acknowledged = [int(line) for line in (out / "acks").read_text().split()]
     states = {manager.job(job).state for job in acknowledged}  # type: ignore[union-attr]
     runs = {job: manager.job(job).attempt for job in acknowledged}  # type: ignore[union-attr]

@@ -70,7 +70,7 @@ def test_changes_arrive_in_order_though_the_receiver_fails(serve: Callable[..., 
     earlier = served.submit()
     append = served.manager._journal.append
 
-    def slow(*rows: Any) -> list[int]:  # people see a job's end a moment before the journal has it
+    def slow(*rows: Any) -> int:  # people see a job's end a moment before the journal has it
         time.sleep(0.4)
         return append(*rows)
 

@@ -1,5 +1,6 @@
 """What the end of an attempt is, from the files that its ranks left and from what Slurm says: no rank, no good end."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from headway.live.executors.slurm.attempt import LINGER_S, Attempt, PartRun, read_attempt
 from headway.live.executors.slurm.executor import SlurmExecutor
 from headway.live.executors.slurm.render import Site, comment_of
-from headway.slurm.requests import Cancel, Request
+from headway.slurm.answers import Unreadable
+from headway.slurm.requests import Cancel, Refused, Request, Unreachable
 from headway.slurm.snapshot import SlurmJob, Snapshot
 
 
@@ -127,3 +129,16 @@ def test_an_attempt_that_was_given_up_is_cancelled_when_it_turns_up(tmp_path: Pa
     executor._over.add((5, 2))
     executor._poll()
     assert door.sent == [Cancel((7,))]
+
+
+@pytest.mark.parametrize("error", [Unreachable("gone"), Refused("not now"), Unreadable("half a line")])
+def test_after_a_failure_slurm_is_asked_again_as_soon_as_the_outage_allows(tmp_path: Path, error: Exception) -> None:
+    """A poll that waited long for slurmctld put off the next one by ten times as long, and a submission in doubt with it."""
+    executor = SlurmExecutor(tmp_path)
+    executor._poll_at = time.monotonic() + 300.0
+
+    def fail() -> None:
+        raise error
+
+    assert executor._try(fail) is False
+    assert executor._poll_at == executor.outage.again_at < time.monotonic() + 30.0

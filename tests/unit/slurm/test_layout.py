@@ -1,12 +1,13 @@
 """Where ranks run, what Slurm is asked for, and which nice values steering wants: pure rules, without a Slurm."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headway.errors import BadInput
 from headway.live.executors import Launch
-from headway.live.executors.slurm.capacity import node_reports
+from headway.live.executors.slurm.capacity import Lost, node_reports
 from headway.live.executors.slurm.layout import layout
 from headway.live.executors.slurm.render import Site, read_comment, render
 from headway.live.jobfile.spec import job_spec
@@ -95,6 +96,18 @@ def test_nodes_as_others_leave_them() -> None:
     assert "no longer knows" in c.away
     cpus = Snapshot({1: held(1, "RUNNING", cpus=17)}, (NODES["a"],))  # more than two GPUs' share
     assert node_reports(cpus, ["a"], "ab12", "")[0].taken == 3
+
+
+def test_gpus_that_slurm_has_lost_are_taken() -> None:
+    """A crash of slurmctld may leave GPUs used by no job; a job that starts between two questions does not look like that."""
+    ours = SlurmJob(2, "RUNNING", "headway:ab12:3:2:0", shares={"a": Share(gpus=2)})
+    lost, leaks = Lost(), replace(NODES["a"], gpus_used=3)
+    for jobs in ({}, {2: ours}):
+        assert lost.look(Snapshot(jobs, (leaks,))) == {}
+    seen = lost.look(Snapshot({2: ours}, (leaks,)))
+    assert seen == {"a": 1}
+    assert node_reports(Snapshot({2: ours}, (leaks,)), ["a"], "ab12", "", seen)[0].taken == 1
+    assert lost.look(Snapshot({2: ours}, (replace(leaks, gpus_used=2),))) == {}
 
 
 @pytest.mark.parametrize(("top", "raises"), [(4_294_901_759, False), (1_500_000, True), (0, True)])

@@ -53,7 +53,7 @@ class ManagerHealth:
     last_errors: tuple[Mishap, ...]
 
 
-def health(state: ClusterState, world: "LiveWorld", policy: str, up_s: float, now: float) -> ManagerHealth:
+def health(state: ClusterState, world: "LiveWorld", now: float) -> ManagerHealth:
     """Everything about the manager itself; call it with the lock held."""
     measures = world.measures
     trouble = (world.trouble.strip().splitlines() or [""])[-1]
@@ -63,8 +63,8 @@ def health(state: ClusterState, world: "LiveWorld", policy: str, up_s: float, no
         not trouble,
         trouble,
         __version__,
-        policy,
-        up_s,
+        state.policy,
+        now - world.opened,
         timing(state.engine.spent),
         timing(measures.rounds),
         timing(measures.commits),

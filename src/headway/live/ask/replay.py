@@ -69,6 +69,7 @@ class Outcome:
     makespan_s: float
     preemptions: int | None
     users: dict[str, float]
+    percentiles_s: tuple[float, ...] = ()  # of the completion times, from 0 to 100 in steps of 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,8 @@ def _outcome(name: str, jobs: Sequence[PastJob], ended: NDArray[np.float64], pre
     median_s, p95_s = float(np.median(jct_s)), float(np.percentile(jct_s, 95))
     makespan_s = float(ended[averaged].max() - submitted.min())
     by_user = {str(user): float(jct_s[users == user].mean()) for user in np.unique(users)}
-    return Outcome(name, float(jct_s.mean()), median_s, p95_s, makespan_s, preemptions, by_user)
+    percentiles_s = tuple(np.percentile(jct_s, np.arange(101)).round(3).tolist())
+    return Outcome(name, float(jct_s.mean()), median_s, p95_s, makespan_s, preemptions, by_user, percentiles_s)
 
 
 def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:

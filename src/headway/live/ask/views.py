@@ -13,6 +13,7 @@ from headway.core.receipts import MICROSECONDS
 from headway.job_state import FINAL_STATES, JobState
 from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
+from headway.live.jobfile.spec import JobSpec
 from headway.live.records import BLOCKER_REASONS, Job
 from headway.live.state import ClusterState, service_gpu_s, shown
 from headway.live.store.journal import Journal
@@ -78,7 +79,7 @@ def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Job
     command = job.spec.run or " ".join(job.spec.command)
     return JobView(
         job_id=job.id,
-        name=job.spec.name or _name(command),
+        name=job_name(job.spec),
         user=job.user,
         state=(job.final or shown(engine_state, job)).name,
         gpus=job.spec.gpus,
@@ -110,9 +111,10 @@ def _unsaved_s(job: Job, now: float) -> float:
     return max(0.0, now - since)
 
 
-def _name(command: str) -> str:
-    """The name of a job that has none: its program."""
-    return command.split()[0].rpartition("/")[2][:40] if command.split() else ""
+def job_name(spec: JobSpec) -> str:
+    """Its name; that of a job that has none is its program."""
+    command = spec.name or spec.run or " ".join(spec.command[:1])
+    return spec.name or (command.split()[0].rpartition("/")[2][:40] if command.split() else "")
 
 
 def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:

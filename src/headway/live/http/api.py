@@ -4,7 +4,7 @@ Routes are plain functions and run in worker threads, so that a submission that 
 problem (problems.py).
 """
 
-import asyncio
+import json
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -14,21 +14,24 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
-from headway import __version__
+from headway import __version__, web
 from headway.client.job import JobView
 from headway.errors import BadInput, HeadwayError
 from headway.live.ask.explain import Explanation
 from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
+from headway.live.desk.accepting import MOST_KEY
 from headway.live.errors import JournalFailed, NotFound, WrongState
-from headway.live.http import access, cluster_routes, streams, verbs
+from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
 from headway.live.http.cluster_routes import STATE, Moment
+from headway.live.http.direct import Answers, Api, Created
 from headway.live.http.problems import MEDIA_TYPE, Problem, problem
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
-from headway.live.manager import MOST_KEY, Manager
+from headway.live.manager import Manager
 
 PAGE = 100
 LARGEST_PAGE = 1000
@@ -88,7 +91,7 @@ SUBMISSION: dict[str, Any] = {
 
 def make_api(manager: Manager) -> FastAPI:
     """The whole application; it is served behind a Guard."""
-    api = FastAPI(
+    api = Api(
         title="Headway",
         version=__version__,
         description="When, where and how training jobs run on this cluster.",
@@ -98,16 +101,19 @@ def make_api(manager: Manager) -> FastAPI:
         responses=WRONG_FIELD,
     )
     api.state.manager = manager
-    _handle_errors(api)
+    handle_errors(api)
     _submission(api, manager)
+    api.make_direct("POST", "/v1/jobs")
     _jobs(api, manager)
     verbs.add_routes(api, manager)
     cluster_routes.add_routes(api, manager)
     streams.add_routes(api, manager)
+    watch_routes.add_routes(api, manager)
+    web.add_pages(api)
     return api
 
 
-def _handle_errors(api: FastAPI) -> None:
+def handle_errors(api: FastAPI) -> None:
     """Turn expected failures into a status and one line, without anything of the inside."""
 
     @api.exception_handler(HTTPException)
@@ -134,8 +140,9 @@ def _handle_errors(api: FastAPI) -> None:
 
 
 def _submission(api: FastAPI, manager: Manager) -> None:
-    # The one route that thousands of requests per second may ask for: it reads the request itself, which saves half its time, so what
-    # it takes is described by hand.
+    answers = Answers()
+
+    # It reads the request itself (see direct.py), so what it takes is described by hand.
     @api.post(
         "/v1/jobs",
         status_code=201,
@@ -144,10 +151,11 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         response_model=Submitted,
         openapi_extra=SUBMISSION,
     )
-    async def submit(request: Request) -> JSONResponse:
+    async def submit(request: Request) -> Response:
         """Submit a job. It is on disk when this answers; the same key again gives the same jobs, not new ones."""
         caller = access.allowed(request, Scope.SUBMIT)
-        if not request.headers.get("content-type", "").startswith("application/json"):
+        headers = dict(request.scope["headers"])
+        if not headers.get(b"content-type", b"").startswith(b"application/json"):
             raise BadInput("Content-Type: a job is sent as application/json")
         try:
             spec = JobSpec.model_validate_json(await request.body())
@@ -155,11 +163,16 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             raise RequestValidationError(error.errors(include_input=False)) from None
         if spec.after:  # looking jobs up may wait for the engine
             await run_in_threadpool(_check_after, manager, caller, spec)
+        key = headers.get(b"idempotency-key")
         # Without a thread that waits for the disk: the journal's own answers.
-        key = request.headers.get("idempotency-key")
-        numbers = await asyncio.wrap_future(manager.submission(spec, caller.user, key))
-        content = {"job_id": numbers[0], "job_ids": numbers, "notes": manager.notes_on(spec)}
-        return JSONResponse(content, 201, {"Location": f"/v1/jobs/{numbers[0]}"})
+        waiting, tell = answers.expect()
+        manager.submission(spec, caller.user, None if key is None else key.decode("latin-1"), tell)
+        done = await waiting
+        if done.error is not None:
+            raise done.error
+        first = done.numbers[0]
+        content = {"job_id": first, "job_ids": list(done.numbers), "notes": manager.notes_on(spec)}
+        return Created(json.dumps(content).encode(), f"/v1/jobs/{first}")
 
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
     def dry_run(spec: JobSpec, caller: access.Submitter) -> DryRun:

@@ -2,7 +2,8 @@
 
 A web page in the user's browser can send requests to localhost. It cannot read the token, and it cannot forge `Host` (DNS rebinding
 shows the page's own name there) or leave out `Origin`: so both must name this manager. Everything is refused by default; only the
-health check and the description of the API are open. The health check is answered at once, whatever else is going on.
+health check, the description of the API and the files of the dashboard, which hold no data, are open. The health check is answered at
+once, whatever else is going on.
 """
 
 import asyncio
@@ -11,11 +12,11 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from fastapi import HTTPException
-from starlette.datastructures import Headers
 
 from headway.live.http.problems import problem
 from headway.live.http.server.limits import Rates, Shares
 from headway.live.http.tokens import Tokens
+from headway.web import PAGES, START
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -23,7 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 HEALTH = "/healthz"
-OPEN_PATHS = frozenset({HEALTH, "/openapi.json"})
+OPEN_PATHS = frozenset({HEALTH, "/openapi.json", START})
 # A job file is a few hundred bytes and a script a few thousand.
 MOST_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 30.0
@@ -32,7 +33,7 @@ BODY_TIMEOUT_S = 30.0
 RATE_PER_S = 2000.0
 STRANGERS_PER_S = 50.0
 # Headers that would mean two things if they were given twice.
-ONCE = ("host", "origin", "authorization", "content-length")
+ONCE = frozenset({b"host", b"origin", b"authorization", b"content-length"})
 # What a refusal says beside its words.
 MORE_HEADERS = {
     401: {"www-authenticate": "Bearer", "connection": "close"},
@@ -68,11 +69,15 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return
-        headers, health = Headers(scope=scope), scope["path"] == HEALTH
+        health = scope["path"] == HEALTH
         try:
-            who = self._check(scope, headers)
-            async with asyncio.timeout(BODY_TIMEOUT_S):
+            headers = _headers(scope)
+            who, connection = self._check(scope, headers), scope.get("extensions", {}).get("headway.connection")
+            if connection is not None and connection.has_whole_request:
                 body = await self._body(headers, receive)
+            else:
+                async with asyncio.timeout(BODY_TIMEOUT_S):
+                    body = await self._body(headers, receive)
             if not health:
                 await self._shares.enter(who)
         except (TimeoutError, HTTPException) as error:
@@ -98,46 +103,52 @@ class Guard:
             while place:
                 self._shares.leave(place.pop())
 
-    def _check(self, scope: Message, headers: Headers) -> str:
+    def _check(self, scope: Message, headers: dict[bytes, str]) -> str:
         """Refuse the request by its headers, or note who sent it; the name under which its limits count."""
-        for name in ONCE:
-            if len(headers.getlist(name)) > 1:
-                raise HTTPException(400, f"the header {name} is given twice")
-        if headers.get("host", "").lower() not in self.hosts:
+        if headers.get(b"host", "").lower() not in self.hosts:
             words = "this manager does not answer to that Host; start it with --allow-host NAME:PORT to add one"
             raise HTTPException(421, words)
-        origin = headers.get("origin")
+        origin = headers.get(b"origin")
         if origin is not None and origin.lower() not in self.origins:
             raise HTTPException(403, "requests from other web pages are refused")
-        kind, _, token = headers.get("authorization", "").partition(" ")
+        kind, _, token = headers.get(b"authorization", "").partition(" ")
         caller = self.tokens.caller(token.strip()) if kind.lower() == "bearer" and token else None
         # Strangers count by their addresses; no token's name begins with a space.
         who = caller.name if caller else f" {(scope.get('client') or ('',))[0]}"
         if scope["path"] != HEALTH:
             self._rates.take(who, self.rate_per_s if caller else self.strangers_per_s, self.clock())
-        if caller is None and scope["path"] not in OPEN_PATHS:
+        if caller is None and scope["path"] not in OPEN_PATHS and not scope["path"].startswith(PAGES):
             why = self.tokens.why_not(token.strip())
             words = f"{why}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
             raise HTTPException(401, words)
         scope.setdefault("state", {})["caller"] = caller
         if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):
-            connection["belongs_to"](caller.name)
+            connection.belongs_to(caller.name)
         return who
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+    async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
         """The whole body; one that is too large is refused without reading the rest."""
-        too_large = HTTPException(413, f"the body is larger than {self.most_body_bytes:,} bytes")
-        said = headers.get("content-length", "0")
-        if not said.isdigit() or int(said) > self.most_body_bytes:
-            raise too_large
-        body = bytearray()
+        said, body = headers.get(b"content-length", "0"), bytearray()
         while True:
+            if not said.isdigit() or max(int(said), len(body)) > self.most_body_bytes:
+                raise HTTPException(413, f"the body is larger than {self.most_body_bytes:,} bytes")
             message = await receive()
             body += message.get("body", b"")
-            if len(body) > self.most_body_bytes:
-                raise too_large
-            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            if len(body) <= self.most_body_bytes and (
+                message["type"] == "http.disconnect" or not message.get("more_body", False)
+            ):
                 return bytes(body)
+
+
+def _headers(scope: Message) -> dict[bytes, str]:
+    """The headers that the guard looks at."""
+    found: dict[bytes, str] = {}
+    for name, value in scope["headers"]:
+        if name in ONCE:
+            if name in found:
+                raise HTTPException(400, f"the header {name.decode()} is given twice")
+            found[name] = value.decode("latin-1")
+    return found
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

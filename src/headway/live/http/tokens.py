@@ -42,8 +42,10 @@ class Scope(StrEnum):
 
     def covers(self, needed: "Scope") -> bool:
         """Whether a token of this scope may do what needs `needed`."""
-        order = list(Scope)
-        return self is not Scope.JOB and order.index(self) >= order.index(needed)
+        return self is not Scope.JOB and _REACH[self] >= _REACH[needed]
+
+
+_REACH = {scope: reach for reach, scope in enumerate(Scope)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Tokens:
         # Not 0700: under root, the jobs of other users reach their own folders below; the files here are private one by one.
         data.mkdir(parents=True, exist_ok=True, mode=0o711)
         self._owner_hash = _hash(_private(data / TOKEN_FILE, _new_token))
+        self._owner = Caller(OWNER, owner, Scope.OPERATE)
         self._secret = job_secret(data)
         self._stored: dict[str, Caller] = {}
         self._stamp: tuple[int, int] | None = None
@@ -89,7 +92,7 @@ class Tokens:
             return Caller(f"job {job_id}", "", Scope.JOB, job_id) if right else None
         digest = _hash(token)
         if hmac.compare_digest(digest, self._owner_hash):
-            return Caller(OWNER, self.owner, Scope.OPERATE)
+            return self._owner
         self._reload()
         stored = self._stored.get(digest)
         return None if stored is None or self._expired(stored) else stored

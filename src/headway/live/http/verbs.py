@@ -1,5 +1,6 @@
 """Routes that change jobs: cancel, hold, release and requeue, for one job or for many."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query
@@ -7,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headway.client.job import JobView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Submitter, seen
+from headway.live.http.tokens import Caller
 from headway.live.manager import Manager
 
 MOST_AT_ONCE = 1000  # jobs of one request: the engine does nothing else meanwhile
@@ -40,6 +42,12 @@ class Acted(BaseModel):
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """One route per verb, and one for many jobs."""
 
+    def changed(caller: Caller, job_id: int, change: Callable[[], None]) -> JobView:
+        """Change a job that the caller may see; how it is afterwards."""
+        seen(manager, caller, job_id)
+        change()
+        return seen(manager, caller, job_id)
+
     @api.post("/v1/jobs/{job_id}/cancel", tags=["jobs"], responses=ABOUT_A_JOB)
     def cancel(
         job_id: JobId,
@@ -47,23 +55,17 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         now: Annotated[bool, Query(description="Kill it at once, without the grace of its preemption.")] = False,
     ) -> JobView:
         """Stop a job and take it out of the queue."""
-        seen(manager, caller, job_id)
-        manager.cancel(job_id, now)
-        return seen(manager, caller, job_id)
+        return changed(caller, job_id, lambda: manager.cancel(job_id, now))
 
     @api.post("/v1/jobs/{job_id}/hold", tags=["jobs"], responses=ABOUT_A_JOB)
     def hold(job_id: JobId, caller: Submitter) -> JobView:
         """Keep a waiting job from starting; one that runs is left alone, and refused."""
-        seen(manager, caller, job_id)
-        manager.hold(job_id)
-        return seen(manager, caller, job_id)
+        return changed(caller, job_id, lambda: manager.hold(job_id))
 
     @api.post("/v1/jobs/{job_id}/release", tags=["jobs"], responses=ABOUT_A_JOB)
     def release(job_id: JobId, caller: Submitter) -> JobView:
         """Let a held job start again."""
-        seen(manager, caller, job_id)
-        manager.release(job_id)
-        return seen(manager, caller, job_id)
+        return changed(caller, job_id, lambda: manager.release(job_id))
 
     @api.post("/v1/jobs/{job_id}/requeue", tags=["jobs"], responses=ABOUT_A_JOB)
     def requeue(
@@ -72,9 +74,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         hold: Annotated[bool, Query(description="Keep it from starting again until it is released.")] = False,
     ) -> JobView:
         """Stop a job and put it back into the queue. What a running one has not saved (`unsaved_s`) is lost."""
-        seen(manager, caller, job_id)
-        manager.requeue(job_id, hold)
-        return seen(manager, caller, job_id)
+        return changed(caller, job_id, lambda: manager.requeue(job_id, hold))
 
     @api.post("/v1/actions", tags=["jobs"], responses=REFUSALS)
     def act(action: Action, caller: Submitter) -> Acted:

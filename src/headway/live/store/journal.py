@@ -138,17 +138,19 @@ class Journal:
 
     def append(
         self, rows: list[JournalRow], finished: Sequence[tuple[HistoryRow, bytes]] = (), made: Snapshot | None = None
-    ) -> list[int]:
-        """Append facts and actions, and return their numbers in the journal; with them, jobs that ended and a snapshot of all that."""
+    ) -> int:
+        """Append facts and actions, with jobs that ended and a snapshot of all that; the number of the last in the journal."""
+        values = [(row.time, row.kind, row.job, row.attempt, _as_text(row.data)) for row in rows]
 
-        def write(connection: sqlite3.Connection) -> list[int]:
-            numbers = [_insert(connection, row) for row in rows]
+        def write(connection: sqlite3.Connection) -> int:
+            connection.executemany("INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)", values)
+            last = int(connection.execute("SELECT max(seq) FROM events").fetchone()[0])
             insert_finished(connection, finished)
             if made is not None:
-                insert_snapshot(connection, numbers[-1], made)
-            return numbers
+                insert_snapshot(connection, last, made)
+            return last
 
-        return list(self.commit(write))
+        return int(self.commit(write))
 
     def _write_all(self) -> None:
         closing = False
@@ -262,7 +264,5 @@ class Journal:
         os.close(self._lock_file)
 
 
-def _insert(connection: sqlite3.Connection, row: JournalRow) -> int:
-    sql = "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)"
-    data = json.dumps(row.data, separators=(",", ":"))
-    return int(connection.execute(sql, (row.time, row.kind, row.job, row.attempt, data)).lastrowid or 0)
+def _as_text(data: dict[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":")) if data else "{}"

@@ -14,13 +14,14 @@ from headway.job_state import JobState
 from headway.live.errors import JournalDamaged
 from headway.live.executors import Executor
 from headway.live.records import Blocker, Job
-from headway.live.state import OPENED, ClusterState
+from headway.live.state import ClusterState
 from headway.live.store import snapshot_table
 from headway.live.store.archive import finished_row, read_spec
 from headway.live.store.copies import set_aside
 from headway.live.store.history import insert_finished
 from headway.live.store.identity import Identity, settle
 from headway.live.store.journal import PAGE, Journal, failed
+from headway.live.store.learn import OPENED, replay
 from headway.live.store.snapshot import cluster_of, load, setting
 from headway.live.store.turnover import cluster_in
 from headway.live.world import LiveWorld
@@ -65,7 +66,7 @@ def restore(fresh: Callable[[Cluster | None], ClusterState], journal: Journal) -
     """The state at the end of the journal, the row of the snapshot that it was read from (0: none), and what to tell the operator."""
     state, seq, last_job, notes = _from_snapshot(fresh, journal)
     submissions = _Submissions(state, journal, last_job)
-    state.replay(journal.each(seq), submissions.add_up_to)
+    replay(state, journal.each(seq), submissions.add_up_to)
     if not seq:
         write_finished(state, journal)
     return state, seq, [*notes, *_held(state, submissions.strange)]

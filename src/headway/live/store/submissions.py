@@ -2,40 +2,82 @@
 
 import hashlib
 import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
+from headway.errors import HeadwayError
 from headway.live.errors import WrongState
+from headway.live.jobfile.spec import JobSpec
 
 
-def find_key(connection: sqlite3.Connection, user: str, key: str | None, text: str) -> tuple[list[int], bool] | None:
-    """The jobs that this key has given already, if any."""
-    if key is None:
-        return None
-    sql = "SELECT first, count, spec FROM keys WHERE user = ? AND key = ?"
-    found = connection.execute(sql, (user, key)).fetchone()
+@dataclass(slots=True)
+class Submission:
+    """A job, or the tasks of an array, that somebody submits; then the numbers that it got, or why it was refused."""
+
+    spec: JobSpec
+    text: str  # the same as it is kept
+    user: str
+    key: str | None
+    submitted: float
+    tasks: Sequence[int | None]  # indices of an array, or None
+    told: Callable[["Submission"], None]  # called once it is on disk or refused
+    numbers: Sequence[int] = ()
+    new: bool = False  # the key has not given these numbers before
+    counted: int = 0  # jobs that count against what the user may have
+    error: Exception | None = None
+    digest: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.digest = int.from_bytes(hashlib.sha256(self.text.encode()).digest()[:7], "big")
+
+
+def insert_all(
+    connection: sqlite3.Connection, batch: Sequence[Submission], count: Callable[[Submission], None]
+) -> None:
+    """Write what is new of a batch, with a few statements for all of it. `count` refuses what is too much for its user."""
+    last = "(SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'last_number')"  # store/identity.py
+    sql = f"SELECT max(coalesce(max(id), 0), {last}) + 1, (SELECT coalesce(max(id), 0) + 1 FROM specs) FROM jobs"
+    number, spec_id = connection.execute(sql).fetchone()
+    by_key: dict[tuple[str, str | None], Submission] = {}  # of this batch
+    specs, jobs, keys = [], [], []
+    for each in batch:
+        try:
+            if _given_before(connection, each, by_key):
+                continue
+            count(each)
+        except HeadwayError as error:
+            each.error = error
+            continue
+        each.numbers, each.new = range(number, number + len(each.tasks)), True
+        array_id = None if each.tasks[0] is None else number
+        specs.append((spec_id, each.text))
+        jobs += [
+            (own, each.user, each.submitted, spec_id, array_id, index)
+            for own, index in zip(each.numbers, each.tasks, strict=True)
+        ]
+        if each.key is not None:
+            keys.append((each.user, each.key, number, len(each.tasks), each.digest))
+            by_key[each.user, each.key] = each
+        number, spec_id = number + len(each.tasks), spec_id + 1
+    connection.executemany("INSERT INTO specs VALUES (?, ?)", specs)
+    connection.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)", jobs)
+    connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", keys)
+
+
+def _given_before(
+    connection: sqlite3.Connection, each: Submission, by_key: dict[tuple[str, str | None], Submission]
+) -> bool:
+    """Whether its key has given numbers already, which it gets again; WrongState if that was for another job."""
+    if each.key is None:
+        return False
+    if twin := by_key.get((each.user, each.key)):
+        found = (twin.numbers[0], len(twin.numbers), twin.digest)
+    else:
+        sql = "SELECT first, count, spec FROM keys WHERE user = ? AND key = ?"
+        found = connection.execute(sql, (each.user, each.key)).fetchone()
     if found is None:
-        return None
-    if found[2] != _digest(text):
-        raise WrongState(f"the key {key!r} was used for another job: take a new key for a new job")
-    return list(range(found[0], found[0] + found[1])), False
-
-
-def _digest(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
-
-
-def insert(
-    connection: sqlite3.Connection, user: str, key: str | None, text: str, submitted: float, tasks: list[int | None]
-) -> tuple[list[int], bool]:
-    """Write new jobs."""
-    given = (
-        "(SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'last_number')"  # store/identity.py
-    )
-    first = int(connection.execute(f"SELECT max(coalesce(max(id), 0), {given}) + 1 FROM jobs").fetchone()[0])
-    spec_id = connection.execute("INSERT INTO specs (text) VALUES (?)", (text,)).lastrowid
-    ids = list(range(first, first + len(tasks)))
-    array_id = None if tasks == [None] else first
-    rows = [(i, user, submitted, spec_id, array_id, index) for i, index in zip(ids, tasks, strict=True)]
-    connection.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)", rows)
-    if key is not None:
-        connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (user, key, first, len(tasks), _digest(text)))
-    return ids, True
+        return False
+    if found[2] != each.digest:
+        raise WrongState(f"the key {each.key!r} was used for another job: take a new key for a new job")
+    each.numbers = range(found[0], found[0] + found[1])
+    return True

@@ -1,31 +1,57 @@
-"""What of Slurm's nodes Headway may use: not those that are down, drained or reserved, and not what jobs of others hold."""
+"""What of Slurm's nodes Headway may use: not those that are down, drained or reserved, and not what jobs of others hold, or nobody."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 
 from headway.live.executors import NodeReport
 from headway.live.executors.slurm.render import read_comment
 from headway.slurm.snapshot import Share, SlurmNode, Snapshot
 
+POLLS = 3  # a job that starts or ends while Slurm is asked looks like a lost GPU in one of them
 
-def node_reports(snapshot: Snapshot, names: Iterable[str], instance: str, partition: str) -> list[NodeReport]:
-    """How each of Headway's nodes is: away and why, and the GPUs that others use there."""
+
+class Lost:
+    """GPUs that Slurm counts as used while none of its jobs holds them, as after a crash of slurmctld: nothing starts there."""
+
+    def __init__(self) -> None:
+        self._seen: deque[dict[str, int]] = deque(maxlen=POLLS)
+
+    def look(self, snapshot: Snapshot) -> dict[str, int]:
+        """The lost GPUs by node, if there are any in all of the last polls."""
+        held: Counter[str] = Counter()
+        for job in snapshot.jobs.values():
+            if job.holds:
+                for name, share in job.shares.items():
+                    held[name] += share.gpus
+        self._seen.append({node.name: node.gpus_used - held[node.name] for node in snapshot.nodes})
+        if len(self._seen) < POLLS:
+            return {}
+        least = {name: min(seen.get(name, 0) for seen in self._seen) for name in self._seen[-1]}
+        return {name: lost for name, lost in least.items() if lost > 0}
+
+
+def node_reports(
+    snapshot: Snapshot, names: Iterable[str], instance: str, partition: str, lost: Mapping[str, int] | None = None
+) -> list[NodeReport]:
+    """How each of Headway's nodes is: away and why, and the GPUs that others use there or that are lost."""
     nodes = {node.name: node for node in snapshot.nodes}
-    taken = taken_gpus(snapshot, instance)
+    taken = Counter(taken_gpus(snapshot, instance))
+    taken.update(lost or {})
     found = []
     for name in names:
         node = nodes.get(name)
         if node is None:
             found.append(NodeReport(name, "Slurm no longer knows it"))
         elif partition and node.partitions and partition not in node.partitions:
-            found.append(NodeReport(name, f"it left the partition {partition}", taken.get(name, 0)))
+            found.append(NodeReport(name, f"it left the partition {partition}", taken[name]))
         else:
             why = (
                 f"{'+'.join(node.state).lower()} in Slurm{f': {node.reason}' if node.reason else ''}"
                 if node.away
                 else ""
             )
-            found.append(NodeReport(name, why, taken.get(name, 0)))
+            found.append(NodeReport(name, why, taken[name]))
     return found
 
 

@@ -25,6 +25,7 @@ from headway.live.executors.slurm.fabric import fabric_of, with_fabric
 from headway.live.executors.slurm.outage import Outage
 from headway.live.executors.slurm.prepare import free_port, owner_of, prepare
 from headway.live.executors.slurm.render import Site, read_comment
+from headway.slurm.answers import Unreadable
 from headway.slurm.commands import Commands
 from headway.slurm.requests import Cancel, Door, Refused, Request, Signal, Unreachable
 from headway.slurm.rest import Rest
@@ -34,6 +35,7 @@ POLL_S = 2.0
 LOOK_S = 0.2  # how often folders are looked into
 SHARE = 10.0  # a poll, or a look, that takes a second is repeated after so many at the earliest
 PATIENCE_S = 60.0  # Slurm may take so long to start what should fit at once
+LONGEST_S = 60.0  # but not later than this
 KILL_S = 5.0  # after SIGKILL to the ranks, before the whole Slurm job is cancelled
 APART_S = 5.0  # after one part is over, before the others are ended
 OPTIONS = ("partition", "account", "qos", "reservation", "constraint", "rest", "poll", "fabric")
@@ -62,6 +64,7 @@ class SlurmExecutor:
         self._reports: deque[Report] = deque()
         self._nodes: list[NodeReport] = []
         self._nodes_new = False
+        self._lost = capacity.Lost()
         self._site = Site("", given, {})
         self._lock = threading.RLock()
         self._poke = threading.Event()
@@ -176,10 +179,9 @@ class SlurmExecutor:
         while not self._closing:
             self._try(self._act)
             now = time.monotonic()
-            if now >= self._poll_at:
-                self._try(self._poll)
+            if now >= self._poll_at and self._try(self._poll):
                 took = time.monotonic() - now
-                self._poll_at = now + max(self.poll_s, SHARE * took)
+                self._poll_at = now + max(self.poll_s, min(SHARE * took, LONGEST_S))
             now = time.monotonic()
             if now >= self._look_at:
                 with self._lock:
@@ -190,17 +192,17 @@ class SlurmExecutor:
             self._poke.wait(max(0.005, left))
             self._poke.clear()
 
-    def _try(self, talk: Callable[[], None]) -> None:
-        """Talk to Slurm, unless it is too early after a failure."""
-        now = time.monotonic()
-        if self.outage.waits(now):
-            return
+    def _try(self, talk: Callable[[], None]) -> bool:
+        """Talk to Slurm, unless it is too early after a failure; after one, the first thing to try again is a poll."""
+        if self.outage.waits(time.monotonic()):
+            return False
         try:
             talk()
-        except Unreachable as error:
+        except (Unreachable, Refused, Unreadable) as error:  # a poll that is refused is as good as no answer
             self.outage.failed(str(error), time.monotonic())
-        except Refused as error:  # of a poll: as good as no answer
-            self.outage.failed(str(error), time.monotonic())
+            self._poll_at = self.outage.again_at
+            return False
+        return True
 
     def _act(self) -> None:
         """Submit what is wanted, and carry on with stops."""
@@ -322,7 +324,7 @@ class SlurmExecutor:
         )
         known, _ = discovery.remembered(self.data) if not self._nodes else ([], [])
         names = [node.node for node in self._nodes] or [node.name for node in known]
-        seen = capacity.node_reports(snapshot, names, self._site.instance, self.partition)
+        seen = capacity.node_reports(snapshot, names, self._site.instance, self.partition, self._lost.look(snapshot))
         changed, self._nodes, self._nodes_new = seen != self._nodes, seen, True
         if changed:
             self._wake()

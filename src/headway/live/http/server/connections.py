@@ -93,6 +93,8 @@ class Connection(HttpToolsProtocol):
         self.book = book
         self.holder = ("stranger", "")
         self._late: asyncio.TimerHandle | None = None
+        self._in_headers = False
+        self._extension: Any = {"headway.connection": self}
         self._early = b""  # what came with the end of a TLS handshake, before the connection was made
         self.lost = False
 
@@ -105,6 +107,11 @@ class Connection(HttpToolsProtocol):
     def streams(self) -> bool:
         """Whether an answer on it has begun and not ended."""
         return self.busy and self.cycle.response_started
+
+    @property
+    def has_whole_request(self) -> bool:
+        """Whether the body of the request that is being answered is there: that of the latest is, or another has followed it."""
+        return self.cycle is not None and not self.cycle.more_body
 
     def belongs_to(self, token: str) -> None:
         """The guard says whose token a request on it carried."""
@@ -128,6 +135,8 @@ class Connection(HttpToolsProtocol):
             self._early += data
         else:
             super().data_received(data)
+            if self._in_headers:
+                self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Also give the place back."""
@@ -140,8 +149,8 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins: its headers must follow."""
         super().on_message_begin()
-        self.scope["extensions"] = {"headway.connection": {"belongs_to": self.belongs_to}}
-        self._expect_headers()
+        self.scope["extensions"] = self._extension
+        self._in_headers = True
 
     def on_headers_complete(self) -> None:
         """The headers are there."""
@@ -153,6 +162,7 @@ class Connection(HttpToolsProtocol):
             self._late = self.loop.call_later(HEADERS_WITHIN_S, self._give_up)
 
     def _headers_are_there(self) -> None:
+        self._in_headers = False
         if self._late is not None:
             self._late.cancel()
             self._late = None

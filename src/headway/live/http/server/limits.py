@@ -44,7 +44,9 @@ class Rates:
         if len(self._buckets) > MOST_BUCKETS:
             held = self._buckets.items()
             self._buckets = {name: each for name, each in held if now - each.at < BURST_S}
-        bucket = self._buckets.setdefault(who, Bucket(rate_per_s, rate_per_s * BURST_S, now))
+        bucket = self._buckets.get(who)
+        if bucket is None:
+            bucket = self._buckets[who] = Bucket(rate_per_s, rate_per_s * BURST_S, now)
         if not bucket.take(now):
             raise HTTPException(429, "too many requests: wait a second")
 
@@ -63,7 +65,9 @@ class Shares:
 
     async def enter(self, who: str) -> None:
         """Wait for a place."""
-        share = self._shares.setdefault(who, _Share())
+        share = self._shares.get(who)
+        if share is None:
+            share = self._shares[who] = _Share()
         if share.users >= MOST_AT_ONCE + MOST_WAITING:
             raise HTTPException(429, f"{share.users} requests of this token are waiting: wait for some of them")
         share.users += 1

@@ -1,0 +1,11 @@
+"""What everyone at the desk works on."""
+
+from headway.live.world import LiveWorld
+
+
+class Door:
+    """The world of a manager and its parts. What reads the state takes the world's lock, what changes it asks the world to."""
+
+    def __init__(self, world: LiveWorld) -> None:
+        self._world, self._state, self._journal, self._executor = world, world.state, world.journal, world.executor
+        self.clock = world.clock

@@ -1,0 +1,120 @@
+"""Routes for whoever watches: the cluster at a glance, the queue, the trend, the story of a job, the network, what would have been.
+
+The dashboard reads these and the other public routes, and nothing else.
+"""
+
+from typing import Annotated, Literal
+
+from fastapi import FastAPI, Query
+from pydantic import BaseModel, Field
+
+from headway.live.ask.replay import Replay
+from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Operator, Reader, refusals, seen
+from headway.live.http.cluster_routes import STATE
+from headway.live.manager import Manager
+from headway.live.watch import answers, fabric
+from headway.live.watch.answers import NetworkView, QueuePage, Story, Trend
+from headway.live.watch.overview import SORTS, About, QueueWanted, overview, queue_page
+from headway.live.watch.replays import Replays
+from headway.live.watch.story import story
+from headway.live.watch.trend import KEPT_S, Watch
+from headway.policies import ORACLES, TABLE
+
+Sort = Literal["order", "job_id", "name", "user", "state", "gpus", "queue", "level", "service", "waited", "reason"]
+assert set(SORTS) == set(Sort.__args__)  # type: ignore[attr-defined]
+LONGEST_PAGE = 500
+MOST_STEPS = 1000
+
+
+class Me(BaseModel):
+    """The token that asks: its name, the user it acts as, and what it allows."""
+
+    name: str
+    user: str
+    scope: str
+    expires: float | None
+
+
+class Choice(BaseModel):
+    """A policy that jobs can be replayed under; `oracle`: it knows how much work is left, which nobody knows live."""
+
+    name: str
+    summary: str
+    oracle: bool
+
+
+class Choices(BaseModel):
+    """The policies of this version."""
+
+    policies: list[Choice]
+
+
+class WhatIf(BaseModel):
+    """A question: the jobs of the last seconds, under these policies."""
+
+    model_config = {"extra": "forbid"}
+    policies: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(min_length=1, max_length=4)]
+    last_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = KEPT_S
+
+
+def add_routes(api: FastAPI, manager: Manager) -> None:
+    """All of them."""
+    watch, replays = Watch(manager), Replays(manager)
+
+    @api.get("/v1/me", tags=["cluster"], responses=REFUSALS)
+    def me(caller: JobReader) -> Me:
+        """Who the token belongs to, and what it allows."""
+        return Me(name=caller.name, user=caller.user, scope=caller.scope.value, expires=caller.expires)
+
+    @api.get("/v1/overview", tags=["cluster"], responses=REFUSALS)
+    def glance(caller: Reader) -> answers.Overview:
+        """The cluster at one moment. Those who do not operate see their own jobs; GPUs of others are marked 0."""
+        trouble = (manager.trouble.strip().splitlines() or [""])[-1]
+        about = About(manager.policy, manager.placement, trouble, manager.last_event)
+        return manager.look(lambda state, now: overview(state, now, caller.sees, about))
+
+    @api.get("/v1/queue", tags=["jobs"], responses=REFUSALS)
+    def queue(
+        caller: Reader,
+        text: Annotated[str, Query(max_length=200, description="Part of a name or a user, or a job's number.")] = "",
+        user: Annotated[str | None, Query(max_length=64)] = None,
+        queue: Annotated[str | None, Query(max_length=256)] = None,
+        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
+        sort: Annotated[Sort, Query(description="order: on GPUs first, then as the policy sorts.")] = "order",
+        descending: bool = False,
+        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+        limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE)] = 100,
+    ) -> QueuePage:
+        """The jobs that have not ended, searched, filtered, sorted, and any part of that list; with the priority queues."""
+        wanted = QueueWanted(text, user, queue, frozenset(state or ()), sort, descending, offset, limit)
+        return manager.look(lambda known, now: queue_page(known, now, caller.sees, wanted))
+
+    @api.get("/v1/trend", tags=["cluster"], responses=REFUSALS)
+    def trend(
+        caller: Reader,
+        last_s: Annotated[float, Query(ge=1, le=KEPT_S, allow_inf_nan=False)] = 3600.0,
+        steps: Annotated[int, Query(ge=1, le=MOST_STEPS)] = 120,
+    ) -> Trend:
+        """GPUs in use, jobs that run and wait, and jobs that ended, over the last seconds (a day at most)."""
+        return watch.trend(last_s, steps)
+
+    @api.get("/v1/jobs/{job_id}/story", tags=["jobs"], responses=ABOUT_A_JOB)
+    def job_story(job_id: JobId, caller: JobReader) -> Story:
+        """The life of a job: when it waited, started, ran and stopped, on which nodes and links."""
+        return story(manager, seen(manager, caller, job_id))
+
+    @api.get("/v1/network", tags=["cluster"], responses=REFUSALS)
+    def network(caller: Reader) -> NetworkView:
+        """Switches, and who has which links. Jobs that the caller does not see are marked 0."""
+        return manager.look(lambda state, now: fabric.network(state, now, caller.sees))
+
+    @api.get("/v1/policies", tags=["cluster"], responses=REFUSALS)
+    def policies(caller: Reader) -> Choices:
+        """The policies that jobs can be replayed under."""
+        rows = [Choice(name=name, summary=row[1], oracle=name in ORACLES) for name, row in TABLE.items()]
+        return Choices(policies=rows)
+
+    @api.post("/v1/replay", tags=["cluster"], responses=refusals({409: "Another replay is being computed."}))
+    def what_if(question: WhatIf, caller: Operator) -> Replay:
+        """What the completion times of the jobs of the last seconds would have been under other policies, by simulation."""
+        return replays.ask(question.policies, question.last_s)

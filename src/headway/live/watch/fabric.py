@@ -1,0 +1,37 @@
+"""The switches below the cluster, and the links that jobs have for themselves."""
+
+from headway.live.ask.reserved import Sees
+from headway.live.state import ClusterState
+from headway.live.watch.answers import HIDDEN, NetworkView, Uplink
+from headway.live.watch.overview import Now
+from headway.live.watch.story import bits
+
+RESERVED = "links are reserved: no two jobs share one"
+UNKNOWN = "links are not managed: jobs share whatever the network gives them"
+
+
+def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
+    """Leaves with their nodes, and the links that are held."""
+    cluster, seen = state.cluster, Now(state, now, sees)
+    with_gpus = tuple(seen.brief(i) for i, job in enumerate(seen.jobs) if job.places)
+    leaves: list[list[str]] = [[] for _ in range(max(cluster.leaves, default=-1) + 1)]
+    for node, leaf in zip(cluster.nodes, cluster.leaves, strict=False):
+        leaves[leaf].append(node)
+    spines = max((mask.bit_length() for mask in cluster.links), default=0)
+    held = links_held(state, {job.id for job in seen.jobs}) if state.engine.uplinks else ()
+    kind = "leaf-spine" if leaves else "none"
+    words = RESERVED if state.engine.uplinks else UNKNOWN
+    return NetworkView(now, kind, cluster.name, words, tuple(map(tuple, leaves)), spines, held, (), with_gpus)
+
+
+def links_held(state: ClusterState, seen: set[int]) -> tuple[Uplink, ...]:
+    """The links of jobs, by leaf and spine."""
+    found, table = [], state.tables.held_links
+    for job in state.active_jobs():
+        entry = int(state.tables.jobs["link"][job.row])
+        number = job.id if job.id in seen else HIDDEN
+        while entry >= 0:
+            row = table[entry]
+            found += [Uplink(int(row["leaf"]), spine, (number,), True) for spine in bits(int(row["mask"]))]
+            entry = int(row["next"])
+    return tuple(sorted(found, key=lambda link: (link.leaf, link.spine)))

@@ -1,0 +1,144 @@
+"""The recorded run on a port of this machine: the routes of a manager that only look, with `at`, behind the same gate."""
+
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import FastAPI, Query
+from pydantic import Field
+
+from headway import __version__, web
+from headway.client.folder import TOKEN_FILE
+from headway.client.job import JobView
+from headway.errors import BadInput
+from headway.io.accounts import own_account
+from headway.live.ask.explain import Explanation
+from headway.live.errors import NotFound
+from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Reader
+from headway.live.http.api import JobPage, handle_errors
+from headway.live.http.cluster_routes import STATE
+from headway.live.http.guard import Guard
+from headway.live.http.server.connections import make_server
+from headway.live.http.tokens import Tokens
+from headway.live.http.watch_routes import LONGEST_PAGE, MOST_STEPS, Me, Sort
+from headway.live.watch.answers import NetworkView, Overview, QueuePage, Story, Trend
+from headway.live.watch.overview import QueueWanted
+from headway.player import scenes, wires
+from headway.player.film import Film, Frame
+from headway.sim.results.result import Result
+
+At = Annotated[
+    float | None, Query(allow_inf_nan=False, ge=-1e15, le=1e15, description="A time of the trace; default: its start.")
+]
+
+
+def make_player(film: Film) -> FastAPI:
+    """The application; it is served behind a Guard."""
+    api = FastAPI(title="Headway: a recorded run", version=__version__, docs_url=None, redoc_url=None)
+    handle_errors(api)
+    _cluster(api, film)
+    _jobs(api, film)
+    web.add_pages(api)
+    return api
+
+
+def _frame(film: Film, at: float | None) -> Frame:
+    return film.at(film.first if at is None else at)
+
+
+def _cluster(api: FastAPI, film: Film) -> None:
+    @api.get("/v1/me", responses=REFUSALS)
+    def me(caller: Reader) -> Me:
+        """Who asks: whoever started the player, who may look."""
+        return Me(name=caller.name, user=caller.user, scope="read", expires=None)
+
+    @api.get("/v1/overview", responses=REFUSALS)
+    def overview(caller: Reader, at: At = None) -> Overview:
+        """The cluster at one moment."""
+        return scenes.overview(_frame(film, at))
+
+    @api.get("/v1/trend", responses=REFUSALS)
+    def trend(caller: Reader, at: At = None, steps: Annotated[int, Query(ge=1, le=MOST_STEPS)] = 120) -> Trend:
+        """How it went from the start of the run to a moment."""
+        return scenes.trend(_frame(film, at), steps)
+
+    @api.get("/v1/network", responses=REFUSALS)
+    def network(caller: Reader, at: At = None) -> NetworkView:
+        """Switches, and who uses which links."""
+        return wires.network(_frame(film, at))
+
+
+def _jobs(api: FastAPI, film: Film) -> None:
+    def seen(number: int) -> int:
+        if not 1 <= number <= film.jobs:
+            raise NotFound(f"there is no job {number}: the run has {film.jobs}")
+        return number - 1
+
+    @api.get("/v1/queue", responses=REFUSALS)
+    def queue(
+        caller: Reader,
+        at: At = None,
+        text: Annotated[str, Query(max_length=200)] = "",
+        user: Annotated[str | None, Query(max_length=64)] = None,
+        queue: Annotated[str | None, Query(max_length=256)] = None,
+        state: Annotated[list[Annotated[str, Field(pattern=f"^({STATE})$")]] | None, Query()] = None,
+        sort: Sort = "order",
+        descending: bool = False,
+        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+        limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE)] = 100,
+    ) -> QueuePage:
+        """The jobs that are there at a moment."""
+        wanted = QueueWanted(text, user, queue, frozenset(state or ()), sort, descending, offset, limit)
+        return scenes.queue_page(_frame(film, at), wanted)
+
+    @api.get("/v1/jobs", responses=REFUSALS)
+    def ended(
+        caller: Reader,
+        at: At = None,
+        name: Annotated[str, Query(max_length=200)] = "",
+        newest: Literal[True] = True,
+        after_id: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> JobPage:
+        """The jobs that have ended by then, by number, the last first."""
+        frame = _frame(film, at)
+        rows = (j for j in frame.ended[::-1].tolist() if (not after_id or j + 1 < after_id) and name in film.name(j))
+        found = [scenes.job_view(frame, j) for j, _ in zip(rows, range(limit), strict=False)]
+        return JobPage(jobs=found, next_after_id=found[-1].job_id if len(found) == limit else None)
+
+    @api.get("/v1/jobs/{job_id}", responses=ABOUT_A_JOB)
+    def show(job_id: JobId, caller: Reader, at: At = None) -> JobView:
+        """One job at a moment."""
+        return scenes.job_view(_frame(film, at), seen(job_id))
+
+    @api.get("/v1/jobs/{job_id}/explain", responses=ABOUT_A_JOB)
+    def explain(job_id: JobId, caller: Reader, at: At = None) -> Explanation:
+        """Why it waits at a moment."""
+        return scenes.explanation(_frame(film, at), seen(job_id))
+
+    @api.get("/v1/jobs/{job_id}/story", responses=ABOUT_A_JOB)
+    def story(job_id: JobId, caller: Reader, at: At = None) -> Story:
+        """Its life up to a moment."""
+        return scenes.story(_frame(film, at), seen(job_id))
+
+
+def play(result: Result, port: int = 0) -> None:
+    """Serve a run on this machine until Ctrl-C; the address that is printed carries a token, so that only its reader can open it."""
+    film = Film(result)
+    with tempfile.TemporaryDirectory(prefix="headway-player-") as folder, socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise BadInput(
+                f"cannot listen on port {port}: {error.strerror}; give another --port (0: any free)"
+            ) from None
+        listening.listen(64)
+        port = listening.getsockname()[1]
+        tokens = Tokens(Path(folder), own_account()[1])
+        hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
+        token = (Path(folder) / TOKEN_FILE).read_text("ascii").strip()
+        print(f"watch the run at http://127.0.0.1:{port}/#token={token}  (Ctrl-C ends)", file=sys.stderr, flush=True)
+        make_server(Guard(make_player(film), tokens, hosts)).run(sockets=[listening])

@@ -1,0 +1,118 @@
+"""The network at one moment of a run: links that jobs have for themselves, or share, and circuits through optical switches."""
+
+import numpy as np
+
+from headway.core.events import PACK, START
+from headway.live.watch.answers import Circuit, NetworkView, Uplink
+from headway.live.watch.story import bits
+from headway.network.fabric.model import Fabric
+from headway.network.sharing.steps import STEP, steps_on
+from headway.network.sharing.uses import record_uses
+from headway.player.film import Frame
+from headway.player.scenes import brief
+from headway.sim.models import communication
+from headway.sim.models.communication import MOST_STEPS
+from headway.sim.models.contention import shared_links
+
+WORDS = {
+    "ideal": "an ideal network: nobody shares a link",
+    "isolated": "links are reserved: no two jobs share one",
+    "ecmp": "flows choose links by hash (ECMP), and may meet",
+    "balanced": "flows are balanced over links",
+    "source": "links follow from the sender",
+    "spray": "packets are sprayed over all links",
+}
+
+
+def network(frame: Frame) -> NetworkView:
+    """Switches, links and circuits, with the jobs on them."""
+    run = frame.film.run
+    fabric, rule = run.setting.network.fabric, run.setting.network.sharing.rule
+    jobs = tuple(brief(frame, j) for j in sorted(set(frame.film.held.job[frame.on].tolist())))
+    if fabric is None:
+        return NetworkView(frame.time, "none", run.cluster.name, WORDS["ideal"], (), 0, (), (), jobs)
+    leaves: list[list[str]] = [[] for _ in range(fabric.leaves)]
+    for node, leaf in zip(run.cluster.nodes, fabric.server_group, strict=True):
+        leaves[leaf].append(node)
+    given = () if fabric.ocs else _given(frame)
+    circuits = _circuits(frame, fabric) if fabric.ocs else ()
+    links = given if given or not run.setting.network.sharing.is_shared else _shared(frame, fabric)
+    words = WORDS["isolated"] if given or circuits else WORDS.get(rule, rule)
+    kind = f"{fabric.kind} with optical switches" if fabric.ocs else fabric.kind
+    return NetworkView(
+        frame.time, kind, fabric.name, words, tuple(map(tuple, leaves)), fabric.uplinks, links, circuits, jobs
+    )
+
+
+def _given(frame: Frame) -> tuple[Uplink, ...]:
+    """Links that starts were given; behind optical switches these are ports, which `_circuits` tells of."""
+    found = [Uplink(leaf, spine, (j + 1,), True) for j, leaf, mask in _held(frame) for spine in bits(mask)]
+    return tuple(sorted(found, key=lambda link: (link.leaf, link.spine)))
+
+
+def _held(frame: Frame) -> list[tuple[int, int, int]]:
+    """(job, leaf, mask) of all holds."""
+    film, found = frame.film, []
+    for row in frame.on.tolist():
+        j = int(film.held.job[row])
+        rows = film.rows_of(j, frame.time)
+        starts = rows[np.isin(film.entries["kind"][rows], (START, PACK))]
+        if len(starts):
+            found += [(j, leaf, mask) for leaf, mask in film.links_of(int(starts[-1]))]
+    return found
+
+
+def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
+    """Circuits: through one switch, a leaf's fibre of a job meets a spine's port of the same job."""
+    assert fabric.ocs is not None
+    ports: dict[tuple[int, int], list[int]] = {}
+    fibres: list[tuple[int, int, int]] = []
+    for j, row, mask in _held(frame):
+        for switch in bits(mask):
+            if row < fabric.leaves:
+                fibres.append((j, row, switch))
+            else:
+                ports.setdefault((j, switch), []).append((row - fabric.leaves) // fabric.ocs.spine_fibres)
+    found = []
+    for j, leaf, switch in sorted(fibres):
+        spines = ports.get((j, switch), [])
+        found.append(Circuit(switch, leaf, spines.pop() if spines else -1, -1, j + 1))
+    return tuple(found)
+
+
+def _shared(frame: Frame, fabric: Fabric) -> tuple[Uplink, ...]:
+    """Links that the flows of jobs take by the rule of the network; `load` adds up the fullest steps of each job."""
+    run, film = frame.film.run, frame.film
+    slots = 2 if run.policy.packs else 1
+    traffic = communication.draw(run.workload, run.setting.seed)
+    links = shared_links(run.setting.network.sharing, fabric, traffic, run.workload.duration_s, slots, run.setting.seed)
+    most: dict[tuple[int, int], int] = {}  # (cable, job): flows of the fullest step, in either direction
+    for row in frame.on.tolist():
+        j, order = int(film.held.job[row]), frame.gpus_of(row)
+        if len(set(fabric.leaf_of_gpu[order].tolist())) < 2:
+            continue
+        steps, head = np.empty(MOST_STEPS, STEP), links.head[0]
+        count = steps_on(links.jobs[j]["pattern"], order, head["server"], head["ratio"], steps)
+        record_uses(links, j, order, steps[:count])
+        stage = int(links.jobs[j]["first_stage"])
+        while stage >= 0:
+            use = int(links.stages[stage]["first_use"])
+            while use >= 0:
+                key = (int(links.uses[use]["link"]) // 2, j)
+                most[key] = max(most.get(key, 0), int(links.uses[use]["flows"]))
+                use = int(links.uses[use]["next"])
+            stage = int(links.stages[stage]["next"])
+    on: dict[int, list[tuple[int, int]]] = {}
+    for (cable, j), flows in most.items():
+        on.setdefault(cable, []).append((j + 1, flows))
+    pairs = int(run.setting.network.sharing.queue_pairs)
+    return tuple(
+        Uplink(
+            *divmod(cable, fabric.uplinks),
+            tuple(sorted(job for job, _ in users)),
+            False,
+            -(-sum(n for _, n in users) // pairs),
+        )
+        for cable, users in sorted(on.items())
+        if cable < fabric.leaves * fabric.uplinks
+    )

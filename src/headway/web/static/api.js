@@ -1,0 +1,127 @@
+// The public API, and nothing else. The token stays in this tab (sessionStorage); EventSource cannot send it, so streams are read with fetch.
+
+const KEY = "headway-token";
+const RETRY_MS = [300, 700, 1500, 3000, 5000];
+const SILENCE_MS = 40000; // the manager says something at least every 15 s
+
+export class Refused extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+export const token = {
+  get: () => sessionStorage.getItem(KEY) ?? "",
+  set: (value) => sessionStorage.setItem(KEY, value),
+  clear: () => sessionStorage.removeItem(KEY),
+};
+
+/** A link may carry a token behind the #, which browsers never send; it is taken out of the address at once. */
+export function takeToken() {
+  const found = /^#token=([\w-]+)/.exec(location.hash);
+  if (!found) return;
+  token.set(found[1]);
+  history.replaceState(null, "", `${location.pathname}#/`);
+}
+
+async function ask(path, options = {}) {
+  const headers = { Authorization: `Bearer ${token.get()}`, ...options.headers };
+  const answer = await fetch(path, { ...options, headers, cache: "no-store" });
+  if (answer.ok) return answer;
+  let detail = answer.statusText;
+  try {
+    detail = (await answer.json()).detail ?? detail;
+  } catch {
+    // not a problem of ours: the status says it all
+  }
+  throw new Refused(answer.status, detail);
+}
+
+// Of a recorded run, every question is about one moment of it.
+export const clock = { at: null };
+
+/** The address of a question; empty parameters are left out. */
+export function address(path, parameters = {}) {
+  const query = new URLSearchParams();
+  const all = clock.at === null ? parameters : { ...parameters, at: clock.at };
+  for (const [name, value] of Object.entries(all)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") query.append(name, one);
+    }
+  }
+  return query.size ? `${path}?${query}` : path;
+}
+
+export const get = async (path, parameters, signal) => (await ask(address(path, parameters), { signal })).json();
+
+export async function post(path, body) {
+  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+  return (await ask(path, { method: "POST", headers, body: body === undefined ? undefined : JSON.stringify(body) })).json();
+}
+
+/** The lines of an answer that goes on, as they come. */
+export async function* lines(path, parameters, signal, heard = () => {}) {
+  const answer = await ask(address(path, parameters), { signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    heard();
+    if (done) return;
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    yield* parts;
+  }
+}
+
+/** What happens, as it happens; comes back by itself after a lost connection, and goes on where it was. */
+export class Events {
+  constructor(onEvent, onState) {
+    this.onEvent = onEvent;
+    this.onState = onState;
+    this.after = 0;
+    this.tries = 0;
+  }
+
+  start(after) {
+    this.after = Math.max(this.after, after);
+    if (!this.running) this.run();
+  }
+
+  stop() {
+    this.running = false;
+    this.abort?.abort();
+  }
+
+  async run() {
+    this.running = true;
+    while (this.running) {
+      this.abort = new AbortController();
+      let alarm = 0;
+      const heard = () => {
+        clearTimeout(alarm);
+        alarm = setTimeout(() => this.abort.abort(), SILENCE_MS);
+        this.tries = 0;
+        this.onState("live");
+      };
+      try {
+        for await (const line of lines("/v1/events", { after: this.after }, this.abort.signal, heard)) {
+          if (!line.startsWith("data: ")) continue;
+          const event = JSON.parse(line.slice(6));
+          this.after = event.number;
+          this.onEvent(event);
+        }
+      } catch (error) {
+        if (error instanceof Refused && error.status === 401) {
+          this.running = false;
+          this.onState("refused", error.message);
+        }
+      }
+      clearTimeout(alarm);
+      if (!this.running) return;
+      this.onState("lost");
+      await new Promise((done) => setTimeout(done, RETRY_MS[Math.min(this.tries++, RETRY_MS.length - 1)]));
+    }
+  }
+}

@@ -1,0 +1,210 @@
+// The frame: sign-in, navigation, the connection, the time slider of a recorded run; pages are loaded when they are opened.
+
+import { clock, Events, get, Refused, takeToken, token } from "./api.js";
+import { h, show } from "./dom.js";
+import { player } from "./parts/player.js";
+
+const PAGES = {
+  "": ["Overview", () => import("./pages/overview.js")],
+  queue: ["Queue", () => import("./pages/queue.js")],
+  network: ["Network", () => import("./pages/network.js")],
+  whatif: ["What if", () => import("./pages/whatif.js")],
+  job: [null, () => import("./pages/job.js")],
+};
+const UPDATE_MS = 700; // at most this often; events come in bursts
+const POLL_MS = 5000; // somebody who sees few jobs gets few events
+
+const app = document.getElementById("app");
+const ctx = { me: null, recording: null, news: [], refresh: () => {}, lost: false };
+let page = null;
+let events = null;
+let due = 0;
+
+function theme() {
+  const next = { auto: "light", light: "dark", dark: "auto" };
+  const now = () => localStorage.getItem("headway-theme") ?? "auto";
+  const apply = () => {
+    document.documentElement.dataset.theme = now();
+    button.textContent = { auto: "◐", light: "☀", dark: "☾" }[now()];
+    button.setAttribute("aria-label", `Colours: ${now()}. Change`);
+    button.title = `Colours: ${now()}`;
+  };
+  const button = h("button", {
+    class: "quiet icon",
+    type: "button",
+    onclick: () => {
+      localStorage.setItem("headway-theme", next[now()]);
+      apply();
+    },
+  });
+  apply();
+  return button;
+}
+
+function signIn(message) {
+  events?.stop();
+  page?.close?.();
+  page = null;
+  const field = h("input", {
+    id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "token-help",
+  });
+  const problem = h("p", { class: "problem", role: "alert" }, message ?? "");
+  const submit = async (event) => {
+    event.preventDefault();
+    token.set(field.value.trim());
+    try {
+      await begin();
+    } catch (error) {
+      token.clear();
+      problem.textContent = error instanceof Refused ? error.message : "The manager cannot be reached.";
+      field.focus();
+    }
+  };
+  show(
+    app,
+    h("main", { id: "main", class: "signin", tabindex: "-1" },
+      h("form", { class: "card", onsubmit: submit },
+        h("h1", null, "Headway"),
+        h("label", { for: "token" }, "Token"), field,
+        h("p", { id: "token-help", class: "dim" },
+          "The owner's is in the file token of the manager's data folder; others get one with ", h("code", null, "headway token make"),
+          ". It is kept in this tab only."),
+        problem,
+        h("button", { type: "submit", class: "primary" }, "Sign in"),
+      ),
+    ),
+  );
+  document.title = "Sign in · Headway";
+  field.focus();
+}
+
+function frame() {
+  const status = h("span", { id: "connection", class: "connection", role: "status" });
+  const links = Object.entries(PAGES)
+    .filter(([name, [title]]) => title && !(name === "whatif" && (ctx.recording || ctx.me.scope !== "operate")))
+    .map(([name, [title]]) => h("a", { href: `#/${name}`, "data-page": name }, title));
+  const out = h("button", {
+    class: "quiet", type: "button", title: `${ctx.me.name}: ${ctx.me.scope}`,
+    onclick: () => {
+      token.clear();
+      signIn();
+    },
+  }, "Sign out");
+  show(
+    app,
+    h("header", { class: "top" },
+      h("a", { class: "brand", href: "#/" }, "Headway"),
+      h("nav", { "aria-label": "Pages" }, links),
+      h("span", { class: "space" }),
+      status,
+      h("span", { class: "who dim" }, ctx.recording ? "" : `${ctx.me.user} (${ctx.me.scope})`),
+      theme(),
+      ctx.recording ? null : out,
+    ),
+    ctx.recording ? player(ctx, update) : null,
+    h("main", { id: "main", tabindex: "-1" }),
+  );
+}
+
+function connection(state, message) {
+  if (state === "refused") return signIn(message);
+  const back = state === "live" && ctx.lost;
+  ctx.lost = state === "lost";
+  const status = document.getElementById("connection");
+  if (status) {
+    status.dataset.state = state;
+    status.textContent = ctx.recording ? "recorded run" : state === "live" ? "live" : "connection lost, trying again";
+  }
+  if (back) update();
+}
+
+/** Ask the page to read again, at most every so often. */
+function soon() {
+  if (due) return;
+  due = setTimeout(update, UPDATE_MS);
+}
+
+async function update() {
+  clearTimeout(due);
+  due = 0;
+  if (!page?.update || document.hidden) return;
+  try {
+    await page.update();
+    if (ctx.lost && ctx.recording) connection("live");
+  } catch (error) {
+    failed(error);
+  }
+}
+
+function failed(error) {
+  if (error?.name === "AbortError") return;
+  if (error instanceof Refused && error.status === 401) return signIn(error.message);
+  if (error instanceof Refused) return tell(error.message);
+  if (error instanceof TypeError && /fetch|network/i.test(error.message)) return connection("lost");
+  tell(String(error?.message ?? error));
+  console.error(error);
+}
+
+/** Say something for a moment, also to screen readers. */
+function tell(words) {
+  let place = document.getElementById("toast");
+  if (!place) app.append((place = h("div", { id: "toast", role: "alert" })));
+  place.textContent = words;
+  place.classList.add("shown");
+  clearTimeout(place.timer);
+  place.timer = setTimeout(() => place.classList.remove("shown"), 6000);
+}
+
+async function route() {
+  if (!ctx.me) return;
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  const [title, load] = PAGES[name] ?? PAGES[""];
+  for (const link of document.querySelectorAll("nav a")) {
+    const here = link.dataset.page === name;
+    here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  }
+  page?.close?.();
+  page = null;
+  const main = document.getElementById("main");
+  main.replaceChildren(h("p", { class: "dim loading" }, "Loading…"));
+  try {
+    const module = await load();
+    main.replaceChildren();
+    document.title = `${title ?? `Job ${rest[0]}`} · Headway`;
+    page = await module.open(main, { ...ctx, ctx, tell, failed, soon }, rest.map(decodeURIComponent));
+  } catch (error) {
+    failed(error);
+    main.replaceChildren(h("p", { class: "problem" }, error instanceof Refused ? error.message : "This page could not be loaded."));
+  }
+}
+
+async function begin() {
+  ctx.me = await get("/v1/me");
+  const first = await get("/v1/overview");
+  ctx.recording = first.recording;
+  ctx.first = first;
+  if (ctx.recording) clock.at = ctx.recording.first;
+  frame();
+  events?.stop();
+  events = new Events((event) => {
+    ctx.news.push(event);
+    if (ctx.news.length > 200) ctx.news.splice(0, 100);
+    soon();
+  }, connection);
+  if (ctx.recording) connection("live");
+  else events.start(first.last_event);
+  await route();
+}
+
+takeToken();
+addEventListener("hashchange", () => {
+  takeToken();
+  route();
+  document.getElementById("main")?.focus({ preventScroll: true });
+  scrollTo(0, 0);
+});
+document.addEventListener("visibilitychange", () => !document.hidden && update());
+setInterval(() => !ctx.recording && page && update(), POLL_MS);
+document.documentElement.dataset.theme = localStorage.getItem("headway-theme") ?? "auto";
+if (token.get()) begin().catch((error) => signIn(error instanceof Refused && error.status !== 401 ? error.message : error.message));
+else signIn();

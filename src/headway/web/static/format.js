@@ -1,0 +1,59 @@
+// Numbers, times and colours as people read them.
+
+/** 75 -> "1m 15s", 7260 -> "2h 1m". */
+export function span(seconds) {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  const total = Math.max(0, seconds);
+  if (total < 10) return `${total.toFixed(1)}s`;
+  if (total < 60) return `${Math.round(total)}s`;
+  const all = Math.round(total);
+  const [d, hr, m, sec] = [Math.floor(all / 86400), Math.floor(all / 3600) % 24, Math.floor(all / 60) % 60, all % 60];
+  if (d) return hr ? `${d}d ${hr}h` : `${d}d`;
+  if (hr) return m ? `${hr}h ${m}m` : `${hr}h`;
+  return sec ? `${m}m ${sec}s` : `${m}m`;
+}
+
+/** GPU time: seconds below an hour, GPU-hours above. */
+export const gpuTime = (gpuSeconds) =>
+  gpuSeconds < 3600 ? `${Math.round(gpuSeconds).toLocaleString("en")} GPU-s` : `${(gpuSeconds / 3600).toFixed(1)} GPU-h`;
+
+export const percent = (share) => `${Math.round(100 * share)}%`;
+export const count = (n, word, many = `${word}s`) => `${n.toLocaleString("en")} ${n === 1 ? word : many}`;
+
+const two = (n) => String(n).padStart(2, "0");
+
+/** A moment: the time of day (with the date where it is another day), or the time since the start of a recorded run. */
+export function moment(time, recording) {
+  if (time === null || time === undefined) return "–";
+  if (recording) return `+${span(time - recording.first)}`;
+  const date = new Date(time * 1000);
+  const clock = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  return new Date().toDateString() === date.toDateString()
+    ? clock
+    : `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock}`;
+}
+
+/** A hue for a job: the golden angle keeps numbers that follow each other far apart. */
+export const hue = (job) => Math.round((job * 137.508) % 360);
+
+/** The hue and the shade of a job as properties of a style. */
+export const colours = (job) => ({ "--hue": String(hue(job)), "--shade": String((Math.floor(job / 8) % 3) * 7) });
+
+// Why jobs wait: the closed list of `headway explain`, in a few words.
+export const REASONS = {
+  gpus: "waits for GPUs",
+  fragmentation: "GPUs are free, but not together",
+  isolation: "GPUs are free, but no links of its own",
+  turn: "others finish their turn first",
+  reservation: "GPUs are kept for a job before it",
+  preempted: "gave way to another job",
+  stopping: "GPUs are being freed for it",
+  held: "held by a person",
+  dependency: "waits for another job",
+  array_limit: "its array runs as many as it may",
+  quota: "over its quota",
+  node_down: "nodes are away",
+  retry_backoff: "pauses before it is tried again",
+  impossible: "can never run here",
+};
+export const why = (reason) => REASONS[reason] ?? reason ?? "";

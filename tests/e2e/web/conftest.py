@@ -1,0 +1,133 @@
+"""A browser, and a manager started by `headway serve` with a person who looks at its page."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.client.client import Client
+from headway.client.folder import TOKEN_FILE, URL_FILE
+
+HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PATIENCE_MS = 20_000
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, driven by playwright; a loud skip without either."""
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="SKIPPED: playwright is not installed (pip install -e '.[dev]')"
+    )
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("SKIPPED: no chromium on the PATH: the dashboard is not tested (apt-get install chromium)")
+    with api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield found
+        found.close()
+
+
+class Site:
+    """A manager with its page; it can be stopped and started again at the same address."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        self.data, self.options = data, options
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.process: subprocess.Popen[bytes] | None = None
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        (self.data / URL_FILE).unlink(missing_ok=True)
+        serve = ["serve", "--port", str(self.port), "--data", str(self.data), *self.options]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY")}
+        self.process = subprocess.Popen([*HEADWAY, *serve], stdout=subprocess.DEVNULL, env=env)
+        end = time.monotonic() + 120
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                if (self.data / URL_FILE).exists():
+                    return
+            assert self.process.poll() is None, "the manager did not start"
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stop it; its jobs go on."""
+        if self.process:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(20)
+            self.process = None
+
+    @property
+    def token(self) -> str:
+        return (self.data / TOKEN_FILE).read_text().strip()
+
+    def client(self) -> Client:
+        return Client(data=self.data)
+
+
+@contextlib.contextmanager
+def served(data: Path, *options: str) -> Iterator[Site]:
+    """A manager for as long as it is needed; nothing is left behind."""
+    site = Site(data, *options)
+    site.start()
+    try:
+        yield site
+    finally:
+        if site.process is None:
+            site.start()
+        with site.client() as client:
+            active = [job.job_id for job in client.jobs() if job.state in ("STARTING", "RUNNING", "STOPPING")]
+            for job in active:
+                client.cancel(job, now=True)
+            for job in active:
+                client.wait(job, 20)
+        site.stop()
+
+
+@pytest.fixture(scope="session")
+def serving():
+    """`with serving(folder, options...) as site`."""
+    return served
+
+
+@pytest.fixture(scope="module")
+def opened(browser):
+    """`opened(site, path)`: a new tab that is signed in; whatever goes wrong in it fails the test."""
+    contexts: list[Any] = []
+
+    def open_page(site: Site, path: str = "/", token: str | None = None, **given: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **given})
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.mistakes = []
+        page.on("pageerror", lambda error: page.mistakes.append(str(error)))
+        page.on("dialog", lambda dialog: (page.mistakes.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+        page.goto(f"{site.url}/#token={token or site.token}")
+        page.wait_for_selector("#connection[data-state=live]")
+        if path != "/":
+            page.evaluate("path => { location.hash = path }", f"#{path}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()

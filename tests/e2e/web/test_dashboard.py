@@ -1,0 +1,161 @@
+"""The dashboard over a real manager with real jobs: watched, preempted, cancelled; hostile names, other tokens, a lost connection."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+# Counts to 40 in a file, so that it goes on where it was; a signal ends it at once.
+COUNT = "n=$(cat {file} 2>/dev/null || echo 0); while [ $n -lt 40 ]; do n=$((n+1)); echo $n > {file}; echo step $n; sleep 0.1; done"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Any:
+    """Two GPUs; after one GPU-second a job makes room for new ones."""
+    with serving(tmp_path_factory.mktemp("data"), "--cluster", "1x2", "--policy", "tiresias-l?threshold=1") as found:
+        yield found
+
+
+def job(name: str, run: str, gpus: int = 2, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "run": run,
+        "resources": {"accelerators": gpus},
+        "preemptible": True,
+        "preemption": {"grace": "2s", "min_runtime": 0},
+        **more,
+    }
+
+
+def submit(site: Any, *given: Any, **more: Any) -> int:
+    with site.client() as client:
+        return client.submit_spec(job(*given, **more))[0]
+
+
+def state(page: Any) -> Any:
+    return page.locator(".jobhead .state")
+
+
+def test_a_job_is_watched_from_submission_to_end(site: Any, opened: Any, tmp_path: Path) -> None:
+    page = opened(site)
+    long = submit(site, "long", COUNT.format(file=tmp_path / "n"))
+    # On the first screen, without a reload.
+    cell = page.locator(f".gpu[data-job='{long}']")
+    cell.first.wait_for()
+    assert cell.count() == 2
+    cell.first.hover()
+    page.get_by_text(re.compile(rf"job {long} long")).first.wait_for()
+    cell.first.click()
+    page.wait_for_url(f"**/#/job/{long}")
+    page.locator(".state[data-state=running]").wait_for()
+    page.locator(".log", has_text="step 5").wait_for()
+    short = submit(site, "short", "sleep 1")
+    page.locator(".timeline title", has_text="preempted").first.wait_for(state="attached")
+    page.locator(".state[data-state=completed]").wait_for()
+    assert page.locator(".timeline .part.c3").count() >= 2, "it ran, was stopped, and ran again"
+    assert page.locator(".log").inner_text().count("step 40") == 1
+    assert "attempt 2" in page.locator(".log").inner_text()
+    page.locator(".facts", has_text="1 time").wait_for()
+    assert page.locator(".shares .stack span").count() >= 1, "the wait receipt"
+    with site.client() as client:
+        assert client.job(short).state == "COMPLETED"
+        assert client.job(long).preemptions == 1
+    assert page.mistakes == []
+
+
+def test_cancel_from_the_page_is_asked_again(site: Any, opened: Any) -> None:
+    number = submit(site, "doomed", "sleep 100")
+    page = opened(site, f"/job/{number}")
+    page.locator(".state[data-state=running]").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="No, leave it").click()
+    with site.client() as client:
+        assert client.job(number).state == "RUNNING"
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    page.locator(".state[data-state=cancelled]").wait_for()
+    assert page.mistakes == []
+
+
+def test_hold_and_release(site: Any, opened: Any) -> None:
+    blocker = submit(site, "blocker", "sleep 100", preemptible=False)
+    number = submit(site, "waits", "true")
+    page = opened(site, f"/job/{number}")
+    page.get_by_role("button", name="Hold").click()
+    page.locator(".state[data-state=held]").wait_for()
+    page.get_by_text("a person holds it").wait_for()
+    page.get_by_role("button", name="Release").click()
+    page.locator(".state[data-state=pending]").wait_for()
+    with site.client() as client:
+        client.cancel(blocker, now=True)
+    page.locator(".state[data-state=completed]").wait_for()
+
+
+def test_whoever_may_only_read_gets_no_buttons(site: Any, opened: Any) -> None:
+    from headway.io.accounts import own_account
+    from headway.live.http.tokens import Scope, make_token
+
+    number = submit(site, "looked at", "sleep 100")
+    reads = make_token(site.data, "reader", own_account()[1], Scope.READ)
+    page = opened(site, f"/job/{number}", token=reads)
+    page.locator(".state[data-state=running]").wait_for()
+    assert page.get_by_role("button", name="Cancel").count() == 0
+    with site.client() as client:
+        client.cancel(number, now=True)
+
+
+def test_a_hostile_name_is_text(site: Any, opened: Any) -> None:
+    blocker = submit(site, "blocker", "sleep 100", preemptible=False)
+    number = submit(site, HOSTILE, f"echo '{HOSTILE}'", queue=HOSTILE)
+    page = opened(site)
+    page.locator("#waiting a", has_text="<script>alert(1)").wait_for()
+    page.evaluate("location.hash = '#/queue'")
+    page.locator(".vrow a", has_text=HOSTILE).wait_for()
+    page.evaluate(f"location.hash = '#/job/{number}'")
+    page.locator("h1", has_text=HOSTILE).wait_for()
+    with site.client() as client:
+        client.cancel(blocker, now=True)
+    page.locator(".log", has_text=HOSTILE).wait_for()
+    assert page.locator("main script, main img").count() == 0
+    assert page.mistakes == [], "nothing of it was run"
+
+
+def test_the_page_has_a_strict_policy_and_no_data(site: Any) -> None:
+    import urllib.request
+
+    with urllib.request.urlopen(site.url) as answer:
+        policy, text = answer.headers["Content-Security-Policy"], answer.read().decode()
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in re.sub(r"http://www\.w3\.org\S*", "", text), "everything comes from here"
+
+
+def test_a_wrong_token_is_refused_in_words(site: Any, browser: Any) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(site.url)
+        page.get_by_label("Token").fill("hw-wrong")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("alert").get_by_text("the token is not known here").wait_for()
+        page.get_by_label("Token").fill(site.token)
+        page.get_by_role("button", name="Sign in").click()
+        page.locator("#connection[data-state=live]").wait_for()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("Token").wait_for()
+        assert page.evaluate("sessionStorage.getItem('headway-token')") is None
+
+
+def test_a_lost_connection_recovers_by_itself(site: Any, opened: Any) -> None:
+    page = opened(site)
+    site.stop()
+    page.locator("#connection[data-state=lost]").wait_for()
+    site.start()
+    page.locator("#connection[data-state=live]").wait_for()
+    number = submit(site, "after", "sleep 100")
+    page.locator(f".gpu[data-job='{number}']").first.wait_for()
+    with site.client() as client:
+        client.cancel(number, now=True)
+    page.locator(".gpu[data-state=free]").first.wait_for()
+    assert page.mistakes == []
