@@ -236,6 +236,7 @@ def _serve(
     else:
         cluster = manager.cluster
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
+        typer.echo(f"dashboard: open {url} in a browser, and sign in with the token in {folder / TOKEN_FILE}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
     # The server handles these and raises them again afterwards, when there is nothing left to do.
