@@ -17,6 +17,7 @@ from headway.errors import BadInput, HeadwayError, unknown
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
+    from headway.cluster.queues import Queues
     from headway.live.executors import Executor
     from headway.live.manager import Manager
     from headway.live.operation.site import Site
@@ -58,6 +59,10 @@ def serve(
             help="Time a job runs before it may be preempted: auto (by what stopping and starting it again takes), or 5m,batch=1h.",
         ),
     ] = "auto",
+    queues: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A YAML file of queues: weights, guaranteed GPUs, priorities and limits."),
+    ] = None,
     executor: Annotated[
         str,
         typer.Option(
@@ -130,6 +135,7 @@ def serve(
     site = with_served_fabric(site, fabric, folder, inventory)
     placement = placement or ("vclos" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
+    given["queues"] = _queues(queues)
     manager = _manager(folder, cluster, executor, url, cap, **given)
     if tls is not None:
         certificates.publish(tls[0], folder)
@@ -195,6 +201,14 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         if line:
             note(f"headway: {line}")
     return manager
+
+
+def _queues(path: str | None) -> "Queues | None":
+    if path is None:
+        return None
+    from headway.cluster.queues_file import queues_from
+
+    return queues_from(path)
 
 
 def _cluster(spec: str | None, executor: "Executor", site: "Site") -> "Cluster":

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues
 from headway.core.engine import Event
 from headway.live.clock import resume_clock
 from headway.live.desk.accepting import Accepting
@@ -53,16 +54,19 @@ class Manager(Accepting, Questions, Verbs):
         backoff: Backoff = DEFAULT_BACKOFF,
         environment: Callable[[Job, int], dict[str, str]] = no_environment,
         site: Site = PLAIN,
+        queues: Queues | None = None,
     ) -> None:
         if site.fabric is None and (given := getattr(executor, "fabric", None)) is not None:
             site = replace(site, fabric=ServedFabric(given))
         cluster = with_fabric(cluster, site.fabric.fabric) if site.fabric else cluster
+        if queues:
+            queues.check_size(cluster.total, cluster.name)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
         self._links = site.fabric.mark(cluster) if site.fabric and rules[1].needs_fabric else ""
         past = recovery.open_journal(
             self.data,
-            lambda before: ClusterState(before or cluster, *rules, min_runtimes, site),
+            lambda before: ClusterState(before or cluster, *rules, min_runtimes, site, queues),
             lambda journal: check_same(journal.meta(REMEMBERED), self._links),
         )
         self.warnings, self._renewed = list(past.warnings), bool(past.identity.warnings)

@@ -1,6 +1,6 @@
 """Simulate: a workload on a cluster under a policy and a placement, from the first arrival to the last end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues, refuse_teams, seat_in_teams
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Engine
 from headway.core.keys import TURNS
@@ -17,6 +18,7 @@ from headway.core.protocols import Placement, Policy
 from headway.core.receipts import final_receipts_us
 from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
+from headway.core.tables.teams import Team
 from headway.errors import BadInput, HeadwayError
 from headway.network.sharing.links import Links
 from headway.network.slices.colouring import new_circuits
@@ -43,6 +45,7 @@ class Setting:
     progress_reports: float = 0.0  # share of jobs that report the work left
     progress_error: float = 1.0  # the factor by which reports may be wrong
     seed: int = 0
+    queues: Queues | None = None  # None: all jobs are alike
     network: Network = IDEAL
 
 
@@ -53,6 +56,20 @@ class Kept(NamedTuple):
     seats: NDArray[np.int32]
     places: NDArray[Any]
     links: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TeamsOfRun:
+    """The queues of a run, the table of teams at its end, and for each job the row of its queue."""
+
+    queues: Queues
+    table: NDArray[Any]
+    queue: NDArray[np.int64]
+
+    def name_of(self, row: int) -> str:
+        """The queue of a row, also of one that stands for a user."""
+        row = int(self.table["parent"][row]) if self.table["of_user"][row] else row
+        return self.queues.queues[row - 1].name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +89,7 @@ class Run:
     preemption_cost_s: float
     held_gpu_s: float
     wall_s: float
+    teams: TeamsOfRun | None = None  # None: without queues
     circuits_moved: int = 0
     undecided: int = 0  # searches for links that ran out of their budget and were left to the MILP
 
@@ -109,12 +127,15 @@ def prepare(
         )
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
-    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), **ledger_of(fabric, placement))
+    teams, team = _teams(workload, cluster, policy, setting)
+    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), teams=teams, **ledger_of(fabric, placement))
     options = policy.options(
         n,
         by_class=placement.by_class,
         pack_limit=placement.pack_limit,
         models=class_models(policy),
+        teams=len(state.teams),
+        notice=setting.queues.notice_s if setting.queues else 0.0,
         seed=setting.seed,
     )
     rows = profiles.rows_of(workload.model)
@@ -134,6 +155,7 @@ def prepare(
         save=costs["save"],
         resume=costs["resume"],
         limit=_limits(workload, policy),
+        team=team,
     )
     apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
     world = new_world(
@@ -148,6 +170,18 @@ def prepare(
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
     return Engine(state, options, policy, placement), world
+
+
+def _teams(
+    workload: Workload, cluster: Cluster, policy: Policy, setting: Setting
+) -> tuple[Sequence[Team], NDArray[np.int32]]:
+    """The teams of a run, and the row of each job among them."""
+    if setting.queues is None:
+        return (), np.zeros(len(workload), np.int32)
+    refuse_teams(policy)
+    setting.queues.check_size(cluster.total, cluster.name)
+    teams, rows, _ = seat_in_teams(setting.queues, workload.queue, workload.user, workload.name)
+    return teams, rows
 
 
 def class_models(policy: Policy) -> int:
@@ -259,9 +293,19 @@ def simulate_run(
         float(clock["preemption_s"]),
         float(clock["held_gpu_s"]),
         perf_counter() - began,
+        _teams_of(workload, setting, engine),
         int(world.circuits.head[0]["moved"]),
         int(buffers.out.counts["undecided"][0]),
     )
+
+
+def _teams_of(workload: Workload, setting: Setting, engine: Engine) -> TeamsOfRun | None:
+    """What the teams of a run came to."""
+    if setting.queues is None:
+        return None
+    rows = np.arange(len(engine.state.teams))
+    queue_of = np.where(engine.state.teams["of_user"] == 1, engine.state.teams["parent"], rows)
+    return TeamsOfRun(setting.queues, engine.state.teams, queue_of[engine.state.jobs["team"]])
 
 
 def _kept(journal: Journal, before: list[Kept]) -> Kept:

@@ -22,14 +22,15 @@ def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = Fal
         raise BadInput(f"checkpoint.interval: {why}")
 
 
-def notes_on(spec: JobSpec, enforced: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def notes_on(spec: JobSpec, enforced: frozenset[str] = frozenset(), has_queues: bool = False) -> tuple[str, ...]:
     """What is accepted but changes nothing, one sentence each; `enforced` names the bounds that hold here."""
     bounds = [name for name in ("cpus", "memory") if getattr(spec.resources, name) and name not in enforced]
     notes = [
         f"resources.{name} is not enforced here: the job may use more (`headway doctor` says why)" for name in bounds
     ]
-    if spec.queue:
+    if spec.queue and not has_queues:
         notes.append(
-            "queue changes neither the order of jobs nor how many may run: it may only have a minimum run time of its own"
+            "queue changes neither the order of jobs nor how many may run: this manager has no queues file (headway serve --queues), "
+            "so it may only have a minimum run time of its own"
         )
     return tuple(notes)

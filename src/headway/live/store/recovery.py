@@ -131,6 +131,7 @@ def _differs(made: str, wanted: str) -> str:
         ("policy", "another policy"),
         ("placement", "another placement"),
         ("min_runtimes", "another --min-runtime"),
+        ("queues", "other queues"),
     ):
         if before.get(name) != now[name]:
             return f"the last manager ran with {words} ({before.get(name)})"
