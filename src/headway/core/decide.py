@@ -183,7 +183,8 @@ def decide(
 ) -> None:
     """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
-    scratch.walk[0].weighed = -1
+    out.counts[0].now, out.counts[0].again = now, np.inf
+    scratch.walk[0].weighed, scratch.walk[0].again = -1, np.inf
     if state.counts[0].moment == now or state.counts[0].waiting == 0:  # in between, what was weighed stands
         scratch.walk[0].worth_at = np.inf
     if state.counts[0].waiting == 0 and not (options.migrates or options.packs or options.elastic):
@@ -203,6 +204,7 @@ def decide(
         gather_all(state, options, place, scratch, out)
     if options.packs:
         pack_rest(state, scratch, out)
+    scratch.walk[0].again = out.counts[0].again
     explain_classes(state, options, scratch)
 
 
@@ -230,10 +232,11 @@ def tick_due(options: Options, scratch: Scratch, wake: float, now: float) -> boo
 def wake_at(state: State, options: Options, scratch: Scratch, now: float) -> float:
     """After a decision: when to decide again even if nothing happens.
 
-    At the next timer, when a job will have waited long enough to stop others or, where there is a quantum and someone waits, at its end.
+    At the next timer, when a job will have waited long enough to stop others, when the placement asked for it or, where there is a quantum
+    and someone waits, at its end.
     """
     if options.quantum == np.inf:
-        return min(next_timer(state), scratch.walk[0].worth_at)
+        return min(next_timer(state), scratch.walk[0].worth_at, scratch.walk[0].again)
     if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):
         return np.inf
     turn = (np.floor(now / options.quantum) + 1) * options.quantum

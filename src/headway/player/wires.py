@@ -12,7 +12,7 @@ from headway.player.film import Frame
 from headway.player.scenes import brief
 from headway.sim.models import communication
 from headway.sim.models.communication import MOST_STEPS
-from headway.sim.models.contention import shared_links
+from headway.sim.models.contention import Holders, shared_links
 
 WORDS = {
     "ideal": "an ideal network: nobody shares a link",
@@ -88,9 +88,10 @@ def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
 def _shared(frame: Frame, fabric: Fabric) -> tuple[Uplink, ...]:
     """Links that the flows of jobs take by the rule of the network; `load` adds up the fullest steps of each job."""
     run, film = frame.film.run, frame.film
-    slots = 2 if run.policy.packs else 1
+    holders = Holders(2 if run.policy.packs else 1)
     traffic = communication.draw(run.workload, run.setting.seed)
-    links = shared_links(run.setting.network.sharing, fabric, traffic, run.workload.duration_s, slots, run.setting.seed)
+    duration_s, sharing = run.workload.duration_s, run.setting.network.sharing
+    links = shared_links(sharing, fabric, traffic, duration_s, run.setting.seed, holders)
     most: dict[tuple[int, int], int] = {}  # (cable, job): flows of the fullest step, in either direction
     for row in frame.on.tolist():
         j, order = int(film.held.job[row]), frame.gpus_of(row)

@@ -50,6 +50,7 @@ WALK: Final = np.dtype(
         ("firm_by", "f8"),  # the same with those who may still pass
         ("stopped_by", "f8"),  # by when those that stop have stopped
         ("worth_at", "f8"),  # when the first job will have waited long enough to stop others
+        ("again", "f8"),  # when the placement wants to be asked again
         ("decision", "i8"),
         ("explained", "i8"),  # the last decision that says why jobs wait
         ("ordered", "i8"),  # jobs in `order`
@@ -91,7 +92,7 @@ def new_scratch(state: State) -> Scratch:
     nodes, leaves = np.zeros(len(state.nodes), NODE_ROOM), np.zeros(len(state.leaves), LEAF_ROOM)
     nodes["leaf"], leaves["spine"] = state.nodes["leaf"], state.leaves["spine"]
     walk = np.zeros(1, WALK)
-    walk["worth_at"] = np.inf
+    walk["worth_at"] = walk["again"] = np.inf
     return Scratch(
         nodes,
         leaves,
