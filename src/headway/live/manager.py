@@ -56,6 +56,7 @@ class Manager(Accepting, Questions, Verbs):
     ) -> None:
         if queues:
             queues.check_size(cluster.total, cluster.name)
+            queues.booked(cluster.nodes, dated=True)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
         past = recovery.open_journal(
