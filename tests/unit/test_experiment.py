@@ -31,6 +31,7 @@ OTHERS = {
     "placement": "spread",
     "network": "ecmp",
     "fabric": "vclos-512",
+    "collective": "themis",
     "preemption_cost": "30s",
     "slowdown": "model",
     "min_runtime": "1m",
@@ -81,13 +82,13 @@ def test_every_field_reaches_every_door(result, footer, row, name):
     assert name in inspect.signature(headway.simulate).parameters
     assert name in inspect.signature(headway.compare).parameters or name == "policy"
     assert (option.key or option.word) in {field.alias for field in SweepFile.model_fields.values()}
-    assert result.summary["settings"][name] == OTHERS.get(name, "none")
+    assert result.summary["settings"][name] == OTHERS[name]
     assert f"<dt>{option.words}</dt>" in footer
     assert name in row
 
 
 def test_others_holds_a_value_for_every_field():
-    assert [name for name in EVERY if name not in OTHERS] == ["collective"], "none is all there is"
+    assert set(EVERY) == set(OTHERS)
     assert all(value != options()[name].default for name, value in OTHERS.items())
 
 
@@ -217,10 +218,14 @@ def test_the_table_of_a_terminal_names_what_is_not_the_default():
 # ---- nothing is accepted and ignored
 
 
-@pytest.mark.parametrize("name", ["baseline", "themis", "best"])
-def test_a_schedule_of_collectives_is_refused(name):
-    with pytest.raises(BadInput, match=f"collective {name}: jobs cannot be simulated with a schedule yet"):
-        Experiment(TRACE, "15x4", collective=name)
+def test_an_unknown_schedule_of_collectives_is_named_with_the_closest():
+    with pytest.raises(BadInput, match="unknown collective 'thems': did you mean 'themis'"):
+        Experiment(TRACE, "15x4", collective="thems")
+
+
+def test_a_policy_that_resizes_jobs_takes_no_collective_plan():
+    with pytest.raises(BadInput, match="optimus changes the sizes of jobs by measured curves"):
+        headway.simulate("synthetic:tiresias-480?jobs=5", "15x4", "optimus", collective="best")
 
 
 def test_an_unknown_option_is_named_with_the_closest():

@@ -122,7 +122,7 @@ def test_networks_that_cannot_be_are_told_before_the_first_cell(tmp_path):
         (LEAST + "seeds: 0\n", "seeds is empty: at least one is needed, such as seeds: 3"),
         (LEAST + "loads: [0.5, 0]\n", "loads[1]"),
         (LEAST + "slowdown: some\n", "slowdown"),
-        (LEAST + "collective: themis\n", "collective themis: jobs cannot be simulated with a schedule"),
+        (LEAST + "collective: thems\n", "unknown collective 'thems': did you mean 'themis'"),
         (LEAST + "strict: maybe\n", "strict 'maybe' is neither yes nor no"),
         (LEAST + "preemption_cost: [none, dear]\n", "preemption_cost[1]: preemption cost 'dear' is not none, model"),
         (LEAST + "name: mine\n", "unknown key 'name'"),

@@ -1,8 +1,9 @@
-"""`headway simulate`, `compare` and `policies`: one run, several side by side, and what there is to choose from."""
+"""`headway simulate`, `compare`, `policies` and `stacks`: one run, several side by side, and what there is to choose from."""
 
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +26,7 @@ OutOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (simulate, compare, policies):
+    for command in (simulate, compare, policies, stacks):
         app.command()(command)
 
 
@@ -84,7 +85,8 @@ def note_unused(result: "Result") -> None:
 def _unused(result: "Result") -> Iterator[str]:
     """A fabric that no job uses, a queue that no job is in, limits that no job has."""
     experiment, run = result.experiment, result.run
-    if experiment.fabric is not None and run.setting.network.name == "ideal" and not run.placement.needs_fabric:
+    uses = run.placement.needs_fabric or run.placement.knows_leaves or experiment.collective != "none"
+    if experiment.fabric is not None and run.setting.network.name == "ideal" and not uses:
         yield "--fabric changes nothing: the network is ideal and the placement reserves no links"
     for queue in run.setting.queue_min_runtime:
         if not (run.workload.queue == queue).any():
@@ -121,8 +123,14 @@ def _assumed(result: "Result") -> Iterator[str]:
 @takes_experiment(own={"policy": "policies"}, seed=None)
 def compare(
     policies: Annotated[
-        str, typer.Option("--policies", help="Names with commas between, the first is the measure; or all.")
-    ],
+        str | None, typer.Option("--policies", help="Names with commas between, the first is the measure; or all.")
+    ] = None,
+    stacks: Annotated[
+        str | None,
+        typer.Option(
+            "--stacks", help="Instead: policy, placement, network and collective at once; see `headway stacks`."
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option("--seeds", min=1, help="Run seeds 0 to N-1, synthetic traces too, with confidence intervals."),
@@ -134,19 +142,21 @@ def compare(
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
-    """Run a trace through several policies and put them side by side.
+    """Run a trace through several policies, or stacks, and put them side by side.
 
     Example: headway compare synthetic:tiresias-480 --cluster 15x4 --policies fifo,srtf,tiresias-l --report report.html
+    Example: headway compare synthetic:tiresias-480 --cluster tiresias-testbed --stacks yarn,tiresias,headway
     """
-    names = split_policies(policies)
+    names, lines = _compared(policies, stacks, given)
     _check_targets(report, png)
-    _check_names(Experiment(**given | {"seed": given["seed"] or 0}), names)
-    with following("comparing", quiet=as_json, runs=len(names) * (seeds or 1)) as progress:
+    for line in lines:
+        _check_names(line, [line.policy])
+    with following("comparing", quiet=as_json, runs=len(lines) * (seeds or 1)) as progress:
         kernels_ready(progress)
         from headway.sim.api import compare as run
 
         keep = report is not None or png is not None
-        results = run(policies=names, seeds=seeds, keep_journal=keep, progress=progress, **given)
+        results = run(policies=names, stacks=stacks, seeds=seeds, keep_journal=keep, progress=progress, **given)
         progress.say("drawing")
         if report is not None:
             results.report(report)
@@ -162,6 +172,22 @@ def compare(
     for path in (report, png):
         if path is not None:
             print(f"wrote {path}")
+
+
+def _compared(
+    policies: str | None, stacks: str | None, given: dict[str, Any]
+) -> tuple[list[str] | None, list[Experiment]]:
+    """The policies where they are compared, and the experiment of every line."""
+    from headway.errors import BadInput
+    from headway.sim.stacks import parse_stacks
+
+    base = Experiment(**given | {"seed": given["seed"] or 0})
+    if (policies is None) == (stacks is None):
+        raise BadInput("name what to compare: --policies fifo,tiresias-l, or --stacks yarn,headway")
+    if policies is None:
+        return None, [replace(base, **stack.settings) for stack in parse_stacks(stacks or "")]
+    names = split_policies(policies)
+    return names, [replace(base, policy=name) for name in names]
 
 
 def _check_targets(report: Path | None, png: Path | None) -> None:
@@ -247,3 +273,28 @@ def policies(as_json: JsonOption = False) -> None:
 
     show_choices("policy", POLICIES)
     show_choices("placement", PLACEMENTS)
+
+
+def stacks(
+    written: Annotated[
+        str | None, typer.Argument(metavar="[STACKS]", help="Stacks as compare takes them; default: the built-in ones.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the stacks in full: who decides when, where, on which links and how collectives run.
+
+    Example: headway stacks "yarn,mine=headway,placement:leaf-aware"
+    """
+    from headway.sim.stacks import STACKS, parse_stacks
+
+    found = list(STACKS.values()) if written is None else parse_stacks(written)
+    if as_json:
+        print(
+            json.dumps(
+                [{"name": one.name, "summary": one.summary, **one.full, "written": str(one)} for one in found], indent=2
+            )
+        )
+        return
+    from headway.cli.tables.runs import show_stacks
+
+    show_stacks(found)

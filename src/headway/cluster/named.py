@@ -26,6 +26,8 @@ PRESETS: dict[str, tuple[tuple[int, int], ...]] = {
     # Hu et al., NSDI'24: Kalos, 302 nodes of 8 A100 GPUs, and Seren, 286 (4,704 GPUs together).
     "kalos": ((302, 8),),
     "seren": ((286, 8),),
+    # Zhang et al. (Rubick): 8 servers of 8 A800 GPUs.
+    "rubick-64": ((8, 8),),
     # The cluster sizes of the vClos evaluation, as nodes of 8 GPUs.
     "vclos-512": ((64, 8),),
     "vclos-2048": ((256, 8),),

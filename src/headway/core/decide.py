@@ -185,7 +185,8 @@ def decide(
 ) -> None:
     """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
-    scratch.walk[0].weighed = -1
+    out.counts[0].now, out.counts[0].again = now, np.inf
+    scratch.walk[0].weighed, scratch.walk[0].again = -1, np.inf
     if state.counts[0].moment == now or state.counts[0].waiting == 0:  # in between, what was weighed stands
         scratch.walk[0].worth_at = np.inf
     booked = len(state.bookings) > 0
@@ -208,6 +209,7 @@ def decide(
         gather_all(state, options, place, scratch, out)
     if options.packs:
         pack_rest(state, scratch, out)
+    scratch.walk[0].again = out.counts[0].again
     explain_classes(state, options, scratch)
 
 
@@ -235,11 +237,12 @@ def tick_due(options: Options, scratch: Scratch, wake: float, now: float) -> boo
 def wake_at(state: State, options: Options, scratch: Scratch, now: float) -> float:
     """After a decision: when to decide again even if nothing happens.
 
-    At the next timer, when a job will have waited long enough to stop others, when nodes begin or cease to be kept for a team or, where
-    there is a quantum and someone waits, at its end.
+    At the next timer, when a job will have waited long enough to stop others, when nodes begin or cease to be kept for a team, when the
+    placement asked for it or, where there is a quantum and someone waits, at its end.
     """
+    walk = scratch.walk[0]
     if options.quantum == np.inf:
-        return min(next_timer(state), scratch.walk[0].worth_at, scratch.walk[0].booked_at)
+        return min(next_timer(state), walk.worth_at, walk.booked_at, walk.again)
     if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):
         return float(scratch.walk[0].booked_at)
     turn = (np.floor(now / options.quantum) + 1) * options.quantum

@@ -28,6 +28,8 @@ class Known(TypedDict, total=False):
 
     model: ArrayLike
     skew: ArrayLike
+    slice_wait: ArrayLike
+    whole_wait: ArrayLike
     left: ArrayLike  # for oracles only
     min_runtime: ArrayLike
     turns: ArrayLike

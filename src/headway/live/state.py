@@ -226,6 +226,11 @@ class ClusterState:
         return service_gpu_s(self.tables.jobs[job.row], now)
 
 
+def charged_gpu_h(row: Any, job: Job, now: float) -> float:
+    """GPU-hours that a job is charged for: what it ran, and what it took to stop, when its GPUs were nobody else's either."""
+    return (service_gpu_s(row, now) + job.attempts.stopping_s(now) * job.spec.gpus) / 3600.0
+
+
 def same_line(a: Job, b: Job) -> bool:
     """Whether two jobs have one user and one name, as Slurm's singletons understand it."""
     return a.user == b.user and a.spec.name == b.spec.name

@@ -10,6 +10,11 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
         "few nodes for models with skewed tensors, leftovers for the others",
         {"packlimit": "0.35", "strict": "yes (or no)"},
     ),
+    "joint": (
+        "joint",
+        "few nodes and links of its own, or more nodes or shared links where waiting would cost more",
+        {"patience": "1", "spread": "64", "packlimit": "0.35"},
+    ),
     "leaf-aware": ("leaf_aware", "the fewest leaves available now, without links of its own", {}),
     "vclos": ("vclos", "GPUs with links of their own, equal on every leaf; needs a fabric", {}),
     "vclos-padded": ("vclos:make_padded", "the same on uneven leaves, at the price of idle links; needs a fabric", {}),

@@ -41,22 +41,27 @@ def _next_leaf(room: Room, need: int) -> int:
     return best if best >= 0 else most
 
 
-@jit(PLACE_SIGNATURE, allocates=True)
-def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
-    """On the fewest leaves that can be had now."""
-    room, need = _offered(nodes, len(leaves)), int(job.gpus)
-    count = within_one_leaf(room, need)
-    if count < 0:
-        return False
-    if count > 0:
-        need = 0
+@jit
+def over_leaves(room: Room, need: int) -> int:
+    """Leaf after leaf, the fullest first, and the rest by best fit; the room is surveyed and has enough. Returns the seats written."""
+    count = 0
     while need > 0:
         leaf = _next_leaf(room, need)
         take = min(need, room.leaves[leaf].free)
         count = take_in_leaf(room, leaf, take, count)
         room.leaves[leaf].free = 0
         need -= take
-    add_seats(room, count, out)
+    return count
+
+
+@jit(PLACE_SIGNATURE, allocates=True)
+def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
+    """On the fewest leaves that can be had now."""
+    room, gpus = _offered(nodes, len(leaves)), int(job.gpus)
+    count = within_one_leaf(room, gpus)
+    if count < 0:
+        return False
+    add_seats(room, count if count > 0 else over_leaves(room, gpus), out)
     return True
 
 

@@ -18,7 +18,9 @@ from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.network.slices.bits import popcount
 from headway.network.slices.circuits import ONE_SPINE, Plan, new_plan, plan_ports
 from headway.network.slices.room import NO_ROOM, Room, take_in_leaf, within_one_leaf
-from headway.placement.vclos import ANY_BLOCK, add_seats, offered
+from headway.network.slices.whole import is_whole, keep_whole, on_each
+from headway.placement.profile import PACK_LIMIT
+from headway.placement.vclos import add_seats, few_servers, offered
 
 
 @jit
@@ -67,13 +69,18 @@ def _planned(room: Room, leaves: Any, spines: int) -> Plan:
 def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """One leaf; else the first case over spines whose port counts suffice."""
     below, spines = _count_rows(leaves)
-    room, gpus = offered(nodes, leaves, below), np.int64(job.gpus)
+    room, gpus, most = (
+        offered(nodes, leaves, below),
+        np.int64(job.gpus),
+        few_servers(nodes, below, fewest, job, options),
+    )
+    keep_whole(room, on_each(gpus, most))
     count = within_one_leaf(room, gpus)
     if count != 0:
         add_seats(room, count, out)
-        return count > 0
+        return count > 0 and is_whole(count, gpus, most)
     plan = _planned(room, leaves, spines)
-    case, size, width = plan_ports(plan, gpus, ANY_BLOCK)
+    case, size, width = plan_ports(plan, gpus, on_each(gpus, most))
     if case == NO_ROOM:
         return False
     of_a_class = 0  # circuits of one class of ranks (network/slices/circuits.py)
@@ -88,9 +95,9 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     else:
         for k in range(width):
             _pick(leaves, below, len(leaves), plan.spine_of[k], of_a_class, out)
-    return True
+    return is_whole(out.counts[0].seats - out.rows[out.counts[0].rows].seat_at, gpus, most)
 
 
 def make(given: Mapping[str, str]) -> Placement:
     """No options."""
-    return Placement("ocs-vclos", place, needs_fabric=True, rewires=True)
+    return Placement("ocs-vclos", place, pack_limit=PACK_LIMIT, needs_fabric=True, rewires=True)

@@ -42,7 +42,8 @@ def from_object(found: Any) -> Placement:
     names = [
         field.name
         for field in fields(Placement)
-        if field.name not in ("name", "needs_fabric", "knows_leaves", "rewires")
+        if field.name
+        not in ("name", "needs_fabric", "knows_leaves", "shares", "patience", "spread_patience", "rewires")
     ]
     name = str(getattr(found, "name", type(found).__name__))
     placement = Placement(name, **{field: getattr(found, field) for field in names if hasattr(found, field)})

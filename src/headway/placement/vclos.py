@@ -5,6 +5,7 @@ in rank order, links by leaf; `record` releases them together. When the search r
 (a mixed-integer program with a time limit), and that is counted (`undecided` of the actions).
 
 Jobs of one size are alike: the patterns of the simulator (shifts, and XOR for powers of two) are clean on every shape that holds the size.
+Models with skewed tensors are a class of their own: they get a slice on the fewest servers, or wait (network/slices/whole.py).
 """
 
 from collections.abc import Mapping
@@ -23,8 +24,8 @@ from headway.network.slices import room as rooms
 from headway.network.slices.padded import find_padded
 from headway.network.slices.room import LEAF, SEAT, SERVER, Room
 from headway.network.slices.vclos import NODE_BUDGET, find_slice
-
-ANY_BLOCK = 0  # no pattern asks for blocks of ranks
+from headway.network.slices.whole import can_be_whole, is_whole, keep_whole, on_each
+from headway.placement.profile import PACK_LIMIT
 
 
 @jit(allocates=True)
@@ -46,27 +47,40 @@ def add_seats(room: Room, count: int, out: Actions) -> None:
         add_seat(out, room.seats[i].server, room.seats[i].gpus)
 
 
+@jit
+def few_servers(nodes: Any, leaves: int, fewest: Any, job: Any, options: Options) -> int:
+    """The most servers for a slice of a model with skewed tensors; 0: as many as it takes."""
+    if not job.skew > options.pack_limit:
+        return 0
+    gpus, most = np.int64(job.gpus), np.int64(fewest[job.gpus])
+    return most * can_be_whole(nodes, leaves, gpus, len(fewest) - 1, on_each(gpus, most))
+
+
 @cache
 def _with_fallback(name: str) -> Any:
     """The placement kernel of one search. It calls back into Python only where the search was undecided."""
     find = find_padded if name == "vclos-padded" else find_slice
 
-    def solve(servers: Any, leaves: Any, seats: Any, gpus: Any, widest: Any) -> int:
+    def solve(servers: Any, leaves: Any, seats: Any, gpus: Any, block: Any, widest: Any) -> int:
         from headway.network.slices.fallback import solve_slice  # SciPy takes a while to import, and is rarely needed
 
-        return solve_slice(name, Room(servers, leaves, seats), gpus, ANY_BLOCK, widest)[1]
+        return solve_slice(name, Room(servers, leaves, seats), gpus, block, widest)[1]
 
     @jit(PLACE_SIGNATURE, allocates=True)
     def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Actions) -> bool:
         room = offered(nodes, leaves, len(leaves))
-        gpus = np.int64(job.gpus)
-        status, count, width, _ = find(room, gpus, ANY_BLOCK, NODE_BUDGET)
+        gpus, most = np.int64(job.gpus), few_servers(nodes, len(leaves), fewest, job, given)
+        block = on_each(gpus, most)
+        keep_whole(room, block)
+        status, count, width, _ = find(room, gpus, block, NODE_BUDGET)
         if status == rooms.UNDECIDED:
             out.counts[0].undecided += 1
             widest = width if width > 0 else gpus
             servers, rows, seats = room.servers, room.leaves, room.seats
             with objmode(count="int64"):
-                count = solve(servers, rows, seats, gpus, widest)
+                count = solve(servers, rows, seats, gpus, block, widest)
+        if not is_whole(count, gpus, most):
+            return False
         add_seats(room, count, out)
         for leaf in range(len(leaves)):
             if count > 0 and room.leaves[leaf].taken != np.uint64(0):
@@ -78,9 +92,9 @@ def _with_fallback(name: str) -> Any:
 
 def make(given: Mapping[str, str]) -> Placement:
     """Equal leaves: as many GPUs and the same links on each."""
-    return Placement("vclos", _with_fallback("vclos"), needs_fabric=True)
+    return Placement("vclos", _with_fallback("vclos"), pack_limit=PACK_LIMIT, needs_fabric=True)
 
 
 def make_padded(given: Mapping[str, str]) -> Placement:
     """Uneven leaves, at the price of links that stay idle."""
-    return Placement("vclos-padded", _with_fallback("vclos-padded"), needs_fabric=True)
+    return Placement("vclos-padded", _with_fallback("vclos-padded"), pack_limit=PACK_LIMIT, needs_fabric=True)

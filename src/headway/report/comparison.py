@@ -7,7 +7,7 @@ from headway.report import distributions, running
 from headway.report.data import PolicyView, Study
 from headway.report.figure import Figure
 from headway.report.page import escaped, footer, page, table
-from headway.report.seeds import Interval, figure, figure_ratio
+from headway.report.seeds import Interval, figure, figure_ratio, label
 from headway.report.times import UNITS, duration
 
 MEAN_JCT = ("jct_s", "mean")
@@ -41,7 +41,7 @@ def report(study: Study) -> str:
     title = f"{study.trace}: {first['jobs']:,} jobs on {first['cluster']} ({study.gpus:,} GPUs)"
     over = f"{seeds} seeds; intervals are 95 % confidence; plots over time show the first seed. " if seeds > 1 else ""
     intro = (
-        f"<p>{escaped(first['placement'])} placement. {over}Times: JCT is from submission to end.</p>"
+        f"<p>{_where(study)} {over}Times: JCT is from submission to end.</p>"
         f"{summary_table(study)}{against_table(study) if seeds > 1 else ''}"
         "<p>GPUs: held by jobs. Useful: at work, not saving or resuming. "
         "Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
@@ -53,6 +53,17 @@ def report(study: Study) -> str:
     every = [summary for view in study.views for summary in view.summaries]
     made = [one["settings"] | {name: one[name] for name in ("trace_sha256", "version")} for one in every]
     return page(title, intro, [view.policy for view in study.views], figures(study), footer(made, study.command))
+
+
+def _where(study: Study) -> str:
+    """The placement that all have in common, or what each stack is."""
+    first = [view.summaries[0] for view in study.views]
+    if "stack" not in first[0]:
+        return f"{escaped(first[0]['placement'])} placement."
+    parts = ("policy", "placement", "network", "collective")
+    return " ".join(
+        f"<b>{escaped(one['stack'])}</b>: {escaped(', '.join(one[part] for part in parts))}." for one in first
+    )
 
 
 def figures(study: Study) -> list[Figure]:
@@ -141,7 +152,7 @@ def _cells(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, Any]],
     mean, against = figure(summaries, *MEAN_JCT), figure_ratio(summaries, first, *MEAN_JCT)
     shown = duration(mean.mean) + plus_minus(mean)
     return [
-        escaped(summaries[0]["policy"]),
+        escaped(label(summaries[0])),
         f"<span class='best'>{shown}</span>" if mean.mean == best else shown,
         times(against),
         *(show(figure(summaries, *path).mean) for path, show in FIGURES.values()),

@@ -54,3 +54,8 @@ def figure_ratio(summaries: Sequence[dict[str, Any]], first: Sequence[dict[str, 
     """
     pairs = [(value_at(a, path), value_at(b, path)) for a, b in zip(summaries, first, strict=True)]
     return interval([a / b for a, b in pairs]) if all(b for _, b in pairs) else None
+
+
+def label(summary: dict[str, Any]) -> str:
+    """The name of a run in tables: that of its stack, or of its policy."""
+    return str(summary.get("stack") or summary["policy"])

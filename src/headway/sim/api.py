@@ -15,14 +15,16 @@ from headway.cluster.queues_file import queues_from
 from headway.core.protocols import Placement, Policy
 from headway.errors import BadInput, unknown
 from headway.io import units
+from headway.iteration.plans import plan_number
 from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
-from headway.sim.experiment import Experiment, options, turns
+from headway.sim.experiment import Experiment, flag_of, options, turns
 from headway.sim.models.network import find_network, only_isolable
 from headway.sim.results import metrics
 from headway.sim.results.result import Comparison, Result
 from headway.sim.run import Setting, simulate_run
+from headway.sim.stacks import WORDS, Stack, parse_stacks
 from headway.sim.trace import Trace, has_seed, read_trace, text_of, with_seed
 from headway.workloads.shaping import shaped
 from headway.workloads.workload import Workload
@@ -52,6 +54,7 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
         seed=experiment.seed,
         queues=queues,
         network=find_network(experiment.network, fabric, cluster, placement),
+        plan=plan_number(experiment.collective),
     )
     return policy, placement, cluster, setting
 
@@ -113,6 +116,12 @@ def run_experiment(
     return Result(run, metrics.summary(run, experiment, trace.sha256, left_out), experiment, left_out)
 
 
+def _run_line(experiment: Experiment, stack: Stack | None, **how: Any) -> Result:
+    """One line of a comparison, which knows its stack."""
+    result = run_experiment(experiment, **how)
+    return result if stack is None else replace(result, stack=stack, summary=result.summary | {"stack": stack.name})
+
+
 def simulate(
     trace: str | os.PathLike[str] | Workload,
     cluster: str | os.PathLike[str] | Cluster,
@@ -150,22 +159,24 @@ class Watcher(Protocol):
 def compare(
     trace: str | os.PathLike[str] | Workload,
     cluster: str | os.PathLike[str] | Cluster,
-    policies: Sequence[Any],
+    policies: Sequence[Any] | None = None,
     *,
+    stacks: str | Sequence[Stack] | None = None,
     seeds: int | None = None,
     seed: int | None = None,
     keep_journal: bool = False,
     progress: Watcher | None = None,
     **given: Any,
 ) -> Comparison:
-    """Simulate the same trace under several policies, in their order; options as in `simulate`.
+    """Simulate the same trace under several policies, or under stacks (`headway stacks`), in their order; options as in `simulate`.
 
     With `seeds`, every policy runs with seeds 0 to `seeds` - 1: a synthetic trace is drawn anew with each; of a file, what is drawn at
     random (a sample, a placement) changes. The journal is kept for the first seed only.
     """
-    _check_compared(trace, policies, seeds, seed)
+    _check_compared(trace, policies, stacks, seeds, seed)
     base = _experiment(trace, cluster, given | {"seed": seed or 0})
-    found = [find_policy(policy) for policy in policies]  # all names are checked before the first run
+    lines = _lines(base, policies, stacks)
+    found = [find_policy(line.policy) for line, _ in lines]  # all names are checked before the first run
     watch = progress.update if progress else None
     by_seed: list[list[Result]] = []
     for number in range(seeds) if seeds is not None else (base.seed,):
@@ -173,16 +184,31 @@ def compare(
         read = read_trace(drawn, strict=base.strict)
         results = []
         keep = keep_journal and not by_seed
-        for given_policy, policy in zip(policies, found, strict=True):
-            experiment = replace(base, trace=drawn, policy=given_policy, seed=number)
-            results.append(run_experiment(experiment, trace=read, policy=policy, keep_journal=keep, progress=watch))
+        for (line, stack), policy in zip(lines, found, strict=True):
+            experiment = replace(line, trace=drawn, seed=number)
+            results.append(_run_line(experiment, stack, trace=read, policy=policy, keep_journal=keep, progress=watch))
             if progress:
-                progress.next_run(f"{policy.name} done")
+                progress.next_run(f"{stack.name if stack else policy.name} done")
         by_seed.append(results)
     return Comparison(tuple(zip(*by_seed, strict=True)))
 
 
-def _check_compared(trace: Any, policies: Any, seeds: int | None, seed: int | None) -> None:
+def _lines(base: Experiment, policies: Any, stacks: Any) -> list[tuple[Experiment, Stack | None]]:
+    """What is compared: the experiment with each policy, or as each stack has it."""
+    if stacks is None:
+        return [(replace(base, policy=policy), None) for policy in policies]
+    found = parse_stacks(stacks) if isinstance(stacks, str) else list(stacks)
+    for word in WORDS:
+        if getattr(base, word) != options()[word].default:
+            raise BadInput(f"{flag_of(options()[word])} {getattr(base, word)}: with stacks, each says its own {word}")
+    return [(replace(base, **stack.settings), stack) for stack in found]
+
+
+def _check_compared(trace: Any, policies: Any, stacks: Any, seeds: int | None, seed: int | None) -> None:
+    if (policies is None) == (stacks is None):
+        raise BadInput("compare either policies or stacks: --policies fifo,tiresias-l, or --stacks yarn,headway")
+    if stacks is not None:
+        policies = ["each says its own"]
     if isinstance(policies, str) or not isinstance(policies, Iterable):
         raise BadInput(f"policies is {policies!r}: give a list, such as ['fifo', 'tiresias-l']")
     if not list(policies):

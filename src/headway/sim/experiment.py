@@ -76,15 +76,6 @@ def _network(option: "Option", value: Any) -> Any:
     return value
 
 
-def _collective(option: "Option", value: Any) -> Any:
-    if value in ("baseline", "themis", "best"):
-        raise BadInput(
-            f"{option.words} {value}: jobs cannot be simulated with a schedule yet, only with none; "
-            "`headway collective` shows what a schedule does to one collective"
-        )
-    return _one_of("none")(option, value)
-
-
 def _text(option: "Option", value: Any) -> str:
     """Numbers may be given where text is meant, such as a sample of 100."""
     if not isinstance(value, str | Real) or isinstance(value, bool):
@@ -190,7 +181,13 @@ class Experiment:
             beside="placement",
         ),
     ] = None
-    collective: Annotated[str, Option("Only none: see `headway collective` for schedules.", _collective)] = "none"
+    collective: Annotated[
+        str,
+        Option(
+            "How jobs reduce gradients: baseline, themis or best; none leaves communication out of their speed.",
+            _one_of("none", "baseline", "themis", "best"),
+        ),
+    ] = "none"
     preemption_cost: Annotated[
         str | float, Option("model (as published for each model), a time such as 30s, or none.", _cost)
     ] = "model"
@@ -285,11 +282,15 @@ def _in_words(value: Any) -> Any:
     return value if isinstance(value, PLAIN) else str(getattr(value, "name", type(value).__name__))
 
 
-def compare_command(experiments: Sequence[Experiment], seeds: int) -> str | None:
-    """The command line that compares experiments which differ in their policies only; None where it cannot be written."""
+def compare_command(experiments: Sequence[Experiment], seeds: int, stacks: str = "") -> str | None:
+    """The command line that compares experiments which differ in their policies, or as stacks do; None where it cannot be written."""
     if not all(experiment.in_words for experiment in experiments):
         return None
     instead = {"policy": ["--policies", ",".join(experiment.policy for experiment in experiments)]}
+    if stacks:
+        from headway.sim.stacks import WORDS
+
+        instead = {"policy": ["--stacks", stacks], **{word: [] for word in WORDS[1:]}}
     if seeds > 1:
         instead["seed"] = ["--seeds", str(seeds)]
     return _command("compare", experiments[0], instead)

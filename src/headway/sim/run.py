@@ -20,14 +20,17 @@ from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
 from headway.core.tables.teams import Team
 from headway.errors import BadInput, HeadwayError
+from headway.iteration.plans import NO_PLAN
 from headway.network.sharing.links import Links
 from headway.network.slices.colouring import new_circuits
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_buffers
 from headway.sim.models import communication, profiles
-from headway.sim.models.contention import shared_links
+from headway.sim.models.communication import Traffic
+from headway.sim.models.contention import Holders, shared_links
 from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
 from headway.sim.models.outages import outages
+from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
 from headway.sim.world import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
@@ -47,6 +50,10 @@ class Setting:
     seed: int = 0
     queues: Queues | None = None  # None: all jobs are alike
     network: Network = IDEAL
+    plan: int = NO_PLAN  # of collectives, for all jobs
+
+
+START_KINDS = ("starts", "isolated", "shared", "spread")
 
 
 class Kept(NamedTuple):
@@ -90,6 +97,7 @@ class Run:
     held_gpu_s: float
     wall_s: float
     teams: TeamsOfRun | None = None  # None: without queues
+    starts: Mapping[str, int] = field(default_factory=dict)  # by kind of place: see START_KINDS
     circuits_moved: int = 0
     undecided: int = 0  # searches for links that ran out of their budget and were left to the MILP
 
@@ -104,13 +112,12 @@ class Run:
         return self.journal.seats
 
 
-def _links(workload: Workload, setting: Setting, slots: int) -> Links | None:
+def _links(workload: Workload, setting: Setting, traffic: Traffic, holders: Holders) -> Links | None:
     """The links that jobs share, where the network has any."""
     network = setting.network
     if network.fabric is None or not network.sharing.is_shared:
         return None
-    traffic = communication.draw(workload, setting.seed)
-    return shared_links(network.sharing, network.fabric, traffic, workload.duration_s, slots, setting.seed)
+    return shared_links(network.sharing, network.fabric, traffic, workload.duration_s, setting.seed, holders)
 
 
 def prepare(
@@ -121,9 +128,13 @@ def prepare(
     never = never_isolated(workload.gpus, fabric, placement)
     if fabric and never.any():
         raise BadInput(why_never(int(workload.gpus[never.argmax()]), fabric, placement))
-    if placement.needs_fabric and policy.packs:
+    if (placement.needs_fabric or (placement.shares and fabric)) and policy.packs:
         raise BadInput(
             f"policy {policy.name} puts two jobs on one GPU, where they would share links: {placement.name} cannot isolate them"
+        )
+    if setting.plan != NO_PLAN and policy.allot is not None:
+        raise BadInput(
+            f"policy {policy.name} changes the sizes of jobs by measured curves, which contain their communication: use --collective none"
         )
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
@@ -143,6 +154,15 @@ def prepare(
     )
     rows = profiles.rows_of(workload.model)
     costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
+    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else np.ones(n)
+    traffic = communication.draw(workload, setting.seed)
+    row, talk = plan_row(setting.plan, fabric), None
+    duty = traffic.duty * (setting.network.sharing.is_shared)
+    if setting.plan != NO_PLAN:
+        talk = talk_of(workload, traffic, state.fewest, row)
+        duty = duty * (1.0 - 1.0 / talk.usual) / np.maximum(traffic.duty, 1e-9)
+    expected = apart if talk is None else np.minimum(apart, spread_speed(workload.gpus, state.fewest, talk, row))
+    waits = waits_of(placement, duty, expected)
     left = _known_left(workload, policy, setting)
     turns = _turns(workload, policy, setting, np.isnan(left))
     admit(
@@ -152,6 +172,8 @@ def prepare(
         gpus=workload.gpus,
         model=rows,
         skew=profiles.column("skew")[rows],
+        slice_wait=waits.slices,
+        whole_wait=waits.whole,
         left=left,
         min_runtime=turns["min_runtime"],
         turns=turns["turns"],
@@ -160,15 +182,15 @@ def prepare(
         limit=_limits(workload, policy),
         team=team,
     )
-    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
     world = new_world(
-        truth_table(workload.duration_s, **costs, apart=apart),
+        truth_table(workload.duration_s, **costs, apart=apart, talk=talk),
         int(gpus.sum()) * slots,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
-        links=_links(workload, setting, slots),
+        links=_links(workload, setting, traffic, Holders(slots, placement.shares)),
         circuits=new_circuits(fabric if placement.rewires else None),
         outages=outages(fabric, setting.network.sharing.failed),
+        plan=row,
     )
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
@@ -297,6 +319,7 @@ def simulate_run(
         float(clock["held_gpu_s"]),
         perf_counter() - began,
         _teams_of(workload, setting, engine),
+        {kind: int(clock[kind]) for kind in START_KINDS},
         int(world.circuits.head[0]["moved"]),
         int(buffers.out.counts["undecided"][0]),
     )

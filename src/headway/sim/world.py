@@ -17,13 +17,16 @@ from headway.core.record import record_rate
 from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
+from headway.iteration.plans import NO_PLAN
 from headway.job_state import JobState
 from headway.network.sharing.exact import set_pace, work_left
 from headway.network.sharing.links import Links, no_links
 from headway.network.slices.colouring import Circuits, block, new_circuits
 from headway.sim.models.contention import are_shared, begin_sending, end_sending, in_phases, met, next_end, slowed
 from headway.sim.models.outages import lose_uplinks, no_outages
+from headway.sim.models.plan import Talk, plan_row, plans, talk_here
 from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
+from headway.sim.models.slices import first_on_held, open_links, spans_leaves
 
 TRUTH: Final = np.dtype(
     [
@@ -33,6 +36,10 @@ TRUTH: Final = np.dtype(
         ("resume", "f8"),  # seconds from Start to Started, but for the first start
         ("moved", "f8"),  # the same on other nodes than before
         ("apart", "f8"),  # speed on more nodes than needed
+        ("volume", "f8"),  # what it has to say, in Gbit per second of computing (sim/models/plan.py)
+        ("exchanges", "i8"),  # whether to all
+        ("usual", "f8"),  # its iteration on the fewest nodes with the baseline plan, in units of its computation
+        ("talk", "f8"),  # its communication where it is, in the same
         ("home", "i8"),  # stands for the nodes that it ran on last
         ("stamp", "i8"),  # a fact on the heap holds while it carries the job's stamp
     ]
@@ -44,6 +51,10 @@ CLOCK: Final = np.dtype(
         ("preemption_s", "f8"),  # lost to saving and resuming
         ("held_gpu_s", "f8"),
         ("stalled_s", "f8"),  # lost to moved circuits
+        ("isolated", "i8"),  # starts with links of their own
+        ("shared", "i8"),  # starts below several leaves without
+        ("spread", "i8"),  # starts on more nodes than needed
+        ("starts", "i8"),  # in all
         ("row", "i8"),  # the next action of the decision being performed; -1: none is
         ("still", "i8"),  # rounds since time last moved on
         ("heap", "i8"),  # facts on the heap
@@ -69,6 +80,7 @@ class World(NamedTuple):
     links: Links
     circuits: Circuits
     outages: NDArray[Any]  # sim/models/outages.py
+    plan: NDArray[Any]  # one row of sim/models/plan.py
 
 
 Seconds = NDArray[np.float64] | float  # per job, or for all
@@ -81,11 +93,14 @@ def truth_table(
     resume: Seconds = 0.0,
     moved: Seconds = 0.0,
     apart: Seconds = 1.0,
+    talk: Talk | None = None,
 ) -> NDArray[Any]:
     """Jobs with these durations; see TRUTH."""
     truth = np.zeros(len(duration_s), TRUTH)
     truth["left"] = duration_s
     truth["save"], truth["resume"], truth["moved"], truth["apart"] = save, resume, moved, apart
+    if talk is not None:
+        truth["volume"], truth["exchanges"], truth["usual"] = talk
     return truth
 
 
@@ -98,6 +113,7 @@ def new_world(
     links: Links | None = None,
     circuits: Circuits | None = None,
     outages: NDArray[Any] | None = None,
+    plan: NDArray[Any] | None = None,
 ) -> World:
     """A world of these jobs."""
     clock = np.zeros(1, CLOCK)
@@ -111,6 +127,7 @@ def new_world(
         no_links() if links is None else links,
         new_circuits(None) if circuits is None else circuits,
         no_outages() if outages is None else outages,
+        plan_row(NO_PLAN, None) if plan is None else plan,
     )
 
 
@@ -236,8 +253,10 @@ def _rate(state: State, world: World, j: int) -> float:
     job, truth, rate = state.jobs[j], world.truth[j], 1.0
     if job.gpus != job.asked:
         rate = world.speed[job.model, job.gpus] / world.speed[job.model, job.asked]
+    here = truth.usual / (1.0 + truth.talk) if plans(world.plan[0]) else 1.0
     if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.gpus]:
-        rate *= truth.apart
+        here = min(here, truth.apart)  # measured harm and modelled harm of the same thing: the larger
+    rate *= here
     if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
         rate *= world.together[job.model, state.jobs[job.partner].model]
     if are_shared(world.links):
@@ -280,6 +299,24 @@ def _retime_met(state: State, world: World, journal: Journal, count: int, now: f
 
 
 @jit
+def _follow_slices(state: State, world: World, journal: Journal, now: float) -> None:
+    """A slice came: those who sent over its links choose others, and then everybody's speed is worked out once."""
+    open_links(state, world.links)
+    j = first_on_held(world.links)
+    if j < 0:
+        return
+    while j >= 0:
+        _advance(state, world, j, now)
+        end_sending(world.links, j, now)
+        begin_sending(state, world.links, j, world.truth[j].left, now)
+        j = first_on_held(world.links)
+    for i in range(state.counts[0].running):
+        j = state.run[i]
+        if state.jobs[j].state == JobState.RUNNING and _rate(state, world, j) != state.jobs[j].rate:
+            _retime(state, world, journal, j, now)
+
+
+@jit
 def _rewire(state: State, world: World, journal: Journal, j: int, now: float) -> None:
     """Set up the circuits of a job that starts; owners of circuits that move for it stand still meanwhile."""
     for i in range(set_up(state, world.circuits, j)):
@@ -301,6 +338,15 @@ def _home(state: State, job: Any) -> int:
 
 
 @jit
+def _count_start(state: State, clock: Any, job: Any) -> None:
+    """Count what kind of place the job has."""
+    clock.starts += 1
+    clock.isolated += job.link >= 0
+    clock.shared += job.link < 0 and spans_leaves(state, job)
+    clock.spread += nodes_held(state, job) > state.fewest[job.gpus]
+
+
+@jit
 def perform(state: State, world: World, journal: Journal, kind: int, j: int, now: float) -> bool:
     """Carry out an action that has been recorded. True: the job has started at once."""
     job, truth = state.jobs[j], world.truth[j]
@@ -308,6 +354,9 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
         truth.stamp += 1
         if can_rewire(world.circuits):
             _rewire(state, world, journal, j, now)
+        if are_shared(world.links) and job.link >= 0:
+            _follow_slices(state, world, journal, now)
+        _count_start(state, world.clock[0], job)
         was, truth.home = truth.home, _home(state, job)
         resume = truth.resume if truth.home == was else truth.moved
         if job.attempt == 1 or resume == 0.0:
@@ -327,11 +376,24 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
 
 
 @jit
+def _settle_plan(state: State, world: World, j: int) -> None:
+    """Work out what a job that starts spends on its communication, in its places and with its plan."""
+    truth = world.truth[j]
+    truth.talk = talk_here(state, world.plan[0], truth, state.jobs[j])
+    if are_shared(world.links):
+        world.links.jobs[j].duty = truth.talk / (1.0 + truth.talk)
+
+
+@jit
 def learn(state: State, world: World, journal: Journal, kind: int, j: int, partner: int, now: float) -> None:
     """What a recorded fact about job j means for the world; `partner` is who shared its GPUs before."""
     world.clock[0].facts += 1
     if can_rewire(world.circuits) and (kind == ENDED or kind == STOPPED):
         take_down(world.circuits, j)
+    if are_shared(world.links) and world.links.head[0].slices and (kind == ENDED or kind == STOPPED):
+        open_links(state, world.links)
+    if kind == STARTED and plans(world.plan[0]):
+        _settle_plan(state, world, j)
     if are_shared(world.links) and (kind == ENDED or kind == STARTED):
         left = world.truth[j].left
         others = (

@@ -10,9 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from headway.io.units import counted
+from headway.report.seeds import label
 from headway.report.times import UNITS, duration
 from headway.sim.experiment import options
 from headway.sim.results.stretch import stretch_told
+from headway.sim.stacks import WORDS, Stack
 
 if TYPE_CHECKING:
     from headway.sim.results.result import Comparison, Result
@@ -27,7 +29,9 @@ def show_runs(results: "Sequence[Result]") -> None:
     """Runs side by side; with several, the average JCT of each against the first."""
     first, many = results[0].summary, len(results) > 1
     # Fits 80 columns with the names of the built-in policies.
-    table = _table(_title(first, 1), (*FIGURES, *([_against(first)] if many else [])), overflow="fold", min_width=11)
+    table = _table(
+        _title(first, 1), _kind(first), (*FIGURES, *([_against(first)] if many else [])), overflow="fold", min_width=11
+    )
     for result in results:
         table.add_row(*_row(result.summary, first if many else None))
     _print(table, results)
@@ -40,7 +44,7 @@ def show_comparison(results: "Comparison") -> None:
         return
     first = results[0].summary
     headings = ("mean JCT", f"{_against(first)}: mean", "median", "p95")
-    table = _table(_title(first, results.seeds), headings, padding=(0, 1))
+    table = _table(_title(first, results.seeds), _kind(first), headings, padding=(0, 1))
     for result, over in zip(results, results.over_seeds(), strict=True):
         jct = over["jct_s"]
         ratios = (_times(jct[part]["ratio"]) for part in ("mean", "median", "p95"))
@@ -67,9 +71,13 @@ def _title(summary: dict[str, Any], seeds: int) -> str:
     from headway.sim.trace import with_seed
 
     trace = with_seed(summary["trace"], None) if seeds > 1 else summary["trace"]
-    parts = [f"{counted(summary['jobs'], 'job')} on {summary['cluster']}", f"{summary['placement']} placement"]
+    parts = [f"{counted(summary['jobs'], 'job')} on {summary['cluster']}"]
+    own = WORDS if "stack" in summary else ()
+    parts += [] if own else [f"{summary['placement']} placement"]
     for name, option in options().items():
         value = summary["settings"][name]
+        if name in own:
+            continue
         if name not in IN_TITLE and value != option.default and not (name == "seed" and seeds > 1):
             word = option.word.replace("_", " ")
             parts.append(word if option.kind is bool else f"{word} {value}")
@@ -77,14 +85,14 @@ def _title(summary: dict[str, Any], seeds: int) -> str:
 
 
 def _against(first: dict[str, Any]) -> str:
-    return f"vs {first['policy'] if len(first['policy']) <= LONGEST_HEADING else '1st'}"
+    return f"vs {label(first) if len(label(first)) <= LONGEST_HEADING else '1st'}"
 
 
-def _table(title: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0), **policy: Any) -> Table:
-    """An empty table with a row per policy; `policy` says how their names are shown."""
+def _table(title: str, kind: str, headings: Sequence[str], padding: tuple[int, int] = (0, 0), **policy: Any) -> Table:
+    """An empty table with a row per policy or stack; `policy` says how their names are shown."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=padding, title=escape(title))
     table.title_justify, table.title_style = "left", "bold"
-    table.add_column("policy", **policy)
+    table.add_column(kind, **policy)
     for name in headings:
         table.add_column(name, justify="right", no_wrap=True)
     return table
@@ -96,7 +104,7 @@ def _print(table: Table, results: "Sequence[Result]", first: str = "") -> None:
         if result.summary.get("queues"):
             Console().print(_queues(result.summary))
     for result in results:
-        who = first + (f"{result.summary['policy']}: " if len(results) > 1 else "")
+        who = first + (f"{result.label}: " if len(results) > 1 else "")
         for line in stretch_told(result.summary):
             print(f"{who}{line}")
     if any(result.summary["elastic"] for result in results):
@@ -137,8 +145,12 @@ def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:
     return [_name(summary), *map(duration, times), *use, f"{summary['preemptions']:,}", *against]
 
 
+def _kind(summary: dict[str, Any]) -> str:
+    return "stack" if "stack" in summary else "policy"
+
+
 def _name(summary: dict[str, Any]) -> str:
-    return f"{summary['policy']}{' *' if summary['elastic'] else ''}"
+    return f"{label(summary)}{' *' if summary['elastic'] else ''}"
 
 
 def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -> None:
@@ -149,3 +161,18 @@ def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -
     for name, (_, what, defaults) in table.items():
         listed.add_row(name, what, "\n".join(f"{option}: {default}" for option, default in defaults.items()))
     Console().print(listed)
+
+
+def show_stacks(stacks: Sequence[Stack]) -> None:
+    """Every stack in full, and as it is written."""
+    listed = Table(box=SIMPLE_HEAD)
+    for column in ("stack", "policy", "placement", "network", "collective", "other"):
+        listed.add_column(column, overflow="fold")
+    for stack in stacks:
+        full = stack.full
+        other = ", ".join(f"{word} {full[word]}" for word in WORDS[4:] if word in full)
+        listed.add_row(stack.name, *(str(full[word]) for word in WORDS[:4]), other)
+    Console().print(listed)
+    for stack in stacks:
+        print(f"{stack.name}: {stack.summary}" if stack.summary else stack.name)
+        print(f"  {stack}")

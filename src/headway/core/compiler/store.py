@@ -25,7 +25,7 @@ from headway.core.compiler import notices
 from headway.core.compiler.linking import Part, Whole
 
 PACKAGE = Path(__file__).parents[2]
-LAYERS = ("core", "network", "collectives", "policies", "placement", "sim")
+LAYERS = ("core", "network", "collectives", "iteration", "policies", "placement", "sim")
 PLAIN = ("policies",)  # layers with functions that are compiled without a decorator
 KERNELS = b"compiler.jit import"  # what a source with kernels contains
 IMPORTED = re.compile(rb"^\s*from headway\.([\w.]+) import", re.MULTILINE)

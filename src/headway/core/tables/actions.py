@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 from headway.core.compiler.jit import jit
 
 # How many of each are in use. `undecided` is never cleared: searches for links that ran out of their budget.
-COUNT = np.dtype([("rows", "i8"), ("seats", "i8"), ("links", "i8"), ("undecided", "i8")])
+COUNT = np.dtype(
+    [
+        ("rows", "i8"),
+        ("seats", "i8"),
+        ("links", "i8"),
+        ("undecided", "i8"),
+        ("now", "f8"),  # for placements that ask how long a job has waited: the time of the decision
+        ("again", "f8"),  # what they answer: when to ask again though nothing happens
+    ]
+)
 # A row's places are the entries from its own seat_at and link_at up to those of the row after it.
 ROW = np.dtype([("kind", "i4"), ("job", "i4"), ("seat_at", "i4"), ("link_at", "i4")])
 SEATS_OF = np.dtype([("node", "i4"), ("gpus", "i4")])

@@ -38,6 +38,9 @@ JOB: Final = np.dtype(
         ("change_at", "f8"),  # the one valid timer of this job
         ("k1", "f8"),  # the policy's key as of the job's last event; decide derives those of running jobs that move
         ("k2", "f8"),
+        # Seconds that it waits at most, per second that it is expected to run on: for links of its own, and for the fewest nodes.
+        ("slice_wait", "f4"),
+        ("whole_wait", "f4"),
         ("skew", "f4"),  # largest tensor / model size; NaN: not known
         ("asked", "i4"),  # GPUs asked for
         ("gpus", "i4"),  # GPUs it gets: as asked, unless the policy resizes jobs

@@ -54,6 +54,7 @@ WALK: Final = np.dtype(
         ("stopped_by", "f8"),  # by when those that stop have stopped
         ("booked_at", "f8"),  # when nodes begin or cease to be kept for a team next
         ("worth_at", "f8"),  # when the first job will have waited long enough to stop others
+        ("again", "f8"),  # when the placement wants to be asked again
         ("decision", "i8"),
         ("explained", "i8"),  # the last decision that says why jobs wait
         ("ordered", "i8"),  # jobs in `order`
@@ -97,7 +98,7 @@ def new_scratch(state: State) -> Scratch:
     nodes["kept_for"] = -1
     nodes["leaf"], leaves["spine"] = state.nodes["leaf"], state.leaves["spine"]
     walk = np.zeros(1, WALK)
-    walk["worth_at"] = walk["booked_at"] = np.inf
+    walk["worth_at"] = walk["booked_at"] = walk["again"] = np.inf
     return Scratch(
         nodes,
         leaves,

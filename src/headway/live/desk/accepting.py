@@ -114,7 +114,7 @@ class Accepting(Door):
             raise BadInput(
                 f"time_limit: {spec.time_limit:g} s is more than the {longest_s:g} s that policy {self._state.policy} allows"
             )
-        refuse_unsupported(spec)
+        refuse_unsupported(spec, self._state.site.fabric is not None, self._state.engine.uplinks > 0)
         if user not in self._users:  # looking an account up costs a millisecond
             self._executor.check_user(user)
             self._users.add(user)

@@ -17,6 +17,7 @@ from headway.core.receipts import MICROSECONDS, final_receipts_us, receipt_us
 from headway.core.tables.jobs import JOB, job_table
 from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Job
+from headway.live.state import charged_gpu_h
 from headway.live.store.history import HistoryRow
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRo
         nodes=job.ran_on,
         gpus=job.spec.gpus,
         wait_s=waited_s,
-        gpu_hours=float(row["total"]) / 3600.0,
+        gpu_hours=charged_gpu_h(row, job, now),
         preemptions=job.preemptions,
         exit_code=job.exit_code,
     )

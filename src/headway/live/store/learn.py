@@ -174,6 +174,7 @@ def _seat(state: ClusterState, job: Job, row: JournalRow) -> None:
     order = [node for node, _ in row.data["places"] if node in held] if row.kind == "Start" else sorted(held)
     job.places = tuple((node, len(held[node])) for node in dict.fromkeys(order))
     job.seats = tuple(gpu for node, _ in job.places for gpu in sorted(held[node]))
+    job.links = tuple((int(leaf), int(mask)) for leaf, mask in row.data.get("links", ()))
     job.progress = job.noted = Progress()
     job.stop_reason, job.kill, job.saved, job.exit_code = "", False, None, None
 
@@ -183,7 +184,7 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, ended: bool) -> None
     job.failures = int(data.get("failures", job.failures))
     job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
     job.ran_on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
-    job.stop_reason, job.places, job.seats = "", (), ()
+    job.stop_reason, job.places, job.seats, job.links = "", (), (), ()
     if not ended:
         return
     job.final, job.ended = JobState[data["state"]], float(data.get("at", row.time))

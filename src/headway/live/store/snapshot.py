@@ -34,7 +34,8 @@ def setting(state: ClusterState) -> str:
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
     made = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
     queues = as_json(asdict(state.teams.queues)) if state.teams.queues else ""
-    return as_json({**made, "min_runtimes": dict(state.min_runtimes), "queues": queues})
+    more = {"min_runtimes": dict(state.min_runtimes), "links": list(state.cluster.links), "queues": queues}
+    return as_json({**made, **more})
 
 
 def snapshot(state: ClusterState) -> Snapshot:

@@ -1,4 +1,4 @@
-"""Fabrics by name: the sizes of vClos's evaluation, their OCS versions, and a SuperPOD-like rail fabric."""
+"""Fabrics by name: the sizes of vClos's evaluation, their OCS versions, a SuperPOD-like rail fabric, and Tiresias's testbed."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,6 +37,17 @@ def superpod() -> Fabric:
     return Fabric("superpod", "rail", segments, 8, spines=16, parallel_links=2, link_gbps=400.0, server_gbps=3600.0)
 
 
+def testbed() -> Fabric:
+    """Below Tiresias's testbed of 15 servers with 4 GPUs (NSDI'19): 5 leaves of 3 servers, 1:1. Its real cabling is not published."""
+    return Fabric("tiresias-testbed", "leaf-spine", tuple(server // 3 for server in range(15)), 4, spines=12)
+
+
+def rubick() -> Fabric:
+    """Below Rubick's 8 servers of 8 A800 GPUs: NVLink of 400 GB/s, and 100 Gbit/s of RDMA for each GPU; two leaves, since its cabling is
+    not published."""
+    return Fabric("rubick-64", "leaf-spine", tuple(s // 4 for s in range(8)), 8, spines=32, server_gbps=3200.0)
+
+
 PRESETS: dict[str, Callable[[], Fabric]] = {
     **{f"vclos-{gpus}": partial(vclos, gpus) for gpus in SIZES},
     **{f"ocs-vclos-{gpus}": partial(ocs_vclos, gpus) for gpus in SIZES},
@@ -44,4 +55,6 @@ PRESETS: dict[str, Callable[[], Fabric]] = {
     "vclos-8192-by-4": partial(vclos, 8192, 4),
     "ocs-vclos-8192-by-4": partial(ocs_vclos, 8192, 4),
     "superpod": superpod,
+    "tiresias-testbed": testbed,
+    "rubick-64": rubick,
 }

@@ -38,6 +38,7 @@ HEAD: Final = np.dtype(
         ("clean", "f8"),  # time of a step on the network that meets nobody: above 1 where spraying is not perfect
         ("interleaved", "i8"),  # jobs that share a link take turns on it
         ("iterations", "i8"),  # of a job, step by step; 0: means over snapshots
+        ("slices", "i8"),  # jobs may hold links of their own, which the flows of others avoid
         ("free_stage", "i8"),
         ("free_use", "i8"),
         ("free_share", "i8"),

@@ -6,7 +6,7 @@ Step by step (`network/sharing/exact.py`) a job that sends has no speed: its pha
 nothing here is called.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,23 @@ from headway.network.sharing.uses import record_uses
 from headway.sim.models.communication import MOST_STEPS, Traffic
 
 
+class Holders(NamedTuple):
+    """Who holds what on the fabric: jobs on one GPU at most, and whether some jobs hold links."""
+
+    slots: int = 1
+    slices: bool = False
+
+
 def shared_links(
-    sharing: Sharing, fabric: Fabric, traffic: Traffic, duration_s: NDArray[np.float64], slots: int, seed: int
+    sharing: Sharing, fabric: Fabric, traffic: Traffic, duration_s: NDArray[np.float64], seed: int, holders: Holders
 ) -> Links:
     """Links without users. The pools hold what all GPUs can use at once: a flow per rank, queue pair and step."""
     hops = LINKS_PER_FLOW if fabric.cores_per_group else 2
-    uses = fabric.gpus * slots * hops * MOST_STEPS * sharing.queue_pairs
+    uses = fabric.gpus * holders.slots * hops * MOST_STEPS * sharing.queue_pairs
     links = new_links(fabric, sharing, seed, len(traffic.pattern), uses)
     links.jobs["pattern"], links.jobs["duty"] = traffic.pattern, traffic.duty
     links.jobs["iteration"] = duration_s / max(sharing.exact, 1)
+    links.head["slices"] = holders.slices
     return links
 
 
@@ -83,6 +91,8 @@ def ranks_of(state: State, job: Any) -> NDArray[np.int64]:
 def begin_sending(state: State, links: Links, j: int, left: float, now: float) -> int:
     """Job j begins to send, with so many seconds of work left. How many others go at another speed for it, listed by `met`."""
     order, job, head = ranks_of(state, state.jobs[j]), links.jobs[j], links.head[0]
+    if head.slices and state.jobs[j].link >= 0:
+        return 0
     apart = False
     for gpu in order:
         apart |= links.gpus[gpu].leaf != links.gpus[order[0]].leaf

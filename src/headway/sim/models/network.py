@@ -44,10 +44,14 @@ def find_network(name: str, fabric: str | Fabric | None, cluster: Cluster, place
         raise BadInput(
             f"network isolated needs a placement that reserves links: use --placement {SLICES}, not {placement.name}"
         )
-    if fabric is None and sharing.rule == "ideal" and not placement.needs_fabric and not placement.knows_leaves:
+    placed_by_leaf = placement.needs_fabric or (placement.knows_leaves and not placement.shares)
+    if fabric is None and sharing.rule == "ideal" and not placed_by_leaf:
         return IDEAL
     found = load_fabric(fabric) if isinstance(fabric, str) else fabric or _of_cluster(cluster, placement)
     _check(found, cluster, placement)
+    if placement.shares and (sharing.failed or sharing.rule == "spray"):
+        why = "failures are not simulated" if sharing.failed else "packets take every link, so none can be held"
+        raise BadInput(f"network {name}: {why} with placement {placement.name}: use --placement leaf-aware")
     if sharing.is_shared and found.ocs:
         raise BadInput(
             f"network {name}: fabric {found.name} has paths for slices only: use --network isolated or ideal"
@@ -74,7 +78,12 @@ def _check(fabric: Fabric, cluster: Cluster, placement: Placement) -> None:
     if placement.needs_fabric and placement.rewires != (fabric.ocs is not None):
         have, right = ("has", "ocs-vclos") if fabric.ocs else ("has no", "vclos or vclos-padded")
         raise BadInput(f"fabric {fabric.name} {have} optical switches: use --placement {right}, not {placement.name}")
-    if placement.needs_fabric and fabric.kind != "leaf-spine":
+    if placement.shares and (fabric.ocs or len(set(np.bincount(fabric.server_leaf))) > 1):
+        why = "has optical switches" if fabric.ocs else "has leaves of different sizes"
+        raise BadInput(
+            f"fabric {fabric.name} {why}: placement {placement.name} needs equal leaves and fixed links; use leaf-aware or ocs-vclos"
+        )
+    if (placement.needs_fabric or placement.shares) and fabric.kind != "leaf-spine":
         raise BadInput(
             f"fabric {fabric.name} is {fabric.kind}: placements reserve links of leaf-spine fabrics only; "
             "`headway fabric allocate` gives slices of it one by one"

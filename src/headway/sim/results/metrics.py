@@ -30,6 +30,7 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "fabric": used.name,
         "circuits_moved": run.circuits_moved,
         "undecided": run.undecided,
+        "starts": _starts(run),
         **stretch_of(run),
     }
     return {
@@ -65,6 +66,12 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "version": __version__,
         "command": experiment.command,
     }
+
+
+def _starts(run: Run) -> dict[str, int]:
+    """Starts by the kind of their place; which share links is known of placements that know leaves."""
+    knows = run.placement.needs_fabric or run.placement.knows_leaves
+    return {kind: count for kind, count in run.starts.items() if knows or kind in ("starts", "spread")}
 
 
 def _useful_gpu_s(run: Run) -> float:

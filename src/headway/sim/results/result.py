@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headway.report.seeds import figure, figure_ratio, value_at
+from headway.report.seeds import figure, figure_ratio, label, value_at
 from headway.sim.experiment import Experiment, compare_command
 from headway.sim.results import metrics
 from headway.sim.results.table import Table
 from headway.sim.run import Run, simulate_run
+from headway.sim.stacks import Stack
 from headway.sim.trace import left_out, with_seed
 
 
@@ -21,6 +22,12 @@ class Result:
     summary: dict[str, Any]
     experiment: Experiment
     left_out: int = 0  # jobs that can never run on the cluster, left out because the caller said so
+    stack: Stack | None = None  # where stacks are compared
+
+    @property
+    def label(self) -> str:
+        """Its name in tables: the stack's, or the policy's."""
+        return label(self.summary)
 
     @property
     def skipped(self) -> str:
@@ -78,11 +85,12 @@ class Comparison(list[Result]):
     def command(self) -> str | None:
         """The command line that makes this comparison; None where an object of Python is part of it."""
         experiments = [result.experiment for result in self]
-        if len(experiments) == 1 and self.seeds == 1:
+        if len(experiments) == 1 and self.seeds == 1 and self[0].stack is None:
             return experiments[0].command
         if self.seeds > 1:
             experiments = [replace(one, trace=_common(one.trace)) for one in experiments]
-        return compare_command(experiments, self.seeds)
+        stacks = ",".join(result.stack.written for result in self if result.stack)
+        return compare_command(experiments, self.seeds, stacks)
 
     def over_seeds(self) -> list[dict[str, Any]]:
         """For each policy every figure of the summary: the value of each seed, and their mean with its 95 % confidence interval.
@@ -117,7 +125,7 @@ class Comparison(list[Result]):
         return rows_of(self.summaries)
 
     def __repr__(self) -> str:
-        return f"Comparison of {', '.join(str(result.summary['policy']) for result in self)}"
+        return f"Comparison of {', '.join(result.label for result in self)}"
 
 
 def _common(trace: Any) -> Any:

@@ -33,11 +33,11 @@ def study(results: "Comparison") -> Study:
         notes.insert(
             0, f"{first.left_out:,} jobs can never run here (too large, or no slice of their size) and were left out"
         )
-    elastic = [result.summary["policy"] for result in results if result.summary["elastic"]]
+    elastic = [result.label for result in results if result.summary["elastic"]]
     if elastic:
         notes.append(f"{', '.join(elastic)} changes the sizes of jobs: its work is not that of jobs that run as asked")
     seed = "first seed: " if results.seeds > 1 else ""
-    notes += [f"{seed}{one.summary['policy']}: {line}" for one in results for line in stretch_told(one.summary)]
+    notes += [f"{seed}{one.label}: {line}" for one in results for line in stretch_told(one.summary)]
     means = ({result.summary["jct_s"]["mean"] for result in every} for every in results.by_policy)
     if results.seeds > 1 and all(len(found) == 1 for found in means):
         notes.append("all seeds gave the same result: nothing in this study is drawn at random")
@@ -59,7 +59,7 @@ def policy_view(results: Sequence["Result"]) -> PolicyView:
     line = Timeline(first.run, BINS)
     columns = zip(*(_columns(result.run) for result in results), strict=True)
     return PolicyView(
-        first.run.policy.name,
+        first.label,
         tuple(result.summary for result in results),
         Jobs(*(np.concatenate(column) for column in columns)),
         OverTime(line.middles_s, line.utilisation(), line.running(), line.waiting(), line.scattered(), line.stranded()),

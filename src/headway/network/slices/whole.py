@@ -1,0 +1,46 @@
+"""Slices for models that suffer when their workers are apart (skew): on the fewest servers that can hold them, or not at all.
+
+A job of N GPUs on its fewest servers has N / servers on each. Servers that cannot give so many are left out of the room, and the shape has
+as many on every leaf, or a multiple (`block` of the searches). Where no slice of the fabric could ever be so, the job is not held to it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from headway.core.compiler.jit import jit
+from headway.network.slices.room import Room
+
+
+@jit
+def on_each(gpus: int, servers: int) -> int:
+    """GPUs on each of so many servers, 0 where they cannot be split evenly or the number is not given."""
+    return gpus // servers if servers > 0 and gpus % servers == 0 else 0
+
+
+@jit
+def keep_whole(room: Room, each: int) -> None:
+    """Leave of every server what it can give in parts of `each` GPUs; 0: all."""
+    for x in range(len(room.servers) if each > 0 else 0):
+        room.servers[x].free -= room.servers[x].free % each
+
+
+@jit(allocates=True)
+def can_be_whole(nodes: Any, leaves: int, gpus: int, total: int, each: int) -> bool:
+    """Whether an empty fabric has a slice of `gpus` GPUs with `each` on every server: one leaf, or m leaves x n with `each` dividing n."""
+    servers = np.zeros(leaves, np.int64)
+    for x in range(len(nodes)):
+        servers[nodes[x].leaf] += 1
+    on_leaf = servers.min() * (total // len(nodes))
+    if gpus <= on_leaf:
+        return True
+    found = False
+    for width in range(each, on_leaf + 1, each) if each > 0 else range(0):
+        found |= gpus % width == 0 and gpus // width <= leaves
+    return found
+
+
+@jit
+def is_whole(seats: int, gpus: int, servers: int) -> bool:
+    """Whether so many seats are few enough: those of the fewest servers, one more where these cannot be split evenly; 0 servers: any."""
+    return servers == 0 or seats <= servers + (gpus % servers != 0)
