@@ -24,7 +24,7 @@ from headway.network.slices.colouring import new_circuits
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_buffers
 from headway.sim.models import communication, profiles
 from headway.sim.models.communication import Traffic
-from headway.sim.models.contention import Holders, shared_links
+from headway.sim.models.contention import shared_links
 from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
 from headway.sim.models.outages import outages
@@ -94,12 +94,14 @@ class Run:
         return self.journal.seats
 
 
-def _links(workload: Workload, setting: Setting, traffic: Traffic, holders: Holders) -> Links | None:
-    """The links that jobs share, where the network has any."""
+def _links(workload: Workload, setting: Setting, traffic: Traffic, slots: int, slices: bool) -> Links | None:
+    """The links that jobs share, where the network has any; `slices`: some jobs hold links of their own."""
     network = setting.network
     if network.fabric is None or not network.sharing.is_shared:
         return None
-    return shared_links(network.sharing, network.fabric, traffic, workload.duration_s, setting.seed, holders)
+    links = shared_links(network.sharing, network.fabric, traffic, workload.duration_s, slots, setting.seed)
+    links.head["slices"] = slices
+    return links
 
 
 def prepare(
@@ -162,7 +164,7 @@ def prepare(
         int(gpus.sum()) * slots,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
-        links=_links(workload, setting, traffic, Holders(slots, placement.shares)),
+        links=_links(workload, setting, traffic, slots, placement.shares),
         circuits=new_circuits(fabric if placement.rewires else None),
         outages=outages(fabric, setting.network.sharing.failed),
         plan=row,
