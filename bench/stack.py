@@ -192,8 +192,9 @@ def ablation_table(kept: Kept) -> list[str]:
         [f"**{word} alone is worth**", *(f"{math.exp(parts[name][i]):.3f}x" for name in works)]
         for i, word in enumerate(INGREDIENTS)
     ]
-    series = {word: [100 * (math.exp(parts[name][i]) - 1) for name in works] for i, word in enumerate(INGREDIENTS)}
-    chart = bar_chart("What each ingredient adds to the speed-up, %", list(works), series, " %")
+    part = {word: [100 * parts[name][i] / sum(parts[name]) for name in works] for i, word in enumerate(INGREDIENTS)}
+    rows += [[f"*{word}, part of the gain*", *(f"{value:.1f} %" for value in part[word])] for word in INGREDIENTS]
+    chart = bar_chart("Part of the speed-up that is due to each ingredient, %", list(works), part, " %")
     (FOLDER / "stack-ablation.svg").write_text(chart)
     return _table(["with", *works], rows)
 

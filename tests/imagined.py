@@ -102,11 +102,11 @@ class Processes:
 class Virtual(LiveWorld):
     """The live world, but for sleeping: it jumps to the next moment, lets jobs arrive, and calls `look` between rounds."""
 
-    def __init__(self, works: list[Work], where: str, policy: str, min_runtimes: Any = None) -> None:
+    def __init__(self, works: list[Work], where: str, policy: str, min_runtimes: Any = None, **given: Any) -> None:
         self.works, self.time, self.arrived = works, 0.0, 0
         self.processes, self.kept = Processes(works), Rows()
         turns = () if min_runtimes is None else (min_runtimes,)
-        state = ClusterState(cluster(where), find_policy(policy), find_placement("consolidated"), *turns)
+        state = ClusterState(cluster(where), find_policy(policy), find_placement("consolidated"), *turns, **given)
         super().__init__(state, self.kept, self.processes, lambda: self.time, Backoff(), lambda job, attempt: {})  # type: ignore[arg-type]
 
     def look(self) -> None:
@@ -119,9 +119,8 @@ class Virtual(LiveWorld):
         self.time = self.processes.now = max(self.time, min(until, coming, arrives))
         while self.arrived < len(self.works) and self.works[self.arrived].at <= self.time:
             self.arrived += 1
-            self.state.add(
-                Job(self.arrived, "me", job_spec({"run": "true", **self.works[self.arrived - 1].spec}), self.time)
-            )
+            spec = {"run": "true", **self.works[self.arrived - 1].spec}
+            self.state.add(Job(self.arrived, spec.pop("user", "me"), job_spec(spec), self.time))
             self.arrivals.append(self.arrived)
         self._closing = math.isinf(self.time) or (self.arrived == len(self.works) and not self.state.active)
 

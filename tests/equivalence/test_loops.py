@@ -1,9 +1,12 @@
 """The Python loop and the compiled loop write the same journal, row by row and byte by byte."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from headway.cluster.named import cluster
+from headway.cluster.queues import Limits, Queue, Queues
 from headway.core.engine import drive
 from headway.core.tables.journal import journal
 from headway.placement import TABLE as PLACEMENTS
@@ -28,9 +31,21 @@ def test_both_loops_write_the_same_journal_under_every_placement(placement):
     compare("tiresias-l?promote=4", placement, COSTLY)
 
 
+QUEUES = Queues(
+    "two", (Queue("a", guaranteed_gpus=12, per_user=Limits(gpus=16)), Queue("b", weight=2.0, guaranteed_gpus=6)), 300.0
+)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "headway", "tiresias-l", "gittins"])
+def test_both_loops_write_the_same_journal_with_queues(policy):
+    compare(policy, "consolidated", replace(COSTLY, queues=QUEUES))
+
+
 def compare(policy: str, placement: str, setting: Setting) -> None:
     """Run 120 jobs of the testbed mix through both loops."""
     jobs, where = load("synthetic:tiresias-480?jobs=120&seed=5"), cluster("6x4+4x2")
+    if setting.queues:
+        jobs = replace(jobs, queue=np.where(np.arange(len(jobs)) % 3, "a", "b"), gpus=np.minimum(jobs.gpus, 16))
     found_policy, found_placement = find_policy(policy), find_placement(placement)
     compiled = simulate_run(jobs, where, found_policy, found_placement, setting, keep_journal=True)
     engine, world = prepare(jobs, where, found_policy, found_placement, setting)

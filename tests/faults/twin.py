@@ -510,11 +510,13 @@ class Twin:
     def _check_charges(self, after: Manager) -> None:
         """GPU time is what the processes took, but for attempts of which nobody knows when they ended."""
         charged = dict(after._journal.query("SELECT job, gpu_hours FROM finished"))
-        asked = {job for (job,) in after._journal.query("SELECT job FROM events WHERE kind IN ('Stop', 'Resize')")}
+        sql = """SELECT job FROM events AS stop WHERE kind IN ('Stop', 'Resize') AND NOT EXISTS (SELECT 1 FROM events AS started
+            WHERE started.kind = 'Started' AND (started.job, started.attempt) = (stop.job, stop.attempt))"""
+        asked = {job for (job,) in after._journal.query(sql)}
         ran: dict[int, float] = {}
         for (job, _), process in self.machine.processes.items():
             assert process.over is not None
-            known = not process.lost and job not in asked  # from when it is asked to stop, a job is not charged
+            known = not process.lost and job not in asked  # nobody had seen it run when it was asked to stop
             ran[job] = ran.get(job, 0.0) + len(process.gpus) * (process.over - process.began) if known else math.nan
         for job, gpu_s in ran.items():
             if not math.isnan(gpu_s):

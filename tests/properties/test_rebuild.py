@@ -1,6 +1,7 @@
 """The journal is the truth: a state rebuilt from it equals the state that wrote it, and deciding changes nothing."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headway.cluster.nodes import of_groups
+from headway.cluster.queues import Limits, Queue, Queues
 from headway.core.engine import Engine, drive
 from headway.core.events import EXPLAINED, RATED, STOP
 from headway.core.receipts import record_why
@@ -144,6 +146,25 @@ def check(prepared, rounds: int) -> None:
 def test_a_state_rebuilt_from_its_journal_is_the_same_column_by_column(policy, jobs, placement, setting, rounds):
     where = of_groups("drawn", ((6, 4),))
     check(lambda: prepare(jobs, where, find_policy(policy), find_placement(placement), setting), rounds)
+
+
+QUEUES = Queues(
+    "two",
+    (Queue("a", guaranteed_gpus=12, per_user=Limits(gpus=8)), Queue("b", guaranteed_gpus=6, limits=Limits(running=5))),
+    notice_s=40.0,
+    others="b",
+)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "best-effort", "headway", "tiresias-l?promote=2", "2d-las", "gittins"])
+@CASES
+@given(jobs=workloads(), setting=SETTINGS, rounds=st.integers(1, 120), mine=st.lists(st.booleans(), min_size=30))
+def test_also_with_queues(policy, jobs, setting, rounds, mine):
+    queue = np.where(mine[: len(jobs)], "a", "other")
+    most = np.where(queue == "a", 8, 24)
+    jobs = replace(jobs, queue=queue, gpus=np.minimum(jobs.gpus, most), preemptible=np.ones(len(jobs), bool))
+    where, setting = of_groups("drawn", ((6, 4),)), replace(setting, queues=QUEUES)
+    check(lambda: prepare(jobs, where, find_policy(policy), find_placement("spread"), setting), rounds)
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias-l?promote=2", "gittins"])

@@ -35,6 +35,7 @@ OTHERS = {
     "preemption_cost": "30s",
     "slowdown": "model",
     "min_runtime": "1m",
+    "queues": "examples/queues.yaml",
     "progress_reports": 0.5,
     "progress_error": 2.0,
     "seed": 3,

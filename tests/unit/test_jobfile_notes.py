@@ -11,7 +11,7 @@ from headway.live.jobfile.spec import job_spec
     ("given", "words"),
     [
         ({"network": {"isolation": "vclos"}}, r"^network\.isolation: needs a fabric"),
-        ({"collective": {"schedule": "themis"}}, r"^collective\.schedule: is not carried out .*schedule: none"),
+        ({"collective": {"schedule": "themis"}}, r"^collective\.schedule: needs a fabric.*schedule: none"),
         ({"checkpoint": {"dir": "/ckpt", "interval": "15m"}}, r"^checkpoint\.interval: is not carried out"),
     ],
 )

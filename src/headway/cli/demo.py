@@ -44,6 +44,7 @@ def demo(
     try:
         client = show.start()
         console.print(f"a manager on this machine with 2 nodes of 4 slots: {client.url}", style="dim")
+        console.print(f"watch it in a browser: {show.page}\n", soft_wrap=True)
         screen = Screen(console, client)
         with screen.live or contextlib.nullcontext():
             jobs = show.run(screen.update)
@@ -57,7 +58,8 @@ def demo(
         console.print()
         console.print(_summary(jobs, replayed))
     if keep and show.server:
-        console.print(f"\nstill serving: headway queue --data {show.folder}   (stop it with: kill {show.server.pid})")
+        console.print(f"\nstill serving: {show.page}", soft_wrap=True)
+        console.print(f"headway queue --data {show.folder}   (stop it with: kill {show.server.pid})")
     if any(job.state != JobState.COMPLETED.name for job in jobs):
         raise typer.Exit(FAILED)
 

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.cli.operate.site import site_of, start_webhook
+from headway.cli.operate.site import site_of, start_webhook, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
+    from headway.cluster.queues import Queues
     from headway.live.executors import Executor
     from headway.live.manager import Manager
+    from headway.live.operation.site import Site
     from headway.live.records import Job
 
 token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for other users and programs.")
@@ -37,7 +39,19 @@ def serve(
         typer.Option(help="Slots of this machine as NODESxGPUS such as 2x4, or a YAML file; default: its GPUs."),
     ] = None,
     policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "headway",
-    placement: Annotated[str, typer.Option(help="Where jobs run.")] = "consolidated",
+    placement: Annotated[
+        str | None, typer.Option(help="Where jobs run; default: consolidated, with a fabric vclos.", show_default=False)
+    ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="F", help="The network between the nodes (see `headway fabric`): jobs get links of their own."
+        ),
+    ] = None,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Your names and addresses of the fabric, for the routes of slices."),
+    ] = None,
     min_runtime: Annotated[
         str,
         typer.Option(
@@ -45,6 +59,10 @@ def serve(
             help="Time a job runs before it may be preempted: auto (by what stopping and starting it again takes), or 5m,batch=1h.",
         ),
     ] = "auto",
+    queues: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A YAML file of queues: weights, guaranteed GPUs, priorities and limits."),
+    ] = None,
     executor: Annotated[
         str,
         typer.Option(
@@ -114,7 +132,10 @@ def serve(
     if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
     url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
+    site = with_served_fabric(site, fabric, folder, inventory)
+    placement = placement or ("vclos" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
+    given["queues"] = _queues(queues)
     manager = _manager(folder, cluster, executor, url, cap, **given)
     if tls is not None:
         certificates.publish(tls[0], folder)
@@ -162,9 +183,10 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import damage, job_secret, job_token
         from headway.live.manager import Manager
+        from headway.live.rehearsal import rehearse
 
         runs = find_executor(executor, folder)
-        where, secret = _cluster(cluster, runs), job_secret(folder)
+        where, secret = _cluster(cluster, runs, given["site"]), job_secret(folder)
         if hasattr(runs, "log_cap_bytes"):
             runs.log_cap_bytes = log_cap_bytes
         trusted = {"HEADWAY_CERT": str(folder.absolute() / CERTIFICATE_FILE)} if url.startswith("https") else {}
@@ -173,6 +195,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
             return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id), **trusted}
 
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
+        rehearse(manager.cluster, manager.policy, manager.placement)  # before it says that it is ready
         manager.start()
     for line in (*manager.warnings, getattr(runs, "not_enforced", ""), damage(folder)):
         if line:
@@ -180,8 +203,19 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
     return manager
 
 
-def _cluster(spec: str | None, executor: "Executor") -> "Cluster":
-    """The nodes to use: as declared, or as the executor finds them."""
+def _queues(path: str | None) -> "Queues | None":
+    if path is None:
+        return None
+    from headway.cluster.queues_file import queues_from
+
+    return queues_from(path)
+
+
+def _cluster(spec: str | None, executor: "Executor", site: "Site") -> "Cluster":
+    """The nodes to use: as declared, on one machine as the fabric has them, or as the executor finds them."""
+    if spec is None and site.fabric and getattr(executor, "numbers_gpus", False):
+        spec = f"{site.fabric.fabric.servers}x{site.fabric.fabric.gpus_per_server}"
+        note(f"headway: the nodes are those of the fabric {site.fabric.fabric.name}: slots of this machine, {spec}")
     if spec is not None:
         from headway.cluster.named import cluster
 
@@ -216,6 +250,7 @@ def _serve(
     else:
         cluster = manager.cluster
         typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
+        typer.echo(f"dashboard: open {url} in a browser, and sign in with the token in {folder / TOKEN_FILE}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
     # The server handles these and raises them again afterwards, when there is nothing left to do.

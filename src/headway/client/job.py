@@ -34,6 +34,7 @@ class JobView:
     notes: tuple[str, ...] = ()  # what was accepted but is not enforced
     unsaved_s: float | None = None  # while it runs: what it has run since its last checkpoint, which a stop may lose
     spec: dict[str, Any] | None = None  # its job file, in the answer about one job
+    slice: dict[str, Any] | None = None  # there too: what it holds of the fabric, its certificate and its plan
 
 
 def job_view(row: Mapping[str, Any]) -> JobView:

@@ -23,6 +23,7 @@ RESIZE: Final = 12
 RESERVE: Final = 13  # GPUs that are being freed are for a waiting job; without any: its promise is withdrawn
 START: Final = 14
 PACK: Final = 15  # start on the second slot of the GPUs that another job holds
+CLAIM: Final = 16  # GPUs of a team's guarantee are asked back for a waiting job; with 0 GPUs: no longer
 NO_JOB: Final = -1  # of facts about no job
 
 NAMES: Final = (
@@ -42,6 +43,7 @@ NAMES: Final = (
     "Reserve",
     "Start",
     "Pack",
+    "Claim",
 )
 
 # Why a job waits (the closed list of `explain`), in the order of the receipt's columns.
@@ -59,6 +61,7 @@ REASONS: Final = (
     "stopping",
     "node_down",
     "retry_backoff",
+    "quota",
 )
 NOT_WAITING: Final = 0
 WAIT_HELD: Final = REASONS.index("held")
@@ -70,3 +73,4 @@ WAIT_RESERVATION: Final = REASONS.index("reservation")
 WAIT_PREEMPTED: Final = REASONS.index("preempted")
 WAIT_STOPPING: Final = REASONS.index("stopping")
 WAIT_NODE_DOWN: Final = REASONS.index("node_down")
+WAIT_QUOTA: Final = REASONS.index("quota")

@@ -103,3 +103,53 @@ def gittins_within(past: History, a: float, horizon: float) -> float:
         return 0.0
     e = np.searchsorted(past.samples[:n], a + horizon, side="right")
     return (e - m) / (past.curve[e].sum - past.curve[m].sum - (e - m) * a + (n - e) * horizon)
+
+
+# ---- thresholds of queues
+
+
+LOAD = 0.9  # the load that thresholds are fitted for
+
+
+@jit
+def fit_thresholds(past: History, thresholds: Any) -> None:
+    """Fit the bounds of queues to the samples: the best of the first queue for all jobs, then of the next for what goes beyond it."""
+    n, at, reached = past.counts[0].fitted, 0, 0.0
+    if n < FEWEST_SAMPLES:
+        return
+    for queue in range(len(thresholds) - 1):
+        best = _best_split(past, at, reached)
+        bound = past.samples[best] if best >= 0 else 0.0
+        reached = bound if bound > reached else 2.0 * reached + 1.0  # nothing tells the jobs beyond apart
+        thresholds[queue] = reached
+        at = int(np.searchsorted(past.samples[:n], reached, side="right"))
+
+
+@jit
+def _best_split(past: History, at: int, reached: float) -> int:
+    """The sample, from `at` on, at which a first queue ends best for jobs that have `reached`; -1: none are left.
+
+    Two queues, each first come, first served, the first before the second, at a load of LOAD (multi-level queues, Kleinrock 1976, section
+    4.7): with B the service up to the bound, those who end in the first wait for l E[B^2] / (2 (1 - l E[B])), the others for
+    l E[S^2] / (2 (1 - LOAD) (1 - l E[B])). The bound with the least mean wait is taken.
+    """
+    m = past.counts[0].fitted - at
+    total, squares = 0.0, 0.0
+    for i in range(at, at + m):
+        rest = past.samples[i] - reached
+        total, squares = total + rest, squares + rest * rest
+    if m == 0 or total == 0.0:
+        return -1
+    rate, best, least = LOAD * m / total, -1, np.inf
+    below, below_squares = 0.0, 0.0
+    for i in range(at, at + m):
+        rest, ended = past.samples[i] - reached, i - at + 1
+        below, below_squares = below + rest, below_squares + rest * rest
+        mean = (below + (m - ended) * rest) / m
+        mean_square = (below_squares + (m - ended) * rest * rest) / m
+        early = rate * mean_square / 2.0
+        late = rate * squares / m / (2.0 * (1.0 - LOAD))
+        wait = (ended * early + (m - ended) * late) / (m * (1.0 - rate * mean))
+        if wait < least:
+            best, least = i, wait
+    return best

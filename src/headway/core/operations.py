@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from typing import Any, Final, TypedDict, Unpack
 
 import numpy as np
+from numba import typeof, types
 from numpy.typing import ArrayLike, NDArray
 
-from headway.core.events import REASONS
+from headway.core.compiler.jit import jit
+from headway.core.events import REASONS, WAIT_GPUS
+from headway.core.history import fit_thresholds
 from headway.core.tables.jobs import job_table
 from headway.core.tables.options import History, history
-from headway.core.tables.state import TIMER, State, fewest_nodes
+from headway.core.tables.state import CLASS, TIMER, State, fewest_nodes
+from headway.core.tables.teams import Team, fill, with_rows
 from headway.job_state import JobState
 
 NOBODY: Final = -1
@@ -32,6 +36,7 @@ class Known(TypedDict, total=False):
     save: ArrayLike
     resume: ArrayLike
     limit: ArrayLike
+    team: ArrayLike  # its row in the table of teams
 
 
 def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **known: Unpack[Known]) -> None:
@@ -45,8 +50,9 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
 
 def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
     """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
+    team = int(state.jobs["team"][j])  # teams may have other rows by now
     state.jobs[j], state.receipts[j] = row, receipt
-    state.jobs["row"][j] = j
+    state.jobs["row"][j], state.jobs["team"][j] = j, team
 
 
 def close_node(state: State, node: int, now: float) -> None:
@@ -148,6 +154,28 @@ def grow(state: State, room: int) -> State:
     return state._replace(jobs=jobs, timers=timers, receipts=receipts)
 
 
+def set_team(state: State, row: int, team: Team) -> State:
+    """Make a row of the table of teams that has no job yet stand for a team. The table grows where it has to, and the classes with it."""
+    if row >= len(state.teams):
+        state = _grow_teams(state, 2 * row)
+    fill(state.teams, row, team)
+    return state
+
+
+def _grow_teams(state: State, rows: int) -> State:
+    """A class is a kind of job and a team: with more teams, each has another number."""
+    before, kinds = len(state.teams), len(state.classes) // len(state.teams)
+    classes, spent = np.full((kinds, rows), -1, CLASS), np.zeros((kinds, rows, len(REASONS)))
+    classes["since"], classes["why"] = 0.0, WAIT_GPUS
+    classes[:, :before] = state.classes.reshape(kinds, before)
+    spent[:, :before] = state.spent.reshape(kinds, before, -1)
+    flat, n = classes.reshape(-1), int(state.counts["classes"][0])
+    kind, team = np.divmod(state.classes["open"][:n], before)
+    flat["open"] = -1
+    flat["open"][:n] = kind * rows + team
+    return state._replace(classes=flat, spent=spent.reshape(kinds * rows, -1), teams=with_rows(state.teams, rows))
+
+
 def grow_history(past: History, room: int) -> History:
     """The same history with room for a sample per job; a distribution from a file stays as it is."""
     if not past.counts["grows"][0] or len(past.samples) > room:
@@ -156,6 +184,16 @@ def grow_history(past: History, room: int) -> History:
     more.samples[: len(past.samples)], more.curve[: len(past.curve)] = past.samples, past.curve
     more.counts[:] = past.counts
     return more
+
+
+def refit_thresholds(past: History, thresholds: NDArray[np.float64]) -> None:
+    """Fit thresholds to the samples that a history was fitted with."""
+    _fit(past, thresholds)
+
+
+@jit(types.void(typeof(history()), types.Array(types.float64, 1, "C")))
+def _fit(past: History, thresholds: Any) -> None:
+    fit_thresholds(past, thresholds)
 
 
 def copied(tables: Any) -> Any:

@@ -50,6 +50,7 @@ class Policy:
     thresholds: tuple[float, ...] = ()
     promote: float = np.inf
     samples: NDArray[np.float64] | None = None  # a given distribution of GPU-seconds, for policies that learn
+    fits: bool = False  # the thresholds are fitted to the jobs that ended; until there are enough, they are as given
     plotted: bool = False
     # An elastic policy resizes jobs. Given once what it may know, it makes allot(state, scratch, now), which sets `want` there:
     # see policies/optimus.py.
@@ -57,7 +58,7 @@ class Policy:
 
     def options(self, jobs: int, **placement: Any) -> Options:
         """The options of a run of so many jobs under this policy."""
-        names = ("preempts", "blocks", "reserves", "moving", "learns", "plotted", "packs", "migrates")
+        names = ("preempts", "blocks", "reserves", "moving", "learns", "fits", "plotted", "packs", "migrates")
         return options(
             thresholds=np.array([*self.thresholds, np.inf]),
             promote=float(self.promote),

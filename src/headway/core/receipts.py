@@ -19,6 +19,7 @@ from headway.core.events import (
     WAIT_ISOLATION,
     WAIT_NODE_DOWN,
     WAIT_PREEMPTED,
+    WAIT_QUOTA,
     WAIT_RESERVATION,
     WAIT_STOPPING,
     WAIT_TURN,
@@ -27,14 +28,17 @@ from headway.core.tables.options import OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.job_state import JobState
 
-OF_CLASSES: Final = (WAIT_GPUS, WAIT_FRAGMENTATION, WAIT_ISOLATION, WAIT_TURN, WAIT_RESERVATION, WAIT_NODE_DOWN)
+OF_CLASSES: Final = (
+    *(WAIT_GPUS, WAIT_FRAGMENTATION, WAIT_ISOLATION, WAIT_TURN, WAIT_RESERVATION, WAIT_NODE_DOWN, WAIT_QUOTA),
+)
 MICROSECONDS: Final = 1_000_000
 
 
 @jit
 def class_of(job: Any, options: Options) -> int:
-    """The class of a job: its GPUs, whether it wants few nodes and, where jobs are packed, its model. Jobs of a class find places alike."""
-    return (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
+    """The class of a job: its GPUs, whether it wants few nodes, its team and, where jobs are packed, its model. They find places alike."""
+    kind = (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
+    return kind * options.teams + job.team
 
 
 @jit
@@ -90,8 +94,8 @@ def record_why(state: State, c: int, why: int, now: float) -> None:
 def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[np.int64]:
     """The reason for which each of these jobs waits now."""
     jobs = state.jobs[rows]
-    classes = (2 * jobs["gpus"] + (jobs["skew"] > options.pack_limit)) * options.models + jobs["model"] % options.models
-    found = state.classes["why"][classes].astype(np.int64)
+    kinds = (2 * jobs["gpus"] + (jobs["skew"] > options.pack_limit)) * options.models + jobs["model"] % options.models
+    found = state.classes["why"][kinds * options.teams + jobs["team"]].astype(np.int64)
     found = np.where((found == WAIT_GPUS) & (jobs["displaced"] == 1), WAIT_PREEMPTED, found)
     found = np.where((jobs["promise"] >= 0) & (state.counts["stopping"][0] > 0), WAIT_STOPPING, found)
     states = jobs["state"]

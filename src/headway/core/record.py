@@ -7,6 +7,7 @@ from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.events import (
+    CLAIM,
     CROSSED,
     ENDED,
     HELD,
@@ -23,7 +24,7 @@ from headway.core.events import (
     TICKED,
     WAIT_GPUS,
 )
-from headway.core.history import add_sample, refresh, stale
+from headway.core.history import add_sample, fit_thresholds, refresh, stale
 from headway.core.keys import cross, crossing, free_at, set_key
 from headway.core.ledger import (
     begin_stopping,
@@ -35,12 +36,14 @@ from headway.core.ledger import (
     take_gpus,
     take_links,
 )
-from headway.core.order import add_running, add_waiting, as_list, drop_running, drop_waiting, insert
+from headway.core.order import add_running, add_waiting, as_list, before, drop_running, drop_waiting, insert
 from headway.core.receipts import begin_interval, class_of, end_interval
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, copy_places
 from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
+from headway.core.tables.teams import NO_TEAMS
+from headway.core.teams import count_in_teams, set_claim
 from headway.core.timers import drop_stale_timers, set_timer
 from headway.job_state import JobState
 
@@ -49,6 +52,8 @@ from headway.job_state import JobState
 def _leave(state: State, options: Options, job: Any, now: float) -> None:
     """Take the job out of the list of its state."""
     end_interval(state, options, job, now)
+    if options.teams > NO_TEAMS:
+        count_in_teams(state, job, -1, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         drop_running(state, job.row)
     elif job.state == JobState.PENDING:
@@ -59,6 +64,10 @@ def _leave(state: State, options: Options, job: Any, now: float) -> None:
 def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now: float) -> None:
     """Put the job into the list of its state, with its key and its timer."""
     begin_interval(state, options, job, now)
+    if options.teams > NO_TEAMS:
+        count_in_teams(state, job, 1, now)
+        if job.state != JobState.PENDING:
+            set_claim(state, job, np.inf)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         set_key(job, now, options, key)
         add_running(state, job.row)
@@ -68,11 +77,19 @@ def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now:
     else:
         set_timer(state, job.row, np.inf)
         return
+    _set_timer(state, options, change, job, now)
+
+
+@jit
+def _set_timer(state: State, options: Options, change: Any, job: Any, now: float) -> None:
+    """Set when the job is to be looked at again by itself."""
     at = change(job, now, options)
     # Policies that sort running jobs again at every quantum look at the minimum run time then.
     looks = options.moving and options.quantum < np.inf
     if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
         at = min(at, free_at(job, options))
+    if now < job.claimed + options.notice < np.inf:
+        at = min(at, job.claimed + options.notice)
     set_timer(state, job.row, at)
 
 
@@ -178,17 +195,48 @@ def refit_due(state: State, options: Options) -> bool:
 
 
 @jit
-def _refit(state: State, options: Options, key: Any, now: float) -> None:
+def _refit(state: State, options: Options, key: Any, change: Any, now: float) -> None:
     """Fit the curve over the finished jobs again; all waiting jobs get new keys, so each tree is emptied and filled again."""
     refresh(options.history, options.plotted)
+    if options.fits:
+        fit_thresholds(options.history, options.thresholds)
+        _requeue_running(state, options, key, change, now)
     for i in range(state.counts[0].classes):
         c = state.classes[i].open
         j = as_list(state, c)
         while j >= 0:
             following = state.jobs[j].high
+            if options.fits:
+                _find_level(state.jobs[j], options)
             set_key(state.jobs[j], now, options, key)
             insert(state, c, j)
+            if options.fits:
+                _set_timer(state, options, change, state.jobs[j], now)
             j = following
+
+
+@jit
+def _find_level(job: Any, options: Options) -> None:
+    """Put a job into the queue of its attained service, by the thresholds of now."""
+    job.level = 0
+    while job.service >= options.thresholds[job.level]:
+        job.level += 1
+
+
+@jit
+def _requeue_running(state: State, options: Options, key: Any, change: Any, now: float) -> None:
+    """Thresholds have changed: all with GPUs get new queues, keys and timers, and their list is sorted again."""
+    for i in range(state.counts[0].running):
+        job = state.jobs[state.run[i]]
+        settle(job, now)
+        _find_level(job, options)
+        set_key(job, now, options, key)
+        k, j = i, state.run[i]
+        while k > 0 and before(state.jobs, j, state.run[k - 1]):
+            state.run[k] = state.run[k - 1]
+            k -= 1
+        state.run[k] = j
+        _set_timer(state, options, change, job, now)
 
 
 @jit(types.void(STATE_TYPE, types.int64, types.float64, types.float64))
@@ -202,9 +250,10 @@ def record_rate(state: State, j: int, rate: float, now: float) -> None:
 def record(state: State, options: Options, key: Any, change: Any, kind: int, j: int, now: float) -> None:
     """Record one fact about job j, and everything that follows from it."""
     if kind == REFITTED:
-        _refit(state, options, key, now)
+        _refit(state, options, key, change, now)
+        drop_stale_timers(state)
         return
-    if kind != STOPPED and kind != STARTED:
+    if kind != STOPPED and (kind != STARTED or state.counts[0].claims > 0):
         state.counts[0].moment = now
     if kind == TICKED:
         return
@@ -253,5 +302,7 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
         job.promise = -1
         if given.rows[row + 1].seat_at > given.rows[row].seat_at:
             _promise(state, job, given, row)
+    elif kind == CLAIM and options.teams > NO_TEAMS:
+        set_claim(state, job, now if given.seats[given.rows[row].seat_at].gpus > 0 else np.inf)
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

@@ -1,5 +1,6 @@
 """The engine of a live cluster: its tables grow as jobs arrive."""
 
+from collections.abc import Sequence
 from copy import copy
 from time import perf_counter
 from typing import Any
@@ -11,11 +12,12 @@ from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
 from headway.core.events import ENDED
-from headway.core.operations import copied, grow, grow_history
+from headway.core.operations import copied, grow, grow_history, refit_thresholds, set_team
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
+from headway.core.tables.teams import Team
 from headway.errors import BadInput
 from headway.live.operation.measures import QUICK, Histogram
 from headway.network.slices.vclos import can_ever_fit, possible_sizes
@@ -45,7 +47,14 @@ def _leaves(cluster: Cluster, placement: Placement) -> dict[str, Any]:
 class LiveEngine(Engine):
     """The engine, with room for jobs to come."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, placement: Placement) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: Policy,
+        placement: Placement,
+        teams: Sequence[Team] = (),
+        notice_s: float = 0.0,
+    ) -> None:
         if policy.requested < np.inf:
             plans = "backfill plans with the time limits of jobs, or with backfill?limit=8h for those without"
             raise BadInput(
@@ -58,9 +67,14 @@ class LiveEngine(Engine):
             raise BadInput(f"policy {policy.name!r} {why}: run {others}")
         _check_fabric(cluster, policy, placement)
         state = new_state(
-            FIRST_ROOM, np.array(cluster.gpus), slots=2 if policy.packs else 1, **_leaves(cluster, placement)
+            FIRST_ROOM,
+            np.array(cluster.gpus),
+            slots=2 if policy.packs else 1,
+            teams=teams,
+            **_leaves(cluster, placement),
         )
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
+        options = options._replace(teams=len(state.teams), notice=float(notice_s))
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
         self.spent = Histogram(QUICK)  # seconds of each decision
@@ -100,6 +114,10 @@ class LiveEngine(Engine):
         if jobs > len(self.state.jobs):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
 
+    def set_team(self, row: int, team: Team) -> None:
+        """Make a row of the table of teams stand for a team."""
+        self._use(set_team(self.state, row, team), self.options.history)
+
     def _make_room_for_sample(self) -> None:
         """The history keeps a sample of every job that ended, longer than the tables keep its row."""
         past = self.options.history
@@ -116,8 +134,10 @@ class LiveEngine(Engine):
         self._use(state, self.options.history)
 
     def load(self, state: State, past: History) -> None:
-        """Go on from tables of an earlier manager."""
+        """Go on from tables of an earlier manager; fitted thresholds follow from its history."""
         self._use(state, past)
+        if self.options.fits:
+            refit_thresholds(past, self.options.thresholds)
 
     def copy_for(self, jobs: int) -> "LiveEngine":
         """An engine in the same state whose tables are its own, with exactly so many rows for jobs: to run ahead of the real one."""
@@ -126,9 +146,10 @@ class LiveEngine(Engine):
         state = copied(self.state) if jobs <= len(self.state.jobs) else grow(copied(self.state), jobs)
         past = copied(self.options.history)
         past = grow_history(past, int(past.counts["fitted"][0] + past.counts["new"][0]) + 2 * jobs + 1)
+        other.options = self.options._replace(thresholds=self.options.thresholds.copy())
         other._use(state._replace(jobs=state.jobs[:jobs]), past)
         return other
 
     def _use(self, state: State, past: History) -> None:
-        self.state, self.options = state, self.options._replace(history=past)
+        self.state, self.options = state, self.options._replace(history=past, teams=len(state.teams))
         self.make_scratch()

@@ -43,7 +43,7 @@ class Lifecycle:
     def note(self, event: Event | Action | Cause, now: float) -> None:
         """Write down what the engine recorded, an action with the places it was given."""
         if isinstance(event, Cause):
-            self._write(NAMES[event.kind], event.job, now, {"class": event.group, "why": REASONS[event.why]})
+            self._write(NAMES[event.kind], event.job, now, {**self._class(event.group), "why": REASONS[event.why]})
             return
         data, self._data = self._data, {}
         if isinstance(event, Action) and event.places:
@@ -54,6 +54,11 @@ class Lifecycle:
             self.set_alarms(job, now)
             if self.state.attempt(job) == 1:
                 self.measures.waited(job.spec.queue, now - job.submitted)
+
+    def _class(self, number: int) -> dict[str, Any]:
+        """A class of jobs; teams have other numbers when the queues file changes, so they are named."""
+        kind, team = divmod(number, self.state.engine.options.teams)
+        return {"class": kind, **({"team": self.state.teams.label(team)} if self.state.teams else {})}
 
     def _write(self, kind: str, job: int, now: float, data: dict[str, Any]) -> None:
         """Write a row of the journal, and learn from it. `job` is the engine's row, or -1 for a fact about no job."""

@@ -6,9 +6,11 @@ the engine; what people ask for is done in the engine's thread and answered when
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues
 from headway.core.engine import Event
 from headway.live.clock import resume_clock
 from headway.live.desk.accepting import Accepting
@@ -16,6 +18,7 @@ from headway.live.desk.questions import Questions
 from headway.live.desk.verbs import Verbs
 from headway.live.executors import Executor
 from headway.live.executors.registry import DEFAULT, find_executor
+from headway.live.fabric.served import REMEMBERED, ServedFabric, check_same, with_fabric
 from headway.live.operation.site import PLAIN, Site
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
@@ -51,11 +54,20 @@ class Manager(Accepting, Questions, Verbs):
         backoff: Backoff = DEFAULT_BACKOFF,
         environment: Callable[[Job, int], dict[str, str]] = no_environment,
         site: Site = PLAIN,
+        queues: Queues | None = None,
     ) -> None:
+        if site.fabric is None and (given := getattr(executor, "fabric", None)) is not None:
+            site = replace(site, fabric=ServedFabric(given))
+        cluster = with_fabric(cluster, site.fabric.fabric) if site.fabric else cluster
+        if queues:
+            queues.check_size(cluster.total, cluster.name)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
+        self._links = site.fabric.mark(cluster) if site.fabric and rules[1].needs_fabric else ""
         past = recovery.open_journal(
-            self.data, lambda before: ClusterState(before or cluster, *rules, min_runtimes, site)
+            self.data,
+            lambda before: ClusterState(before or cluster, *rules, min_runtimes, site, queues),
+            lambda journal: check_same(journal.meta(REMEMBERED), self._links),
         )
         self.warnings, self._renewed = list(past.warnings), bool(past.identity.warnings)
         self._mark = Mark(self.data, past.identity.present)
@@ -82,6 +94,7 @@ class Manager(Accepting, Questions, Verbs):
     def start(self) -> None:
         """Adopt what runs, then schedule until stopped."""
         self._journal.remember("clock", self._saved_clock())
+        self._journal.remember(REMEMBERED, self._links)
         rules = {"policy": self.policy, "placement": self.placement}
         self._world.open(self.cluster, rules, bool(getattr(self._executor, "numbers_gpus", False)))
         self._executor.open(self._world.wake)
@@ -132,8 +145,9 @@ class Manager(Accepting, Questions, Verbs):
         return self._state.enforced
 
     def try_journal(self) -> None:
-        """Write something small to the journal; JournalFailed if it cannot be written."""
+        """Write something small to the journal, then look at its file; JournalFailed if it cannot be written, or is damaged."""
         self._journal.remember("tried", str(self.clock()))
+        self._journal.look()
 
     def wait_for_failure(self) -> str:
         """Wait until the engine has stopped: why, or nothing if it was asked to."""

@@ -75,6 +75,7 @@ class Job:
     final: JobState | None = None  # how it ended
     places: tuple[tuple[int, int], ...] = ()  # (node, GPUs), in the order that the placement decided
     seats: tuple[int, ...] = ()  # GPUs, in the order of ranks
+    links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are its own
     progress: Progress = field(default_factory=Progress)
     noted: Progress = field(default_factory=Progress)  # the same as the journal has it
     saved: float | None = None  # when it reported its last checkpoint of this attempt

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues, refuse_teams
 from headway.core.keys import TURNS
 from headway.core.operations import (
     Known,
@@ -19,6 +20,7 @@ from headway.core.operations import (
 from headway.core.protocols import Placement, Policy
 from headway.core.receipts import why_waiting
 from headway.core.tables.state import State
+from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
 from headway.live.engine import LiveEngine
 from headway.live.errors import NotFound, WrongState
@@ -28,6 +30,7 @@ from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.operation.site import KILL, PLAIN, Site
 from headway.live.records import Blocker, Job
 from headway.live.store.past import Past
+from headway.live.teams import LiveTeams, first_teams
 from headway.live.turns import AUTO, Attempts, MinRuntimes, given_turn
 
 
@@ -52,11 +55,15 @@ class ClusterState:
         placement: Placement,
         min_runtimes: MinRuntimes = AUTO,
         site: Site = PLAIN,
+        queues: Queues | None = None,
     ) -> None:
+        if queues:
+            refuse_teams(policy)
         self.site = site
         self.cluster, self.placement, self.policy = cluster, placement.name, policy.name
         self.min_runtimes, self.longest_s, self.least_turn_s = min_runtimes, policy.limit, policy.least_turn
-        self.engine = LiveEngine(cluster, policy, placement)
+        self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.notice_s if queues else 0.0)
+        self.teams = LiveTeams(queues, self.engine)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
         self.by_row: list[Job] = []
         self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
@@ -85,7 +92,8 @@ class ClusterState:
         if job.array_id is not None:
             self._array(job).kept += 1
         self.engine.make_room(len(self.by_row))
-        admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **self.known(job.spec))
+        known = self.known(job.spec, self.teams.row_of(job.spec, job.user, make=True))
+        admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **known)
 
     def _array(self, job: Job) -> Array:
         """The array of a task, which has at least the tasks up to this one."""
@@ -102,11 +110,13 @@ class ClusterState:
         if (job.id in self.active) != active:
             (self.active.add if active else self.active.discard)(job.id)
             self.active_of[job.user] += 1 if active else -1
+            self.teams.count(job, 1 if active else -1)
 
-    def known(self, spec: JobSpec) -> Known:
-        """What a job file says of turns and limits, as columns of the engine's table. A job whose time is up has its grace to go."""
+    def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
+        """What is known of a job, as columns of the engine's table. One whose time is up has its grace to go."""
         given, limit_s = given_turn(spec, self.min_runtimes), self.limit_s(spec)
         return {
+            "team": team,
             "min_runtime": Attempts().min_runtime(spec, given, self.least_turn_s),
             "turns": TURNS if given is None else 0.0,
             "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
@@ -119,7 +129,7 @@ class ClusterState:
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
         """What of a job is accepted but not carried out as asked, one sentence each."""
-        return (*notes_on(spec, self.enforced), *self.site.notes(spec))
+        return (*notes_on(spec, self.enforced, bool(self.teams)), *self.site.notes(spec))
 
     def how_to_stop(self, job: Job) -> tuple[str, float]:
         """The signal that a job gets, and the seconds until it is killed."""
@@ -213,6 +223,11 @@ class ClusterState:
     def service_gpu_s(self, job: Job, now: float) -> float:
         """GPU-seconds attained in all attempts."""
         return service_gpu_s(self.tables.jobs[job.row], now)
+
+
+def charged_gpu_h(row: Any, job: Job, now: float) -> float:
+    """GPU-hours that a job is charged for: what it ran, and what it took to stop, when its GPUs were nobody else's either."""
+    return (service_gpu_s(row, now) + job.attempts.stopping_s(now) * job.spec.gpus) / 3600.0
 
 
 def same_line(a: Job, b: Job) -> bool:

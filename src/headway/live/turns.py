@@ -107,8 +107,13 @@ class Attempts:
             turn_s = max(self.doubled_s, TURNS * (self.save.value + self.resume.value), SHORTEST_TURN_S)
             self.doubled_s = min(STARTS_WITHIN_S, 2.0 * turn_s)
         if self.stop_asked is not None:
-            self.save.add(now - self.stop_asked)
+            self.save.add(max(0.0, now - self.stop_asked))
         self.runs = False
+
+    def stopping_s(self, now: float) -> float:
+        """Seconds that it has spent stopping, in all attempts."""
+        present = now - self.stop_asked if self.runs and self.stop_asked is not None else 0.0
+        return self.save.total + max(0.0, present)
 
     @property
     def waits_for_step(self) -> bool:

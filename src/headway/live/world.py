@@ -15,12 +15,13 @@ from time import perf_counter
 
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Action, Event, drive
-from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP
+from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP, TICKED
 from headway.core.timers import due
 from headway.errors import HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Shared, Stamp
+from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
@@ -75,6 +76,7 @@ class LiveWorld(Lifecycle):
         self._woken = False
         self._closing = False
         self._gone = False
+        self._first = True  # no round has been yet
         self._answers: list[Future[None]] = []
         self.identity = ""  # of the journal
         self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
@@ -101,6 +103,9 @@ class LiveWorld(Lifecycle):
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
+        if self._first and self.state.engine.options.rent > 0.0 and self.state.tables.counts["waiting"][0]:
+            yield Event(TICKED, NO_JOB)  # weigh anew when stops become worth their cost, which is not in the journal
+        self._first = False
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
         for report in self.executor.reports():
@@ -128,7 +133,7 @@ class LiveWorld(Lifecycle):
         job = self.state.at(action.job)
         if action.kind in (START, PACK):
             launch = replace(self._launch(job), links=action.links)
-            self._to_do.append(lambda: self.executor.start(launch))
+            self._to_do.append(lambda: self.executor.start(self._with_slice(launch)))
         elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)
         return iter(())
@@ -322,6 +327,15 @@ class LiveWorld(Lifecycle):
                 if left > 0:
                     self._wake.wait(min(left, 1.0))
             self._woken = False
+
+    def _with_slice(self, launch: Launch) -> Launch:
+        """What an attempt is given on a fabric; worked out when its start is in the journal, without holding anybody up."""
+        fabric = self.state.site.fabric
+        if fabric is None or self.state.engine.uplinks == 0:
+            return launch
+        found = slice_of(fabric, launch.spec, launch.gpus, launch.links)
+        environment = {**launch.environment, "HEADWAY_COLLECTIVE_PLAN": found.plan}
+        return replace(launch, environment=environment, files=files_of(fabric, found))
 
     def _launch(self, job: Job) -> Launch:
         names = self.state.cluster.nodes

@@ -40,10 +40,10 @@ class Film:
         return len(self.submit)
 
     def name(self, j: int) -> str:
-        """What the trace calls the job, with its model where there is one."""
+        """What the trace calls the job, after its model where there is one."""
         load = self.run.workload
         model = str(load.model[j])
-        return f"{model} {load.job_id[j]}" if model else str(load.job_id[j])
+        return f"{model or 'trace'} {load.job_id[j]}"
 
     def at(self, time: float) -> "Frame":
         """The run at this moment."""

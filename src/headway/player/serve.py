@@ -22,7 +22,7 @@ from headway.live.http.cluster_routes import STATE
 from headway.live.http.guard import Guard
 from headway.live.http.server.connections import make_server
 from headway.live.http.tokens import Tokens
-from headway.live.http.watch_routes import LONGEST_PAGE, MOST_STEPS, Me, Sort
+from headway.live.http.watch_routes import LONGEST_PAGE, MOST_STEPS, Me, Sort, add_collective
 from headway.live.watch.answers import NetworkView, Overview, QueuePage, Story, Trend
 from headway.live.watch.overview import QueueWanted
 from headway.player import scenes, wires
@@ -40,6 +40,7 @@ def make_player(film: Film) -> FastAPI:
     handle_errors(api)
     _cluster(api, film)
     _jobs(api, film)
+    add_collective(api)
     web.add_pages(api)
     return api
 

@@ -12,7 +12,7 @@ from headway.player.film import Frame
 from headway.player.scenes import brief
 from headway.sim.models import communication
 from headway.sim.models.communication import MOST_STEPS
-from headway.sim.models.contention import shared_links
+from headway.sim.models.contention import Holders, shared_links
 
 WORDS = {
     "ideal": "an ideal network: nobody shares a link",
@@ -63,29 +63,35 @@ def _held(frame: Frame) -> list[tuple[int, int, int]]:
 
 
 def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
-    """Circuits: through one switch, a leaf's fibre of a job meets a spine's port of the same job."""
+    """Circuits: a leaf's fibre of a job meets a spine's port of the same job, through the same switch where it can.
+
+    The ledger counts ports and gives them no identity (decision 0036), so which meets which is one way to wire it, not the only one.
+    """
     assert fabric.ocs is not None
-    ports: dict[tuple[int, int], list[int]] = {}
-    fibres: list[tuple[int, int, int]] = []
+    fibres: dict[int, list[tuple[int, int]]] = {}  # by job: (switch, leaf)
+    ports: dict[int, list[tuple[int, int]]] = {}  # by job: (switch, spine)
     for j, row, mask in _held(frame):
-        for switch in bits(mask):
-            if row < fabric.leaves:
-                fibres.append((j, row, switch))
-            else:
-                ports.setdefault((j, switch), []).append((row - fabric.leaves) // fabric.ocs.spine_fibres)
+        below = row < fabric.leaves
+        switch_of = row if below else (row - fabric.leaves) // fabric.ocs.spine_fibres
+        (fibres if below else ports).setdefault(j, []).extend((switch, switch_of) for switch in bits(mask))
     found = []
-    for j, leaf, switch in sorted(fibres):
-        spines = ports.get((j, switch), [])
-        found.append(Circuit(switch, leaf, spines.pop() if spines else -1, -1, j + 1))
+    for j, own in fibres.items():
+        left = sorted(ports.get(j, []), reverse=True)
+        for switch, leaf in sorted(own):
+            same = next((port for port in left if port[0] == switch), left[-1] if left else None)
+            if same is not None:
+                left.remove(same)
+            found.append(Circuit(switch, leaf, same[1] if same else -1, j + 1))
     return tuple(found)
 
 
 def _shared(frame: Frame, fabric: Fabric) -> tuple[Uplink, ...]:
     """Links that the flows of jobs take by the rule of the network; `load` adds up the fullest steps of each job."""
     run, film = frame.film.run, frame.film
-    slots = 2 if run.policy.packs else 1
+    holders = Holders(2 if run.policy.packs else 1)
     traffic = communication.draw(run.workload, run.setting.seed)
-    links = shared_links(run.setting.network.sharing, fabric, traffic, run.workload.duration_s, slots, run.setting.seed)
+    duration_s, sharing = run.workload.duration_s, run.setting.network.sharing
+    links = shared_links(sharing, fabric, traffic, duration_s, run.setting.seed, holders)
     most: dict[tuple[int, int], int] = {}  # (cable, job): flows of the fullest step, in either direction
     for row in frame.on.tolist():
         j, order = int(film.held.job[row]), frame.gpus_of(row)

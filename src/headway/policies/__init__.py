@@ -4,7 +4,12 @@ Names and summaries are here as plain text, so that listing them does not load t
 """
 
 NO_QUANTUM = "none"
-QUEUES = {"queues": "2", "threshold": "3200 GPU-seconds", "thresholds": "by threshold, doubling", "promote": "inf"}
+QUEUES = {
+    "queues": "2",
+    "threshold": "3200 GPU-seconds (auto: fitted)",
+    "thresholds": "by threshold, doubling",
+    "promote": "inf",
+}
 SAMPLES = "the jobs that ended"
 
 # name: (module, what it does, options with their defaults)

@@ -50,8 +50,17 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
         changes["rent"] = 0.0 if given["rent"] == "0" else specs.number(given, "rent")
     if "promote" in given:
         changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
+    if given.get("threshold") == "auto":
+        given = {name: value for name, value in given.items() if name != "threshold"}
+        if "thresholds" in given:
+            raise BadInput(
+                f"{policy.name}: threshold=auto fits the thresholds: leave out thresholds={given['thresholds']}"
+            )
+        changes |= {"fits": True, "learns": True}
     if {"queues", "threshold", "thresholds"} & set(given):
         changes["thresholds"] = _thresholds(policy, given)
+    if changes.get("fits") and not changes.get("thresholds", policy.thresholds):
+        raise BadInput("queues=1 has no threshold: leave out threshold=auto, or take more queues")
     if "index" in given:
         if given["index"] not in ("printed", "plotted"):
             raise unknown("index of gittins", given["index"], ("printed", "plotted"))

@@ -47,6 +47,7 @@ def report(study: Study) -> str:
         "Stranded: free GPUs though a job of no more GPUs waits. Scattered: free on nodes partly in use. "
         "Unfair: jobs worse off than alone on an equal share of the cluster.</p>"
     )
+    intro += "".join(queues_table(view.policy, view.summaries[0]) for view in study.views)
     if study.notes:
         intro += f"<ul>{''.join(f'<li>{escaped(note)}</li>' for note in study.notes)}</ul>"
     every = [summary for view in study.views for summary in view.summaries]
@@ -92,6 +93,42 @@ def summary_table(study: Study) -> str:
         for row in (head, *rows):
             del row[HEAD.index("against first")]
     return table(head, rows)
+
+
+# Figures of a queue by the heading of their column, and how they are written.
+QUEUE_FIGURES: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "share asked": ("share", _percent),
+    "guaranteed": ("guaranteed_gpus", "{:,} GPUs".format),
+    "used": ("gpus_used", "{:,.1f} GPUs".format),
+    "used GPU&#8209;h": ("used_gpu_h", "{:,.0f}".format),
+    "borrowed GPU&#8209;h": ("borrowed_gpu_h", "{:,.0f}".format),
+    "left GPU&#8209;h": ("left_gpu_h", "{:,.0f}".format),
+    "jobs": ("jobs", "{:,}".format),
+    "mean JCT": ("jct_s", duration),
+    "mean wait": ("queue_s", duration),
+    "for quota": ("quota_s", duration),
+    "fairness": ("fairness", "{:,.2f}".format),
+    "unfair": ("unfair", _percent),
+    "preempted": ("preemptions", "{:,}".format),
+}
+
+
+def queues_table(policy: str, summary: dict[str, Any]) -> str:
+    """Who had what under a policy, queue by queue; nothing for a run without queues."""
+    if not summary.get("queues"):
+        return ""
+    rows = [
+        [
+            escaped(one["queue"]),
+            *(show(one[name]) if one[name] is not None else "" for name, show in QUEUE_FIGURES.values()),
+        ]
+        for one in summary["queues"]
+    ]
+    told = (
+        "<p>Used: GPUs on average. Borrowed: beyond the guarantee. Left: of the guarantee, and not used. Fairness: JCT over the time on an "
+        "equal part of the queue's own share. Unfair: jobs for which that is above 1.</p>"
+    )
+    return f"<p>Queues under {escaped(policy)}:</p>" + table(("queue", *QUEUE_FIGURES), rows) + told
 
 
 def against_table(study: Study) -> str:

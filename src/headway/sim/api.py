@@ -10,6 +10,8 @@ import numpy as np
 
 from headway.cluster.named import cluster as find_cluster
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues
+from headway.cluster.queues_file import queues_from
 from headway.core.protocols import Placement, Policy
 from headway.errors import BadInput, unknown
 from headway.io import units
@@ -39,6 +41,9 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
     if not isinstance(fabric, Fabric | None):
         fabric = text_of("fabric", fabric)
     cost, by_queue = experiment.preemption_cost, turns(str(experiment.min_runtime))
+    queues = experiment.queues
+    if not isinstance(queues, Queues | None):
+        queues = queues_from(text_of("queues", queues))
     setting = Setting(
         preemption_cost=None if cost == "model" else 0.0 if cost == "none" else units.seconds(str(cost)),
         slowdown=experiment.slowdown == "model",
@@ -47,6 +52,7 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
         progress_reports=experiment.progress_reports,
         progress_error=experiment.progress_error,
         seed=experiment.seed,
+        queues=queues,
         network=find_network(experiment.network, fabric, cluster, placement),
         plan=plan_number(experiment.collective),
     )
@@ -70,6 +76,26 @@ def fitting(workload: Workload, cluster: Cluster, skip_impossible: bool) -> Work
     raise BadInput(f"{workload.name}: {who} larger than {cluster.name} ({size}): {some}{more}; {fix}")
 
 
+def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None, skip_impossible: bool) -> Workload:
+    """The jobs that their queues can ever run. Others are refused by name, or left out."""
+    if queues is None:
+        return workload
+    kinds = list(zip(workload.queue.tolist(), workload.preemptible.tolist(), strict=True))
+    most = {
+        kind: queues.largest_job(queues.find(kind[0]).name, kind[1], cluster.total) for kind in dict.fromkeys(kinds)
+    }
+    too_large = workload.gpus > np.array([most[kind] for kind in kinds])
+    if not too_large.any() or (skip_impossible and not too_large.all()):
+        return workload.take(~too_large)
+    j = int(too_large.argmax())
+    why = f"asks for {units.counted(int(workload.gpus[j]), 'GPU')}, and queue {kinds[j][0]!r} gives at most {most[kinds[j]]}"
+    never = "" if kinds[j][1] else " to a job that cannot be preempted"
+    raise BadInput(
+        f"{workload.name}: job {workload.job_id[j]} {why}{never} ({queues.name}); raise its limit or guarantee, "
+        "or leave such jobs out with --skip-impossible"
+    )
+
+
 def run_experiment(
     experiment: Experiment,
     *,
@@ -83,6 +109,7 @@ def run_experiment(
     trace = trace or read_trace(experiment.trace, strict=experiment.strict)
     whole = shaped(trace.workload, cluster, experiment.seed, **experiment.shaping)
     workload = fitting(whole, cluster, experiment.skip_impossible)
+    workload = only_admissible(workload, cluster, setting.queues, experiment.skip_impossible)
     workload = only_isolable(workload, setting.network, placement, experiment.skip_impossible)
     run = simulate_run(workload, cluster, policy, placement, setting, keep_journal=keep_journal, progress=progress)
     left_out = len(whole) - len(workload)

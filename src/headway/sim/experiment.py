@@ -19,6 +19,7 @@ from headway.network.sharing.rules import NETWORKS, parse_network
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
+    from headway.cluster.queues import Queues
     from headway.network.fabric.model import Fabric
     from headway.workloads.workload import Workload
 
@@ -199,6 +200,12 @@ class Experiment:
             "Time a job runs before it may be preempted: auto (by what a preemption costs it), or 5m,batch=1h.", _turns
         ),
     ] = "auto"
+    queues: Annotated[
+        "Named | Queues | None",
+        Option(
+            "A YAML file of queues: weights, guaranteed GPUs, priorities, limits. The trace's queues are looked up in it."
+        ),
+    ] = None
     progress_reports: Annotated[
         float, Option("Share of jobs, 0 to 1, that report how much work is left to policies that ask.", _share)
     ] = 0.0

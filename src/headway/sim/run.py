@@ -1,6 +1,6 @@
 """Simulate: a workload on a cluster under a policy and a placement, from the first arrival to the last end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues, refuse_teams, seat_in_teams
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Engine
 from headway.core.keys import TURNS
@@ -17,6 +18,7 @@ from headway.core.protocols import Placement, Policy
 from headway.core.receipts import final_receipts_us
 from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
+from headway.core.tables.teams import Team
 from headway.errors import BadInput, HeadwayError
 from headway.iteration.plans import NO_PLAN
 from headway.network.sharing.links import Links
@@ -46,6 +48,7 @@ class Setting:
     progress_reports: float = 0.0  # share of jobs that report the work left
     progress_error: float = 1.0  # the factor by which reports may be wrong
     seed: int = 0
+    queues: Queues | None = None  # None: all jobs are alike
     network: Network = IDEAL
     plan: int = NO_PLAN  # of collectives, for all jobs
 
@@ -60,6 +63,20 @@ class Kept(NamedTuple):
     seats: NDArray[np.int32]
     places: NDArray[Any]
     links: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TeamsOfRun:
+    """The queues of a run, the table of teams at its end, and for each job the row of its queue."""
+
+    queues: Queues
+    table: NDArray[Any]
+    queue: NDArray[np.int64]
+
+    def name_of(self, row: int) -> str:
+        """The queue of a row, also of one that stands for a user."""
+        row = int(self.table["parent"][row]) if self.table["of_user"][row] else row
+        return self.queues.queues[row - 1].name
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +96,7 @@ class Run:
     preemption_cost_s: float
     held_gpu_s: float
     wall_s: float
+    teams: TeamsOfRun | None = None  # None: without queues
     starts: Mapping[str, int] = field(default_factory=dict)  # by kind of place: see START_KINDS
     circuits_moved: int = 0
     undecided: int = 0  # searches for links that ran out of their budget and were left to the MILP
@@ -122,12 +140,15 @@ def prepare(
         )
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
-    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), **ledger_of(fabric, placement))
+    teams, team = _teams(workload, cluster, policy, setting)
+    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), teams=teams, **ledger_of(fabric, placement))
     options = policy.options(
         n,
         by_class=placement.by_class,
         pack_limit=placement.pack_limit,
         models=class_models(policy),
+        teams=len(state.teams),
+        notice=setting.queues.notice_s if setting.queues else 0.0,
         seed=setting.seed,
     )
     rows = profiles.rows_of(workload.model)
@@ -158,6 +179,7 @@ def prepare(
         save=costs["save"],
         resume=costs["resume"],
         limit=_limits(workload, policy),
+        team=team,
     )
     world = new_world(
         truth_table(workload.duration_s, **costs, apart=apart, talk=talk),
@@ -172,6 +194,18 @@ def prepare(
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
     return Engine(state, options, policy, placement), world
+
+
+def _teams(
+    workload: Workload, cluster: Cluster, policy: Policy, setting: Setting
+) -> tuple[Sequence[Team], NDArray[np.int32]]:
+    """The teams of a run, and the row of each job among them."""
+    if setting.queues is None:
+        return (), np.zeros(len(workload), np.int32)
+    refuse_teams(policy)
+    setting.queues.check_size(cluster.total, cluster.name)
+    teams, rows, _ = seat_in_teams(setting.queues, workload.queue, workload.user, workload.name)
+    return teams, rows
 
 
 def class_models(policy: Policy) -> int:
@@ -283,10 +317,20 @@ def simulate_run(
         float(clock["preemption_s"]),
         float(clock["held_gpu_s"]),
         perf_counter() - began,
+        _teams_of(workload, setting, engine),
         {kind: int(clock[kind]) for kind in START_KINDS},
         int(world.circuits.head[0]["moved"]),
         int(buffers.out.counts["undecided"][0]),
     )
+
+
+def _teams_of(workload: Workload, setting: Setting, engine: Engine) -> TeamsOfRun | None:
+    """What the teams of a run came to."""
+    if setting.queues is None:
+        return None
+    rows = np.arange(len(engine.state.teams))
+    queue_of = np.where(engine.state.teams["of_user"] == 1, engine.state.teams["parent"], rows)
+    return TeamsOfRun(setting.queues, engine.state.teams, queue_of[engine.state.jobs["team"]])
 
 
 def _kept(journal: Journal, before: list[Kept]) -> Kept:

@@ -51,7 +51,7 @@ def test_a_job_is_watched_from_submission_to_end(site: Any, opened: Any, tmp_pat
     page.wait_for_url(f"**/#/job/{long}")
     page.locator(".state[data-state=running]").wait_for()
     page.locator(".log", has_text="step 5").wait_for()
-    short = submit(site, "short", "sleep 1")
+    short = submit(site, "short", "sleep 1", preemptible=False)
     page.locator(".timeline title", has_text="preempted").first.wait_for(state="attached")
     page.locator(".state[data-state=completed]").wait_for()
     assert page.locator(".timeline .part.c3").count() >= 2, "it ran, was stopped, and ran again"
@@ -145,6 +145,32 @@ def test_a_wrong_token_is_refused_in_words(site: Any, browser: Any) -> None:
         page.get_by_role("button", name="Sign out").click()
         page.get_by_label("Token").wait_for()
         assert page.evaluate("sessionStorage.getItem('headway-token')") is None
+
+
+def test_what_would_have_been_under_another_policy(site: Any, opened: Any) -> None:
+    page = opened(site, "/whatif")
+    page.get_by_label("under").select_option("fifo")
+    page.get_by_role("button", name="Replay").click()
+    page.locator(".answer svg path.line").nth(2).wait_for()
+    page.get_by_text("Under fifo the mean completion time would have been").wait_for()
+    assert page.mistakes == []
+
+
+def test_the_map_is_walked_with_the_keyboard(site: Any, opened: Any) -> None:
+    number = submit(site, "by keyboard", "sleep 100", gpus=1)
+    page = opened(site)
+    cell = page.locator(f".gpu[data-job='{number}']")
+    cell.wait_for()
+    page.locator(".gpu[tabindex='0']").focus()
+    for _ in range(2):
+        if page.locator(":focus").get_attribute("data-job") == str(number):
+            break
+        page.keyboard.press("ArrowRight")
+    page.get_by_text(re.compile(rf"job {number} by keyboard")).first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/#/job/{number}")
+    with site.client() as client:
+        client.cancel(number, now=True)
 
 
 def test_a_lost_connection_recovers_by_itself(site: Any, opened: Any) -> None:

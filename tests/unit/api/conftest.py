@@ -134,7 +134,7 @@ def until() -> Callable[[Callable[[], bool]], None]:
     return wait
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def serve_apart() -> Callable[[], contextlib.AbstractContextManager[Served]]:
     """A manager in a folder that other users may pass through, as a system's data folder is."""
 

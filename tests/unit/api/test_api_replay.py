@@ -44,8 +44,8 @@ def test_cancelled_and_running_jobs_take_gpus_but_are_not_averaged() -> None:
     found = replay(jobs, ONE_GPU, ["fifo"])
     assert (found.jobs, found.averaged) == (3, 1)
     assert found.simulated[0].users == pytest.approx({"bob": 16.0})
-    assert any("1 jobs were cancelled" in line for line in found.caveats)
-    assert any("1 jobs have not ended" in line for line in found.caveats)
+    assert any("1 job cancelled: such" in line for line in found.caveats)
+    assert any("1 job not ended yet" in line for line in found.caveats)
 
 
 def test_time_spent_blocked_is_kept_as_it_was() -> None:

@@ -1,10 +1,15 @@
 """What tables show stays whole on a narrow terminal."""
 
 import io
+from typing import Any
 
+import pytest
 from rich.console import Console
 
+from headway.cli.operate.history import history_table
 from headway.cli.tables.job_details import explanation
+from headway.cli.tables.jobs import script
+from headway.cli.tables.live import queue_view, top_view
 
 
 def test_the_numbers_of_a_receipt_are_shown_whole_on_80_columns() -> None:
@@ -33,3 +38,51 @@ def test_the_numbers_of_a_receipt_are_shown_whole_on_80_columns() -> None:
     for row in ("held 2.490 s", "stopping 0.019 s", "gpus 0.003 s", "waited 2.512 s"):
         assert any(line.startswith(row) for line in lines), told.getvalue()
     assert max(map(len, told.getvalue().splitlines())) <= 80
+
+
+def shown_on(width: int, what: object) -> list[str]:
+    told = io.StringIO()
+    Console(file=told, width=width).print(what)
+    return told.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_headings_of_history_are_whole_at_any_width(width: int) -> None:
+    """At 80 columns they were `SUBMIT…`; now whole columns are left out."""
+    row = {"job_id": 123_456, "user": "somebody", "name": "train-a-large-model", "state": "COMPLETED", "queue": ""}
+    row |= {"submitted_at": 1.8e9, "started_at": 1.8e9, "wait_s": 86_400.0, "gpus": 512, "gpu_hours": 1234.5}
+    row |= {"preemptions": 3, "exit_code": 143, "nodes": ["n000", "n001", "n002"]}
+    head, line, *_ = shown_on(width, history_table([row], width))
+    assert "…" not in head
+    assert "1,23" in line  # GPU-hours
+    assert ("NODES" in head) == (width >= 100)
+    assert [name for name in ("JOB", "STATE", "WAITED", "RAN", "GPUS", "GPU-H") if name not in head.split()] == []
+    assert shown_on(width, history_table([], width))[-1].startswith("0 jobs")
+
+
+def test_a_script_is_shown_line_by_line_without_control_characters() -> None:
+    """Newlines were shown as replacement characters."""
+    assert script("#!/bin/sh\n\tsleep 1\nwait\n") == "#!/bin/sh\n        sleep 1\nwait"
+    assert script("echo \x1b[2J") == "echo \N{REPLACEMENT CHARACTER}[2J"
+    assert script("\n".join("abc" for _ in range(30))).endswith("abc\n… (10 more lines; --json has all)")
+
+
+class Others:
+    """A manager with jobs of other users, which it counts and does not show."""
+
+    def status(self) -> dict[str, object]:
+        return {"counts": {"PENDING": 2, "RUNNING": 1}, "cluster": {"name": "1x4", "gpus": [4]}, "policy": "fifo"}
+
+    def nodes(self) -> list[dict[str, object]]:
+        return [{"name": "n000", "gpus": 4, "free": 3, "state": "open", "jobs": []}]
+
+    def jobs(self, **given: object) -> list[object]:
+        return []
+
+
+def test_jobs_that_one_may_not_see_are_not_promised() -> None:
+    """It said `and 3 more (--limit shows more)`."""
+    client: Any = Others()
+    words = "\n".join(shown_on(100, queue_view(client, user=None, states=None, name=None, limit=50)))
+    assert "more" not in words
+    assert "more" not in "\n".join(shown_on(100, top_view(client, 40)))

@@ -217,6 +217,23 @@ def test_health_is_not_ok_while_the_journal_cannot_be_written(
     assert listening.health()[0] == 200
 
 
+@pytest.mark.parametrize("how", ["overwritten", "truncated", "removed"])
+def test_health_is_not_ok_once_the_file_of_the_journal_is_damaged(listening: Listening, how: str) -> None:
+    """What the manager writes goes to a log beside the file, and what it reads is in its memory: both went on as if nothing were wrong."""
+    assert listening.health()[0] == 200
+    path = listening.manager._journal.path
+    listening.manager._journal._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    if how == "removed":
+        path.unlink()
+    else:
+        with path.open("r+b") as file:
+            file.write(b"damage" * 2000) if how == "overwritten" else file.truncate(2000)
+    time.sleep(1.1)
+    status, said = listening.health()
+    assert status == 503
+    assert "removed" in said["detail"] if how == "removed" else "journal" in said["detail"]
+
+
 class Held:
     """What the book of connections needs of a connection."""
 

@@ -67,7 +67,9 @@ def history(
     if as_csv:
         _print_csv(content, (by, *SUMS) if by else COLUMNS)
         return
-    print_view(sums_table(content, by) if by else history_table(rows))
+    from rich.console import Console
+
+    print_view(sums_table(content, by) if by else history_table(rows, Console().width))
 
 
 def moment_of(text: str | None, option: str, now: datetime | None = None) -> float | None:
@@ -128,37 +130,68 @@ def harmless(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" and value else value
 
 
-def history_table(rows: Sequence[dict[str, Any]]) -> "Table":
-    """One line per job, and one for all of them. It fits a terminal of 100 columns: CSV has everything in full."""
+# What a table leaves out first where the terminal is narrow.
+LEAST = ("NODES", "PRE", "SUBMITTED", "EXIT", "USER")
+
+
+def history_table(rows: Sequence[dict[str, Any]], width: int = 100) -> "Table":
+    """One line per job, and one for all of them. Columns that do not fit are left out whole: CSV has everything in full."""
+    cells = [_cells(row) for row in rows]
+    columns = list(_cells(EMPTY))
+    for name in LEAST:
+        wide = sum(1 + max(len(name), *(len(each[name]) for each in cells), 0) for name in columns) if cells else 0
+        if wide <= width + 1:
+            break
+        columns.remove(name)
+    return _table(rows, cells, columns)
+
+
+EMPTY: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {
+    **dict.fromkeys(("submitted_at", "wait_s", "gpu_hours", "preemptions", "gpus"), 0),
+    **dict.fromkeys(("started_at", "exit_code")),
+    "nodes": [],
+}
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """What the table says of a job, by column."""
+    from headway.cli.tables.jobs import short, span
+    from headway.cli.tables.nodes import folded
+
+    ran_s = None if row["started_at"] is None else row["gpu_hours"] * 3600.0 / row["gpus"]
+    return {
+        "JOB": str(row["job_id"]),
+        "USER": short(row["user"], 8),
+        "NAME": short(row["name"], 14),
+        "STATE": row["state"],
+        "SUBMITTED": f"{datetime.fromtimestamp(row['submitted_at']).astimezone():%m-%d %H:%M}",
+        "WAITED": span(row["wait_s"]),
+        "RAN": span(ran_s),
+        "GPUS": str(row["gpus"]),
+        "GPU-H": _hours(row["gpu_hours"]),
+        "PRE": str(row["preemptions"] or ""),
+        "EXIT": "" if row["exit_code"] is None else str(row["exit_code"]),
+        "NODES": folded(row["nodes"], 10),
+    }
+
+
+def _table(rows: Sequence[dict[str, Any]], cells: Sequence[dict[str, str]], columns: Sequence[str]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from headway.cli.tables.jobs import STYLES, short, span
-    from headway.cli.tables.nodes import folded
+    from headway.cli.tables.jobs import STYLES, span
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     left = {"USER", "NAME", "STATE", "NODES"}
-    for name in ("JOB", "USER", "NAME", "STATE", "SUBMITTED", "WAITED", "RAN", "GPUS", "GPU-H", "PRE", "EXIT", "NODES"):
+    for name in columns:
         table.add_column(name, justify="left" if name in left else "right", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        ran_s = None if row["started_at"] is None else row["gpu_hours"] * 3600.0 / row["gpus"]
-        table.add_row(
-            str(row["job_id"]),
-            Text(short(row["user"], 8)),
-            Text(short(row["name"], 14)),
-            Text(row["state"], style=STYLES.get(row["state"], "")),
-            f"{datetime.fromtimestamp(row['submitted_at']).astimezone():%m-%d %H:%M}",
-            span(row["wait_s"]),
-            span(ran_s),
-            str(row["gpus"]),
-            _hours(row["gpu_hours"]),
-            str(row["preemptions"] or ""),
-            "" if row["exit_code"] is None else str(row["exit_code"]),
-            Text(folded(row["nodes"], 10)),
-        )
+    for each in cells:
+        style = STYLES.get(each["STATE"], "")
+        table.add_row(*(Text(each[name], style=style if name == "STATE" else "") for name in columns))
     hours, waits = sum(row["gpu_hours"] for row in rows), [row["wait_s"] for row in rows]
     mean = f", mean wait {span(sum(waits) / len(waits))}" if waits else ""
-    table.caption = f"{counted(len(rows), 'job')}, {_hours(hours)} GPU-hours{mean}"
+    out = "; a wider terminal or --csv shows more" if len(columns) < len(_cells(EMPTY)) else ""
+    table.caption = f"{counted(len(rows), 'job')}, {_hours(hours)} GPU-hours{mean}{out}"
     table.caption_justify = "left"
     return table
 

@@ -12,7 +12,7 @@ from headway.errors import BadInput
 from headway.io.units import counted
 
 journal = typer.Typer(
-    no_args_is_help=True, help="Check the manager's journal, back it up while it runs, and restore it."
+    no_args_is_help=True, help="Check the manager's journal, back it up while it runs, restore it, and forget old jobs."
 )
 CopyArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A copy of a journal.")]
 
@@ -72,6 +72,38 @@ def backup(
         print_json({"file": str(file), "jobs": found.jobs, "events": found.events, "last_row": found.last_row})
     else:
         typer.echo(f"{file}: {counted(found.jobs, 'job')}, {counted(found.events, 'row')}")
+
+
+@journal.command()
+def prune(
+    before: Annotated[str, typer.Option(help="Forget jobs that ended before: 90d (ago), or 2026-11-01.")],
+    runs: Annotated[bool, typer.Option("--runs", help="Also remove their folders, with all logs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask again.")] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget jobs that ended long ago: history, show, what they ran and, with --runs, their logs. Job numbers are not used again.
+
+    A manager may go on meanwhile; the file becomes smaller where none writes to it.
+
+    Example: headway journal prune --before 90d --runs
+    """
+    from headway.cli.operate.history import moment_of
+    from headway.cli.operate.selection import ask
+    from headway.live.store.prune import old_jobs
+    from headway.live.store.prune import prune as forget
+
+    folder, moment = data_folder(data), moment_of(before, "--before") or 0.0
+    if not yes:
+        what = f"forget {counted(old_jobs(folder, moment), 'job')} that ended before {before}"
+        what += " and remove their logs" if runs else ""
+        ask(f"{what}?", f"{what}: without a terminal this needs --yes")
+    found = forget(folder, moment, runs)
+    if as_json:
+        print_json(asdict(found))
+    else:
+        logs = f", {counted(found.folders, 'folder')} removed" if runs else ""
+        typer.echo(f"{counted(found.jobs, 'job')} forgotten{logs}; the journal has {found.bytes / 1e6:.1f} MB")
 
 
 @journal.command()

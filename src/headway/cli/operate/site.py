@@ -1,6 +1,8 @@
 """The options of `serve` that are house rules: limits, what nodes have, programs around jobs, and the webhook."""
 
 import os
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,20 @@ def site_of(
     prolog, epilog = (_program(path, option) for path, option in zip(hooks, ("--prolog", "--epilog"), strict=True))
     grace_s = seconds(max_grace, "--max-grace")
     return Site(grace_s, jobs_per_user, nodes[0], frozenset(nodes[1]), prolog, epilog)
+
+
+def with_served_fabric(site: "Site", fabric: str | None, data: Path, inventory: Path | None) -> "Site":
+    """The house rules with the fabric, if there is one; what plans need is compiled meanwhile."""
+    if fabric is None:
+        if inventory is not None:
+            raise BadInput("--inventory is about a fabric: give --fabric as well")
+        return site
+    from headway.live.fabric.served import served
+    from headway.live.fabric.slices import prepare_planning
+
+    found = replace(site, fabric=served(fabric, data, inventory))
+    threading.Thread(target=prepare_planning, name="plans", daemon=True).start()
+    return found
 
 
 def _program(path: Path | None, option: str) -> str:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.tables.jobs import REASONS, STYLES, bar, moment, nodes_text, progress, short, span, times
+from headway.cli.tables.jobs import REASONS, STYLES, bar, moment, nodes_text, progress, script, short, span, times
 from headway.io.units import counted
 
 if TYPE_CHECKING:
@@ -40,8 +40,11 @@ def job_table(job: "JobView") -> Table:
         "state": Text(f"{job.state}{code}", style=STYLES.get(job.state, "")),
         "reason": f"{job.reason}: {REASONS.get(job.reason, '')}" if job.reason else "",
         "message": short(job.message, 500),
-        "command": short(job.command, 500),
+        "command": script(job.command),
         "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),
+        "slice": _slice(job.slice),
+        "certificate": _certificate(job.slice),
+        "plan": _plan(job.slice),
         "attempt": f"{job.attempt}" + (f", preempted {times(job.preemptions)}" if job.preemptions else ""),
         "service": f"{span(job.service_gpu_s)} of GPU time, queue level {job.level}",
         "progress": progress(job),
@@ -54,6 +57,35 @@ def job_table(job: "JobView") -> Table:
         if value:
             table.add_row(name, value if isinstance(value, Text) else Text(value))
     return table
+
+
+def _slice(held: dict[str, Any] | None) -> str:
+    """The links that a job has alone, leaf by leaf."""
+    if held is None:
+        return ""
+    if not held["links"]:
+        return "below one leaf switch: no links needed"
+    by_leaf: dict[str, list[str]] = {}
+    for leaf, spine in held["links"]:
+        by_leaf.setdefault(leaf, []).append(spine)
+    routing = held["routing"]
+    rule = f"; rank r goes by link r mod {routing['modulus']}" if "modulus" in routing else ""
+    return "; ".join(f"{leaf} to {', '.join(spines)}" for leaf, spines in by_leaf.items()) + rule
+
+
+def _certificate(held: dict[str, Any] | None) -> str:
+    if held is None:
+        return ""
+    by = f", signed by {held['signed_by']}" if held["signed_by"] else ", not signed"
+    return f"{held['certificate']['digest'][:23]}{by}; clean: {', '.join(held['patterns'])} (all of it: --json)"
+
+
+def _plan(held: dict[str, Any] | None) -> str:
+    if held is None or held["plan"] is None:
+        return ""
+    chunks, lists = held["plan"]["chunks"], held["plan"]["lists"]
+    what = f"{counted(len(chunks), 'chunk')} over {counted(len(lists), 'dimension')}"
+    return f"{what}, in HEADWAY_COLLECTIVE_PLAN of the job (all of it: --json)"
 
 
 def explanation(answer: dict[str, Any]) -> RenderableType:

@@ -102,6 +102,13 @@ def short(text: str, width: int) -> str:
     return safe if len(safe) <= width else safe[: width - 1] + "…"
 
 
+def script(text: str, lines: int = 20) -> str:
+    """A command of one line, or the first lines of a script as they are."""
+    every = text.rstrip().expandtabs().split("\n")
+    shown = [short(line, 500) for line in every[:lines]]
+    return "\n".join(shown + ([f"… ({len(every) - lines} more lines; --json has all)"] if len(every) > lines else []))
+
+
 def where_or_why(job: "JobView") -> str:
     """Where it runs and how far it is, or why it does not run."""
     if job.state in FINAL_STATES:

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from headway.cli.tables.jobs import ACTIVE, ON_GPUS, WAITING, header, in_order, jobs_table
+from headway.cli.tables.jobs import ON_GPUS, WAITING, header, in_order, jobs_table
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
@@ -32,19 +32,13 @@ def queue_view(
         parts.append(jobs_table(in_order(shown), time.time()))
     else:
         parts.append(_dim("no jobs" if states else "nothing runs and nothing waits (--all shows ended jobs)"))
-    hidden = _count(status, states or ACTIVE) - len(shown)
-    if not user and not name and hidden > 0:
-        parts.append(_dim(f"and {hidden:,} more (--limit shows more)"))
+    if len(shown) >= limit:  # the manager counts the jobs of all users, and shows those that one may see
+        parts.append(_dim(f"the first {limit:,}; there may be more (--limit shows more)"))
     return Group(*parts)
 
 
 def _dim(text: str) -> Text:
     return Text(text, style="dim")
-
-
-def _count(status: dict[str, Any], states: Sequence[str]) -> int:
-    """The jobs in these states."""
-    return sum(int(status["counts"].get(state, 0)) for state in states)
 
 
 def top_view(client: "Client", height: int) -> RenderableType:
@@ -64,9 +58,8 @@ def top_view(client: "Client", height: int) -> RenderableType:
     parts += [Text(""), _dim(f"queues: {by_level or 'empty'}" + (f"; waiting for: {why}" if why else ""))]
     jobs = [*in_order(running), *in_order(waiting)]
     parts.append(jobs_table(jobs[:rows], time.time()) if jobs else _dim("nothing runs and nothing waits"))
-    hidden = _count(status, ACTIVE) - min(len(jobs), rows)
-    if hidden > 0:
-        parts.append(_dim(f"and {hidden:,} more"))
+    if len(jobs) >= rows:
+        parts.append(_dim("there may be more (headway queue shows more)"))
     return Group(*parts)
 
 

@@ -101,6 +101,9 @@ def _table(title: str, kind: str, headings: Sequence[str], padding: tuple[int, i
 def _print(table: Table, results: "Sequence[Result]", first: str = "") -> None:
     Console().print(table)
     for result in results:
+        if result.summary.get("queues"):
+            Console().print(_queues(result.summary))
+    for result in results:
         who = first + (f"{result.label}: " if len(results) > 1 else "")
         for line in stretch_told(result.summary):
             print(f"{who}{line}")
@@ -112,6 +115,26 @@ def _print(table: Table, results: "Sequence[Result]", first: str = "") -> None:
     if results[0].left_out:
         jobs = counted(results[0].left_out, "job")
         print(f"left out: {jobs} that can never run here (too large, or no slice of their size)")
+
+
+def _queues(summary: dict[str, Any]) -> Table:
+    """Who had what, queue by queue."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0), title=escape(f"queues under {summary['policy']}"))
+    table.title_justify, table.title_style = "left", "bold"
+    table.add_column("queue", overflow="fold", min_width=8)
+    for name in ("share", "guar.", "GPUs", "borrowed", "left", "mean JCT", "wait", "quota", "unfair"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in summary["queues"]:
+        used = [f"{one['gpus_used']:.1f}", f"{one['borrowed_gpu_h']:,.0f} h", f"{one['left_gpu_h']:,.0f} h"]
+        times = [duration(one[name]) if one[name] is not None else "-" for name in ("jct_s", "queue_s", "quota_s")]
+        unfair = f"{100 * one['unfair']:.0f}%" if one["unfair"] is not None else "-"
+        table.add_row(one["queue"], f"{100 * one['share']:.0f}%", str(one["guaranteed_gpus"]), *used, *times, unfair)
+    table.caption = (
+        "GPUs: used on average; borrowed: GPU-hours beyond the guarantee; left: GPU-hours of the guarantee not used; "
+        "unfair: jobs worse off than alone on an equal part of their queue's share"
+    )
+    table.caption_justify = "left"
+    return table
 
 
 def _row(summary: dict[str, Any], first: dict[str, Any] | None) -> list[str]:

@@ -94,6 +94,16 @@ def limit_offer(state: State, scratch: Scratch, late: bool) -> int:
 
 
 @jit
+def free_gpus(state: State, scratch: Scratch, within: int) -> int:
+    """GPUs of open nodes that are there now or soon, for those not seated yet."""
+    gpus = 0
+    for x in range(len(scratch.nodes)):
+        if not state.nodes[x].closed:
+            gpus += scratch.nodes[x].now if within == NOW else scratch.nodes[x].soon
+    return gpus
+
+
+@jit
 def choose_place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Let the placement choose from the offer, and check what it chose. True: it is in the row being written."""
     if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):

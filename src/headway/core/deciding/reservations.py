@@ -22,6 +22,7 @@ from headway.core.deciding.offers import (
     offer,
     offer_places,
 )
+from headway.core.deciding.teams import in_one_queue, is_firm, lends, makes_room
 from headway.core.deciding.victims import stop_cost, worth_at
 from headway.core.events import RESERVE, START
 from headway.core.keys import next_look, turn
@@ -31,6 +32,7 @@ from headway.core.tables.jobs import run_s
 from headway.core.tables.options import OPTIONS_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
 from headway.core.tables.state import STATE_TYPE, State
+from headway.core.tables.teams import NO_TEAMS
 from headway.core.timers import pop, push
 from headway.job_state import JobState
 
@@ -71,6 +73,8 @@ def _gone_by(state: State, options: Options, key: Any, scratch: Scratch, job: An
     trial.since = runs
     k1, k2 = key(trial, turn_over, options)
     after = first.k1 < k1 or (first.k1 == k1 and (first.k2 < k2 or (first.k2 == k2 and first.row < job.row)))
+    if options.teams > NO_TEAMS:
+        after = after and in_one_queue(state, job, first)
     return min(over, turn_over + job.save) if after else over
 
 
@@ -83,12 +87,14 @@ def _runs_from(job: Any, starts: float) -> float:
 
 
 @jit
-def _list_one(options: Options, scratch: Scratch, holder: Any, starts: float, job: Any, n: int) -> None:
+def _list_one(state: State, options: Options, scratch: Scratch, holder: Any, starts: float, job: Any, n: int) -> None:
     """Add one that holds GPUs, or is about to, with the time by which a waiting job can have them."""
     now, runs = scratch.walk[0].now, _runs_from(holder, starts)
     at = max(now, runs) + _rest(holder, now, options)
-    if options.preempts and comes_before(options, scratch, job, holder):
+    if makes_room(state, options, scratch, job, holder):
         at = min(at, next_look(options, max(now, runs + turn(holder, options)), now) + holder.save)
+    if options.teams > NO_TEAMS and not is_firm(holder, options) and lends(state, scratch, job, holder):
+        at = min(at, max(now, runs, min(now, job.claimed) + options.notice) + holder.save)
     push(scratch.bounds, n, at if at < NOT_KNOWN else NOT_KNOWN + runs, holder.row)
 
 
@@ -109,7 +115,7 @@ def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions,
     for i in range(state.counts[0].running):
         running = state.jobs[state.run[i]]
         if scratch.jobs[running.row].stops != walk.decision:  # or counted among what is free soon
-            _list_one(options, scratch, running, walk.now, job, n)
+            _list_one(state, options, scratch, running, walk.now, job, n)
             n += 1
     for row in range(state.promises.counts[0].rows):
         waiting = state.jobs[state.promises.rows[row].job]
@@ -117,12 +123,13 @@ def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions,
         stands = waiting.promise == row and waiting.state == JobState.PENDING and mark.seated == walk.decision
         if stands and not _is_in(out, mark.place, waiting.row):
             mark.place = -1 - row
-            _list_one(options, scratch, waiting, stopped_by, job, n)
+            _list_one(state, options, scratch, waiting, stopped_by, job, n)
             n += 1
     for row in range(out.counts[0].rows):
         seated = state.jobs[out.rows[row].job]
         if scratch.jobs[seated.row].seated == walk.decision and scratch.jobs[seated.row].place == row:
-            _list_one(options, scratch, seated, walk.now if out.rows[row].kind == START else stopped_by, job, n)
+            starts = walk.now if out.rows[row].kind == START else stopped_by
+            _list_one(state, options, scratch, seated, starts, job, n)
             n += 1
     return n
 
@@ -168,7 +175,7 @@ def _worth_by(state: State, options: Options, scratch: Scratch, job: Any, listed
     cost, save = 0.0, 0.0
     for i in range(listed - gone, listed):
         other = state.jobs[scratch.bounds[i].what]
-        if comes_before(options, scratch, job, other):
+        if makes_room(state, options, scratch, job, other):
             cost += stop_cost(other)
             save = max(save, other.save)
     return worth_at(options, job, cost) + save
@@ -261,7 +268,9 @@ def is_late(
 ) -> bool:
     """Whether a job that starts then has to leave the reservation alone: it may stay beyond the bound or, without one, is never stopped."""
     walk = scratch.walk[0]
-    if walk.first < 0 or not comes_before(options, scratch, state.jobs[walk.first], job):
+    if walk.first < 0 or job.row == walk.first:
+        return False
+    if options.teams == NO_TEAMS and not comes_before(options, scratch, state.jobs[walk.first], job):
         return False
     can_stop = options.preempts and turn(job, options) < np.inf
     if can_stop and _resumes_in(job) + turn(job, options) + job.save == 0.0:

@@ -10,12 +10,14 @@ from typing import Any
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import SOON, add_to_offer, choose_place, free_soon, limit_offer, offer
+from headway.core.deciding.teams import can_stop_for, clear_freed, count_freed, within_limits
 from headway.core.keys import pinned
 from headway.core.order import comes_before, rank_of
 from headway.core.tables.actions import Actions, forget
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
+from headway.core.tables.teams import NO_TEAMS
 from headway.job_state import JobState
 
 
@@ -32,8 +34,10 @@ def can_stop(options: Options, scratch: Scratch, job: Any) -> bool:
 
 
 @jit
-def _is_candidate(state: State, options: Options, scratch: Scratch, job: Any) -> bool:
+def _is_candidate(state: State, options: Options, scratch: Scratch, waiting: Any, job: Any) -> bool:
     """Two jobs on the same GPUs are stopped together, and count where the first of them does."""
+    if options.teams > NO_TEAMS:
+        return can_stop_for(state, options, scratch, waiting, job)
     if not can_stop(options, scratch, job):
         return False
     if job.partner < 0:
@@ -43,17 +47,36 @@ def _is_candidate(state: State, options: Options, scratch: Scratch, job: Any) ->
 
 
 @jit
+def _add(state: State, scratch: Scratch, job: Any, limited: bool) -> None:
+    """Offer what a job holds too; where a limit has to be kept, count what its teams get back."""
+    add_to_offer(state, scratch, job)
+    if limited:
+        count_freed(state, scratch, job)
+
+
+@jit
+def _first_candidate(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+    """From which place in the order on those may be who can be stopped: with teams, anywhere."""
+    return 0 if options.teams > NO_TEAMS else rank_of(state, options, scratch, job)
+
+
+@jit
 def _fits(
     state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, first: int, late: bool
 ) -> bool:
     """Whether there is a place if those chosen and the candidates from `first` on stop. True: it is in the row being written."""
     offer(scratch, SOON)
+    limited = scratch.walk[0].limited >= 0
+    if limited:
+        clear_freed(state, scratch)
     for i in range(scratch.walk[0].chosen):
-        add_to_offer(state, scratch, state.jobs[scratch.chosen[i]])
+        _add(state, scratch, state.jobs[scratch.chosen[i]], limited)
     for i in range(first, state.counts[0].running):
         other = state.jobs[scratch.order[i]]
-        if _is_candidate(state, options, scratch, other):
-            add_to_offer(state, scratch, other)
+        if _is_candidate(state, options, scratch, job, other):
+            _add(state, scratch, other, limited)
+    if limited and not within_limits(state, scratch, job):
+        return False
     return limit_offer(state, scratch, late) >= job.gpus and choose_place(state, options, place, scratch, out, job)
 
 
@@ -61,7 +84,7 @@ def _fits(
 def could_stop_for(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether there is a place for a waiting job if everyone after it who can be stopped is."""
     scratch.walk[0].chosen = 0
-    low = rank_of(state, options, scratch, job)
+    low = _first_candidate(state, options, scratch, job)
     return low < state.counts[0].running and _fits(state, options, place, scratch, out, job, low, False)
 
 
@@ -72,7 +95,7 @@ def choose_victims(
     """Choose who is stopped for a waiting job. True: they are in `scratch.chosen`, and its place is in the row being written."""
     walk, end = scratch.walk[0], state.counts[0].running
     walk.chosen = 0
-    low = rank_of(state, options, scratch, job)
+    low = _first_candidate(state, options, scratch, job)
     if low == end or not _fits(state, options, place, scratch, out, job, low, late):
         return False
     while True:

@@ -1,14 +1,18 @@
 """Why the jobs of each class wait, as the decision just made sees it. The jobs of a class find places alike, so one cause holds for all."""
 
+from typing import Any
+
 import numpy as np
 
 from headway.core.compiler.jit import jit
+from headway.core.deciding.teams import is_firm, makes_room
 from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_NODE_DOWN, WAIT_TURN
 from headway.core.keys import pinned, turn
 from headway.core.order import rank_of
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
+from headway.core.tables.teams import NO_TEAMS
 
 
 @jit
@@ -35,12 +39,25 @@ def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
         job = state.jobs[head]
         if job.gpus > open_gpus:
             scratch.classes[c].why = WAIT_NODE_DOWN
-        elif turns and soon + scratch.after[rank_of(state, options, scratch, job)] >= job.gpus:
+        elif turns and soon + _preemptible_for(state, options, scratch, job) >= job.gpus:
             scratch.classes[c].why = WAIT_TURN
         elif not scratch.walk[0].full and state.classes[c].why == WAIT_TURN:
             scratch.classes[c].why = WAIT_TURN  # nothing has happened to change that
         elif job.gpus <= free and (not options.blocks or head == scratch.walk[0].first):
             scratch.classes[c].why = WAIT_ISOLATION if len(state.leaves) else WAIT_FRAGMENTATION
+
+
+@jit
+def _preemptible_for(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+    """GPUs of those who make room for a waiting job once their turns are over."""
+    if options.teams == NO_TEAMS:
+        return int(scratch.after[rank_of(state, options, scratch, job)])
+    gpus = 0
+    for i in range(state.counts[0].running):
+        other = state.jobs[scratch.order[i]]
+        stops = is_firm(other, options) or scratch.jobs[other.row].stops == scratch.walk[0].decision
+        gpus += 0 if stops or not makes_room(state, options, scratch, job, other) else other.gpus
+    return gpus
 
 
 @jit

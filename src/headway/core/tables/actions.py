@@ -27,7 +27,7 @@ LINKS_OF = np.dtype([("mask", "u8"), ("leaf", "i8")])
 
 
 class Actions(NamedTuple):
-    """Rows with their places. Resize has one entry with the new size; Pack has one with the partner as `node`."""
+    """Rows with their places. Resize has one entry with the new size, Claim with the GPUs asked for, Pack with the partner as `node`."""
 
     rows: NDArray[Any]
     seats: NDArray[Any]

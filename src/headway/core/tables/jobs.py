@@ -34,6 +34,7 @@ JOB: Final = np.dtype(
         ("save", "f8"),  # seconds from Stop to Stopped, as far as is known
         ("resume", "f8"),  # seconds from Start to the first headway, but for the first start
         ("limit", "f8"),  # seconds that it runs at most in all (infinity: not known)
+        ("claimed", "f8"),  # since when it asks for GPUs of its team's guarantee back (infinity: it does not)
         ("change_at", "f8"),  # the one valid timer of this job
         ("k1", "f8"),  # the policy's key as of the job's last event; decide derives those of running jobs that move
         ("k2", "f8"),
@@ -55,6 +56,7 @@ JOB: Final = np.dtype(
         ("partner", "i4"),  # the job packed on the same GPUs, -1: none
         ("low", "i4"),  # the tree of waiting jobs: children before and after
         ("high", "i4"),
+        ("team", "i4"),  # its row in the table of teams; 0: the cluster, where there are none
         ("row", "i4"),  # its own number: jobs are numbered in the order of submission
         ("level", "i1"),
         ("state", "i1"),
@@ -70,7 +72,7 @@ JOB: Final = np.dtype(
 def job_table(n: int) -> NDArray[Any]:
     """`n` rows of jobs that have not been submitted yet."""
     jobs = np.zeros(n, JOB)
-    for column in ("first", "change_at", "limit"):
+    for column in ("first", "change_at", "limit", "claimed"):
         jobs[column] = np.inf
     for column in ("left", "end", "skew"):
         jobs[column] = np.nan

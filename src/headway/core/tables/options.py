@@ -7,6 +7,7 @@ from numba import typeof, types
 from numpy.typing import NDArray
 
 from headway.core.tables.jobs import JOB_TYPE
+from headway.core.tables.teams import NO_TEAMS
 
 
 class History(NamedTuple):
@@ -38,10 +39,13 @@ class Options(NamedTuple):
     blocks: bool = False  # a job that does not fit stops the jobs behind it
     moving: bool = False  # keys of running jobs move all the time
     learns: bool = False  # keys change with the jobs that ended
+    fits: bool = False  # the thresholds are fitted to the jobs that ended
     plotted: bool = False  # Gittins index as plotted in the slides instead of as printed
     packs: bool = False  # may put two jobs on one GPU
     migrates: bool = False  # moves a scattered job together when there is room
     elastic: bool = False  # resizes jobs
+    teams: int = NO_TEAMS  # rows of the table of teams; jobs of one class have one of them
+    notice: float = 0.0  # seconds that borrowed GPUs are kept after their team asked for them
     models: int = 1  # that tell jobs apart where two share a GPU; 1 elsewhere
     by_class: bool = True  # the placement treats jobs of one class (GPUs, skewed or not) alike
     pack_limit: float = np.inf  # skew above which a job wants the fewest nodes

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.tables.state import State, new_state
+from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
 
 GONE = -1
@@ -18,7 +19,7 @@ def on_other_nodes(state: State, gpus_per_node: NDArray[Any], moved: NDArray[np.
     for the cluster, which its world then holds back.
     """
     old_total, slots = len(moved), len(state.seats) // len(moved)
-    new = new_state(len(state.jobs), gpus_per_node, slots=slots)
+    new = _of_teams(new_state(len(state.jobs), gpus_per_node, slots=slots), state.teams)
     total, counts = int(np.sum(gpus_per_node)), state.counts.copy()
     if len(state.classes) >= len(new.classes):
         new = new._replace(classes=state.classes, spent=state.spent)
@@ -37,6 +38,14 @@ def on_other_nodes(state: State, gpus_per_node: NDArray[Any], moved: NDArray[np.
     counts["free_gpus"] = total - held.sum()
     new.counts[:] = counts
     return new._replace(bad_pairs=state.bad_pairs)
+
+
+def _of_teams(new: State, teams: NDArray[Any]) -> State:
+    """The new state with as many classes per size as there are teams, and the teams as they are; the cluster is as large as it is now."""
+    kept = teams.copy()
+    kept["guarantee"][CLUSTER] = new.teams["guarantee"][CLUSTER]
+    classes, spent = np.repeat(new.classes, len(kept)), np.repeat(new.spent, len(kept), axis=0)
+    return new._replace(teams=kept, classes=classes, spent=spent)
 
 
 def _held(state: State, j: int) -> list[int]:

@@ -28,9 +28,20 @@ JOB_WALK: Final = np.dtype(
         ("paired", "i8"),  # the decision that packs another job on its GPUs
         ("seated", "i8"),  # the decision that last started it, promised it GPUs, or let its promise stand
         ("place", "i8"),  # the row of what it was given then; of a promise that stands, -1 less its row
+        ("counted", "i8"),  # the decision that counts it among the jobs of its team, though it waits
+        ("own", "i4"),  # the lowest team whose guarantee its GPUs are part of; -1: borrowed
         ("want", "i4"),  # GPUs that an elastic policy gives it
     ],
     align=True,
+)
+# As of what was decided by now. GPUs and jobs as in the table of teams; `kept`: GPUs that are part of its guarantee; `need`: GPUs that are
+# guaranteed or held by jobs that cannot be stopped, and `firm`: the same of those below it; `freed`: by those who are thought to stop;
+# `best`: the open class that comes first among its jobs, from its `child`.
+TEAM_WALK: Final = np.dtype(
+    [
+        *((name, "i8") for name in ("used", "running", "leaving", "stopping", "kept", "firm", "need")),
+        *((name, "i8") for name in ("freed_gpus", "freed_jobs", "best", "child")),
+    ]
 )
 WALK: Final = np.dtype(
     [
@@ -51,6 +62,10 @@ WALK: Final = np.dtype(
         ("chosen", "i8"),  # jobs in `chosen`
         ("weighed", "i8"),  # the last job for which stopping others is not worth it yet; -1: none
         ("first", "i8"),  # the first waiting job that found no place; -1: none
+        ("reclaims", "i8"),  # whether GPUs lent by the team of the job being seated are taken back for it
+        ("asked", "i8"),  # the last job for which GPUs were asked back; -1: none
+        ("limited", "i8"),  # the team whose limit keeps the job being seated waiting; -1: none
+        ("owing", "i8"),  # GPUs that teams asked back, and were not given yet
         ("reserved", "i8"),  # the job that the reservation is for; -1: not worked out yet
     ]
 )
@@ -68,6 +83,7 @@ class Scratch(NamedTuple):
     chosen: NDArray[np.int32]  # the jobs to be stopped for the one being seated
     bounds: NDArray[Any]  # a heap of running jobs by the time at which their GPUs are free
     trial: NDArray[Any]  # one job, as it would be if it started
+    teams: NDArray[Any]
     walk: NDArray[Any]  # one row of WALK
 
 
@@ -87,6 +103,7 @@ def new_scratch(state: State) -> Scratch:
         np.zeros(len(state.run), np.int32),
         np.zeros(len(state.run), TIMER),
         np.zeros(1, JOB),
+        np.zeros(len(state.teams), TEAM_WALK),
         walk,
     )
 

@@ -4,6 +4,7 @@ A table is one structured array: kernels take few arguments, compile quickly, an
 decision being made is not here but in core/tables/scratch.py.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.tables.actions import Actions, actions
 from headway.core.tables.jobs import job_table
+from headway.core.tables.teams import Team, team_table
 
 NODE: Final = np.dtype(
     [
@@ -48,6 +50,7 @@ COUNT: Final = np.dtype(
         ("timers", "i8"),
         ("free_gpus", "i8"),
         ("stopping", "i8"),  # jobs
+        ("claims", "i8"),  # jobs that ask for GPUs of their team's guarantee back
         ("spare_link", "i8"),  # the first unused row of `held_links`
     ]
 )
@@ -71,6 +74,7 @@ class State(NamedTuple):
         np.float64
     ]  # by job and reason: seconds spent so, settled on the job's own events; see core/receipts.py
     bad_pairs: NDArray[np.int8]  # models that proved bad partners on one GPU, by row of the profile table
+    teams: NDArray[Any]  # the cluster and, where there is a queues file, its queues; see core/tables/teams.py
     counts: NDArray[Any]  # one row of COUNT
 
 
@@ -83,6 +87,7 @@ def new_state(
     node_leaf: NDArray[np.int64] | None = None,
     spines: NDArray[np.int64] | None = None,
     models: int = 1,
+    teams: Sequence[Team] = (),
 ) -> State:
     """An empty state with room for so many jobs on these nodes.
 
@@ -105,7 +110,8 @@ def new_state(
     held = np.zeros(1 + 64 * len(leaves), HELD_LINK)
     held["next"] = np.arange(1, len(held) + 1)
     held["next"][-1] = -1
-    classes = np.full((2 * total + 2) * (models if slots > 1 else 1), -1, CLASS)
+    table = team_table(total, teams)
+    classes = np.full((2 * total + 2) * (models if slots > 1 else 1) * len(table), -1, CLASS)
     classes["since"], classes["why"] = 0.0, WAIT_GPUS
     count = np.zeros(1, COUNT)
     count["free_gpus"] = total
@@ -124,6 +130,7 @@ def new_state(
         np.zeros((len(classes), len(REASONS))),
         np.zeros((jobs, len(REASONS))),
         np.zeros((models, models), np.int8),
+        table,
         count,
     )
 

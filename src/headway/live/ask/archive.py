@@ -14,7 +14,7 @@ from headway.live.ask.explain import Explanation
 from headway.live.ask.replay import PastJob
 from headway.live.ask.views import JobFilter
 from headway.live.records import Job
-from headway.live.state import ClusterState
+from headway.live.state import ClusterState, charged_gpu_h
 from headway.live.store.archive import Archived, page
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.history import finished as finished_rows
@@ -115,5 +115,5 @@ def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:
     return HistoryRow(
         *(job.id, job.user, job.spec.queue, job.spec.name, state.shown_state(job).name, job.submitted),
         *(job.first_started, None, on, job.spec.gpus, max(0.0, waited_s)),
-        *(state.service_gpu_s(job, now) / 3600.0, job.preemptions, job.exit_code),
+        *(charged_gpu_h(row, job, now), job.preemptions, job.exit_code),
     )

@@ -27,6 +27,7 @@ from headway.live.ask.reserved import (
     turns,
     within,
 )
+from headway.live.ask.shares import is_asking, queue_numbers, queue_words, same_queue
 from headway.live.jobfile.after import WORDS
 from headway.live.records import Job
 from headway.live.state import ClusterState
@@ -66,11 +67,14 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     kept = first[1] if first and (first[0] == job.id or reason == "reservation") else None
     in_turn = turns(state, job, now, sees) if reason == "turn" else ()
     message, change = _words(state, job, reason, numbers, now)
+    if state.teams and waits and not job.blockers:
+        numbers |= queue_numbers(state, job)
+        message, change = queue_words(state, job, reason, message, change, now)
     if first and first[0] != job.id and reason in ("gpus", "preempted", "fragmentation") and not job.blockers:
         # What becomes free goes to the job that GPUs are kept for, before anybody else.
         other = "another job" if first[1].job_id is None else f"job {first[1].job_id}"
         change = [f"{other}, for which GPUs are kept, starts, and more GPUs become free"]
-    if reason == "turn" and not in_turn:
+    if reason == "turn" and not in_turn and not is_asking(state, job):
         message += (
             ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
         )
@@ -96,13 +100,15 @@ def _seen(state: ClusterState, numbers: Iterable[int], sees: Sees) -> Iterable[i
 
 
 def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
-    """The waiting jobs that the policy sorts before this one, in order."""
+    """The waiting jobs (of its queue, where there are queues) that the policy sorts before this one, in order."""
     jobs = state.tables.jobs[: len(state.jobs)]
     order = waiting_order(jobs)
     here = np.nonzero(order == job.row)[0]
     # One that was accepted this instant comes after all who wait, and after those that were accepted before it.
     accepted = np.nonzero(jobs["state"][: job.row] == JobState.FUTURE)[0]
     before = order[: int(here[0])] if len(here) else np.concatenate([order, accepted])
+    if state.teams:  # who comes first in other queues depends on what they use
+        before = before[same_queue(state, before, job)]
     return [state.at(int(row)).id for row in before]
 
 

@@ -116,8 +116,8 @@ class Forecast:
     """A forecast for one job: made under the manager's lock, run without it."""
 
     def __init__(self, state: ClusterState, spec: JobSpec, now: float, user: str = "") -> None:
-        self.names, self.spec, self.now, self.known = state.cluster.nodes, spec, now, state.known(spec)
-        self.notes = state.notes(spec)
+        self.names, self.spec, self.now, self.notes = state.cluster.nodes, spec, now, state.notes(spec)
+        self.known = state.known(spec, state.teams.row_of(spec, user))
         self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
         self.numbers = list(state.jobs)  # by row
         new = Job(max(state.jobs, default=0) + 1, user, spec, now)

@@ -19,6 +19,7 @@ from headway.core.engine import drive
 from headway.core.keys import TURNS
 from headway.core.operations import admit
 from headway.errors import BadInput
+from headway.io.units import counted
 from headway.job_state import FINAL_STATES, JobState
 
 # A job that ended at once still took its GPUs for a moment.
@@ -172,21 +173,21 @@ def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
     biases = (
         (
             counts[JobState.CANCELLED.name],
-            "were cancelled: they take the GPU time they took, but are not averaged; under another policy they might have ended before,"
+            "cancelled: such jobs take the GPU time they took, but are not averaged; under another policy they might have ended before,"
             " or never have been cancelled",
         ),
         (
             sum(count for state, count in counts.items() if state not in FINAL_STATES),
-            "have not ended: they count with the time they ran so far, and are not averaged",
+            "not ended yet: such jobs count with the time they ran so far, and are not averaged",
         ),
-        (sum(job.gpus > cluster.total for job in jobs), "are larger than this cluster and are left out"),
+        (sum(job.gpus > cluster.total for job in jobs), "larger than this cluster, and left out"),
         (
             sum(job.blocked_s > BLOCKED_S for job in jobs),
-            "waited for a hold, a dependency, an array's limit or a retry: that time is kept as it was",
+            "kept waiting by a hold, a dependency, an array's limit or a retry: that time is kept as it was",
         ),
     )
     costs = (
         "stops and starts take what they took live, or what they took other jobs of the size; work done twice counts as work:"
         " another policy may cause less of it, or more"
     )
-    return (*(f"{count} jobs {words}" for count, words in biases if count), costs)
+    return (*(f"{counted(count, 'job')} {words}" for count, words in biases if count), costs)

@@ -33,6 +33,7 @@ class Accepting(Door):
         self._arriving: deque[Submission] = deque()  # checked, and not with the journal yet
         self._expected = False  # the journal has been asked to take them
         self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
+        self._in_queues: Counter[tuple[str, str]] = Counter()  # the same by queue and user; "": all of a queue
         self._counting = threading.Lock()  # held while that is counted
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:
@@ -80,6 +81,7 @@ class Accepting(Door):
             with self._counting:
                 for each in batch:
                     self._accepting[each.user] -= each.counted
+                    self._in_queues.subtract(dict.fromkeys(self._state.teams.names(each.spec, each.user), each.counted))
             for each in batch:
                 each.error = each.error or error  # type: ignore[assignment]
                 each.told(each)
@@ -104,6 +106,7 @@ class Accepting(Door):
         if spec.gpus > cluster.total:
             has = f"the cluster {cluster.name} has {cluster.total}"
             raise BadInput(f"the job asks for {spec.gpus} GPUs, but {has}: it could never start")
+        self._state.teams.check(spec, cluster.total)
         if why := self._state.engine.why_never(spec.gpus):
             raise BadInput(why)
         longest_s = self._state.longest_s
@@ -111,7 +114,7 @@ class Accepting(Door):
             raise BadInput(
                 f"time_limit: {spec.time_limit:g} s is more than the {longest_s:g} s that policy {self._state.policy} allows"
             )
-        refuse_unsupported(spec)
+        refuse_unsupported(spec, self._state.site.fabric is not None, self._state.engine.uplinks > 0)
         if user not in self._users:  # looking an account up costs a millisecond
             self._executor.check_user(user)
             self._users.add(user)
@@ -127,15 +130,17 @@ class Accepting(Door):
     def _count(self, new: Submission) -> None:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
         most, user, count = self._state.site.jobs_per_user, new.user, len(new.tasks)
-        if most is None:
+        if most is None and not self._state.teams:
             return
         with self._counting:
+            self._state.teams.check_waiting(new.spec, user, count, self._in_queues)
             have = self._state.active_of[user] + self._accepting[user]
-            if have + count > most:
+            if most is not None and have + count > most:
                 what = f"{count} more" if count > 1 else "another"
                 has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
                 raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
             self._accepting[user] += count
+            self._in_queues.update(dict.fromkeys(self._state.teams.names(new.spec, user), count))
             new.counted = count
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:

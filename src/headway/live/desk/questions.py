@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headway.client.job import JobView
 from headway.job_state import FINAL_STATES
@@ -17,6 +17,7 @@ from headway.live.ask.reserved import Sees
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.desk.door import Door
 from headway.live.executors import Shared
+from headway.live.fabric.slices import slice_of
 from headway.live.jobfile.spec import JobSpec
 from headway.live.operation.measures import Histogram
 from headway.live.state import ClusterState
@@ -68,6 +69,15 @@ class Questions(Door):
         job = self._state.jobs.get(job_id)
         found = None if job else self._archived(job_id)
         return job.spec if job else found.job.spec if found else None
+
+    def slice(self, job_id: int) -> dict[str, Any] | None:
+        """What a job holds of the fabric while it has GPUs: links, signed certificate, collective plan."""
+        with self._world.lock:
+            job, fabric = self._state.jobs.get(job_id), self._state.site.fabric
+            if job is None or fabric is None or not job.seats or self._state.engine.uplinks == 0:
+                return None
+            held = job.spec, job.seats, job.links
+        return slice_of(fabric, *held).view()
 
     def jobs(self, wanted: JobFilter = EVERY_JOB) -> list[JobView]:
         """Jobs by number, with filters; page with `after_id`."""

@@ -33,6 +33,7 @@ class Launch:
     epilog: str = ""
     journal: str = ""  # the identity of the journal that the attempt belongs to
     links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are the job's alone
+    files: dict[str, str] = field(default_factory=dict)  # to be written to its folder: about its slice of a fabric
 
 
 @dataclass(frozen=True, slots=True)

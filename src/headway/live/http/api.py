@@ -226,7 +226,7 @@ def _jobs(api: FastAPI, manager: Manager) -> None:
         content = None if spec is None else spec.model_dump(mode="json", exclude_defaults=True)
         if content and "envs" in content and caller.user != job.user:
             content["envs"] = dict.fromkeys(content["envs"], HIDDEN)
-        return replace(job, spec=content)
+        return replace(job, spec=content, slice=manager.slice(job_id))
 
     @api.get("/v1/jobs/{job_id}/explain", tags=["jobs"], responses=ABOUT_A_JOB)
     def explain(job_id: JobId, caller: access.JobReader) -> Explanation:

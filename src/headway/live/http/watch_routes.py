@@ -14,8 +14,9 @@ from headway.live.http.cluster_routes import STATE
 from headway.live.manager import Manager
 from headway.live.watch import answers, fabric
 from headway.live.watch.answers import NetworkView, QueuePage, Story, Trend
+from headway.live.watch.collectives import CollectivePlans, plans
 from headway.live.watch.overview import SORTS, About, QueueWanted, overview, queue_page
-from headway.live.watch.replays import Replays
+from headway.live.watch.replays import what_if
 from headway.live.watch.story import story
 from headway.live.watch.trend import KEPT_S, Watch
 from headway.policies import ORACLES, TABLE
@@ -24,6 +25,9 @@ Sort = Literal["order", "job_id", "name", "user", "state", "gpus", "queue", "lev
 assert set(SORTS) == set(Sort.__args__)  # type: ignore[attr-defined]
 LONGEST_PAGE = 500
 MOST_STEPS = 1000
+
+
+BUSY = refusals({409: "Another question of this kind is being computed."})
 
 
 class Me(BaseModel):
@@ -57,9 +61,19 @@ class WhatIf(BaseModel):
     last_s: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] = KEPT_S
 
 
+class Asked(BaseModel):
+    """A collective to plan; the topology is a preset or shorthand such as `switch:4:1200Gbps:700ns,switch:8:200Gbps:1700ns`."""
+
+    model_config = {"extra": "forbid"}
+    topology: Annotated[str, Field(min_length=1, max_length=300)]
+    size: Annotated[str, Field(min_length=1, max_length=30, examples=["1GB"])] = "1GB"
+    scheduler: Literal["baseline", "themis", "best"] = "themis"
+    chunks: Annotated[int, Field(ge=1, le=64)] = 8
+
+
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """All of them."""
-    watch, replays = Watch(manager), Replays(manager)
+    watch = Watch(manager)
 
     @api.get("/v1/me", tags=["cluster"], responses=REFUSALS)
     def me(caller: JobReader) -> Me:
@@ -114,7 +128,18 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         rows = [Choice(name=name, summary=row[1], oracle=name in ORACLES) for name, row in TABLE.items()]
         return Choices(policies=rows)
 
-    @api.post("/v1/replay", tags=["cluster"], responses=refusals({409: "Another replay is being computed."}))
-    def what_if(question: WhatIf, caller: Operator) -> Replay:
+    @api.post("/v1/replay", tags=["cluster"], responses=BUSY)
+    def replayed(question: WhatIf, caller: Operator) -> Replay:
         """What the completion times of the jobs of the last seconds would have been under other policies, by simulation."""
-        return replays.ask(question.policies, question.last_s)
+        return what_if(manager, question.policies, question.last_s)
+
+    add_collective(api)
+
+
+def add_collective(api: FastAPI) -> None:
+    """The one route about networks in general."""
+
+    @api.post("/v1/collective", tags=["cluster"], responses=BUSY)
+    def planned(question: Asked, caller: Reader) -> CollectivePlans:
+        """Plan an all-reduce on a network of several dimensions: what each of them sends when, beside the baseline."""
+        return plans(question.topology, question.size, question.scheduler, question.chunks)

@@ -7,12 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from headway.errors import BadInput
-from headway.io.units import seconds
+from headway.io.units import seconds, size_bytes
 from headway.io.yaml_file import check_content
 from headway.live.jobfile.after import SINGLETON, Need, as_need, read_need
 
 MOST_RANKS = 4096  # processes that one job may start on one machine
 MOST_TASKS = 100_000  # tasks of one array
+DEFAULT_COLLECTIVE_BYTES = 1e9  # what a plan is made for; its chunks scale with the size
 DEFAULT_GRACE_S = 30.0  # Kubernetes' terminationGracePeriodSeconds, Slurm's KillWait
 _RANGE = r"\d{1,9}(?:-\d{1,9}(?::[1-9]\d{0,8})?)?"
 _ARRAY = re.compile(rf"{_RANGE}(?:,{_RANGE})*(?:%[1-9]\d{{0,8}})?", re.ASCII)
@@ -34,6 +35,14 @@ def _gigabytes(value: Any) -> Any:
     if isinstance(value, str) and not re.fullmatch(r"[\d.]+", value):
         raise ValueError("is a number of GB, such as 64 or 0.5: leave the unit out")
     return value
+
+
+def _bytes(value: Any) -> Any:
+    """`250MB`, or a number of bytes."""
+    try:
+        return size_bytes(value) if isinstance(value, str) else value
+    except BadInput as error:
+        raise ValueError(str(error)) from None
 
 
 def _turn(value: Any) -> Any:
@@ -89,6 +98,9 @@ class Collective(_Part):
     """How the job's collectives are scheduled."""
 
     schedule: Literal["none", "themis", "best"] = "none"
+    size: Annotated[float, BeforeValidator(_bytes), Field(ge=1, le=2**40, allow_inf_nan=False)] = (
+        DEFAULT_COLLECTIVE_BYTES
+    )
 
 
 class Preemption(_Part):

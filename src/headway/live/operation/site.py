@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headway.errors import BadInput
+from headway.live.fabric.served import ServedFabric
 from headway.live.jobfile.spec import JobSpec
 
 # As long as a start is waited for (turns.py): enough to save tens of GB, and not enough to hold GPUs for a night.
@@ -21,6 +22,7 @@ class Site:
     features: frozenset[str] = frozenset()
     prolog: str = ""
     epilog: str = ""
+    fabric: ServedFabric | None = None
 
     def grace_s(self, spec: JobSpec) -> float:
         """Seconds that a job has to stop: what it asks for, at most what is allowed."""

@@ -12,17 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from headway.core.events import NOT_WAITING
+from headway.core.events import NOT_WAITING, REASONS
 from headway.core.receipts import MICROSECONDS, final_receipts_us, receipt_us
-from headway.core.tables.jobs import JOB
+from headway.core.tables.jobs import JOB, job_table
 from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Job
+from headway.live.state import charged_gpu_h
 from headway.live.store.history import HistoryRow
 
 if TYPE_CHECKING:
     from headway.live.state import ClusterState
 
 _JOB = TypeAdapter(Job)
+ADDED = ("claimed", "team")  # columns of the job table since queues of teams
 _COLUMNS = "finished.job, jobs.user, text, jobs.submitted, array_id, array_index, rest"
 _TABLES = "finished JOIN jobs ON jobs.id = finished.job JOIN specs ON specs.id = jobs.spec"
 
@@ -108,7 +110,7 @@ def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRo
         nodes=job.ran_on,
         gpus=job.spec.gpus,
         wait_s=waited_s,
-        gpu_hours=float(row["total"]) / 3600.0,
+        gpu_hours=charged_gpu_h(row, job, now),
         preemptions=job.preemptions,
         exit_code=job.exit_code,
     )
@@ -142,9 +144,13 @@ def page(
 def _revive(rest: bytes, given: tuple[Any, ...]) -> Archived:
     """A job from what was written at its end."""
     content = json.loads(zlib.decompress(rest))
-    row = np.zeros(1, JOB)
-    row[0] = tuple(content["row"])
-    return Archived(decode(content["job"], given), row[0], np.array(content["receipt"]), rest)
+    row, receipt, values = job_table(1), np.zeros(len(REASONS)), content["row"]
+    # What was written before lacks these columns, and the last reasons.
+    names = [name for name in JOB.names or () if len(values) == len(JOB.names or ()) or name not in ADDED]
+    for name, value in zip(names, values, strict=True):
+        row[name] = value
+    receipt[: len(content["receipt"])] = content["receipt"]
+    return Archived(decode(content["job"], given), row[0], receipt, rest)
 
 
 def from_text(text: str) -> Archived:

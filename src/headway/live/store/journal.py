@@ -100,6 +100,7 @@ class Journal:
             os.close(self._lock_file)
             raise failed(error) from None
         self._reader, self._reading = self._open(), threading.Lock()
+        self._which = _which(self.path)
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self.commits = 0
         self._begin()
@@ -241,6 +242,18 @@ class Journal:
         with _readable(), contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as own:
             return ask(own)
 
+    def look(self) -> None:
+        """Look at the file as the next manager would find it: a connection of its own has nothing in memory."""
+        if not self.path.exists() or _which(self.path) != self._which:
+            what = f"{self.path} was removed or replaced under the running manager"
+            raise JournalDamaged(f"{what}: stop it, and `headway journal restore` a backup")
+
+        def ends(connection: sqlite3.Connection) -> None:
+            for table in ("meta", "jobs", "specs", "events", "finished"):
+                connection.execute(f"SELECT * FROM {table} ORDER BY rowid DESC LIMIT 1").fetchone()
+
+        self.read(ends)
+
     @property
     def last(self) -> tuple[int, float]:
         """The number and the time of the last row."""
@@ -262,6 +275,12 @@ class Journal:
         self._connection.close()
         self._reader.close()
         os.close(self._lock_file)
+
+
+def _which(path: Path) -> tuple[int, int]:
+    """Which file it is, whatever it is called."""
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def _as_text(data: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from headway.core.operations import (
     set_min_runtime,
     set_outcome,
 )
+from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
 from headway.live import nodes
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
@@ -50,8 +51,9 @@ def replay(
         accept(row.data.get("accepted", row.job))
         if "at" in row.data:
             charge(state, state.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
-        if row.kind in KINDS:
-            state.engine.record(_fact(state, row), row.time)
+        fact = _fact(state, row) if row.kind in KINDS else None
+        if fact is not None:
+            state.engine.record(fact, row.time)
         learn(state, row)
     accept(np.inf)
 
@@ -67,11 +69,13 @@ def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> N
         credit(state.tables, job.row, -max(0.0, job.attempts.stop_asked - at))
 
 
-def _fact(state: ClusterState, row: JournalRow) -> Event | Action | Cause:
-    """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine."""
+def _fact(state: ClusterState, row: JournalRow) -> Event | Action | Cause | None:
+    """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine. None: about a queue that is gone."""
     kind, j = KINDS[row.kind], state.jobs[row.job].row if row.job else NO_JOB
     if kind == events.EXPLAINED:
-        return Cause(int(row.data["class"]), events.REASONS.index(row.data["why"]))
+        team = state.teams.row_named(row.data["team"]) if "team" in row.data else None if state.teams else CLUSTER
+        group = int(row.data["class"]) * state.engine.options.teams
+        return None if team is None else Cause(group + team, events.REASONS.index(row.data["why"]))
     if "places" not in row.data:
         return Event(kind, j)
     pairs = {name: tuple((int(a), int(b)) for a, b in row.data.get(name, ())) for name in ("places", "links")}
@@ -170,6 +174,7 @@ def _seat(state: ClusterState, job: Job, row: JournalRow) -> None:
     order = [node for node, _ in row.data["places"] if node in held] if row.kind == "Start" else sorted(held)
     job.places = tuple((node, len(held[node])) for node in dict.fromkeys(order))
     job.seats = tuple(gpu for node, _ in job.places for gpu in sorted(held[node]))
+    job.links = tuple((int(leaf), int(mask)) for leaf, mask in row.data.get("links", ()))
     job.progress = job.noted = Progress()
     job.stop_reason, job.kill, job.saved, job.exit_code = "", False, None, None
 
@@ -179,7 +184,7 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, ended: bool) -> None
     job.failures = int(data.get("failures", job.failures))
     job.exit_code, job.message = data.get("exit_code"), data.get("message", "")
     job.ran_on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
-    job.stop_reason, job.places, job.seats = "", (), ()
+    job.stop_reason, job.places, job.seats, job.links = "", (), (), ()
     if not ended:
         return
     job.final, job.ended = JobState[data["state"]], float(data.get("at", row.time))

@@ -38,19 +38,27 @@ class Recovered:
     warnings: tuple[str, ...]
 
 
-def open_journal(data: Path, fresh: Callable[[Cluster | None], ClusterState]) -> Recovered:
-    """Open the journal of a data folder and restore the state. A damaged journal is set aside, and a new one begun."""
+def open_journal(
+    data: Path, fresh: Callable[[Cluster | None], ClusterState], check: Callable[[Journal], None]
+) -> Recovered:
+    """Open the journal of a data folder and restore the state, unless `check` refuses it. A damaged one is set aside, a new one begun."""
     try:
-        return _opened(data, fresh, ())
+        return _opened(data, fresh, check, ())
     except JournalDamaged as error:
         aside = set_aside(data / "journal.db", "damaged")
         lost = f"{error}. It was set aside as {aside.name}; `headway journal restore` puts a backup in its place"
-        return _opened(data, fresh, (lost,))
+        return _opened(data, fresh, check, (lost,))
 
 
-def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], warnings: tuple[str, ...]) -> Recovered:
+def _opened(
+    data: Path,
+    fresh: Callable[[Cluster | None], ClusterState],
+    check: Callable[[Journal], None],
+    warnings: tuple[str, ...],
+) -> Recovered:
     journal = Journal(data)
     try:
+        check(journal)
         identity = settle(journal)
         state, seq, notes = restore(fresh, journal)
     except sqlite3.DatabaseError as error:
@@ -123,6 +131,7 @@ def _differs(made: str, wanted: str) -> str:
         ("policy", "another policy"),
         ("placement", "another placement"),
         ("min_runtimes", "another --min-runtime"),
+        ("queues", "other queues"),
     ):
         if before.get(name) != now[name]:
             return f"the last manager ran with {words} ({before.get(name)})"

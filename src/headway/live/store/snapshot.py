@@ -33,7 +33,9 @@ def setting(state: ClusterState) -> str:
     """What must be the same for a snapshot to be used: everything that the engine's numbers depend on."""
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
     made = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
-    return as_json({**made, "min_runtimes": dict(state.min_runtimes)})
+    queues = as_json(asdict(state.teams.queues)) if state.teams.queues else ""
+    more = {"min_runtimes": dict(state.min_runtimes), "links": list(state.cluster.links), "queues": queues}
+    return as_json({**made, **more})
 
 
 def snapshot(state: ClusterState) -> Snapshot:
@@ -58,6 +60,7 @@ def snapshot(state: ClusterState) -> Snapshot:
         "past_arrays": {str(first): count for first, count in state.past.arrays.items()},
         "past_counts": dict(state.past.counts),
         "past_preemptions": state.past.preemptions,
+        "team_users": [[*pair, row] for pair, row in state.teams.users.items()],
     }
     tables = io.BytesIO()
     np.savez(tables, finals=np.frombuffer(bytes(state.past.finals), np.uint8), **_tables(state))
@@ -94,6 +97,9 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.finished = dict.fromkeys(content["finished"])
     state.active, state.drained = set(content["active"]), set(content["drained"])
     state.active_of.update(state.jobs[job].user for job in state.active)
+    state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
+    for job in state.active:
+        state.teams.count(state.jobs[job], 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
     for first, (limit, tasks, active, following, kept) in content["arrays"].items():
         state.arrays[int(first)] = Array(limit, range(int(first), int(first) + tasks), active, following, kept)

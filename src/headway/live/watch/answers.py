@@ -153,12 +153,11 @@ class Uplink:
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """A circuit through an optical switch, from a leaf to a spine or to another leaf (-1: none)."""
+    """A circuit through an optical switch, from a leaf to a spine (-1: not known)."""
 
     switch: int
     leaf: int
     spine: int
-    other_leaf: int
     job_id: int
 
 

@@ -1,5 +1,6 @@
 """The cluster at one moment, and its queue: read from the state in one go, under the manager's lock."""
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from headway.live.watch.answers import HIDDEN, Brief, GpuNode, Level, Overview, 
 
 FIRST_WAITING = 20
 MOST_NAMES = 200  # users and queues to choose from
-ON_GPUS = (JobState.STARTING, JobState.RUNNING, JobState.STOPPING)
+# Numbers, not members: making members of ten thousand states takes longer than all the rest.
+ON_GPUS = frozenset(int(state) for state in JobState if state.has_processes)
 
 
 class Now:
@@ -29,14 +31,19 @@ class Now:
         rows = np.array([job.row for job in self.jobs], np.int64)
         self.table = state.tables.jobs[rows]
         self.causes = state.why(rows).tolist()
-        self.states = [JobState(number) for number in self.table["state"].tolist()]
+        self.states: list[int] = self.table["state"].tolist()
         order = waiting_order(state.tables.jobs[: len(state.by_row)]).tolist()
         place = {row: position for position, row in enumerate(order, 1)}
         self.positions = [place.get(row) for row in rows.tolist()]
 
     def reason(self, i: int) -> str:
         """Why job `i` of the list waits; empty for one that does not."""
-        return self.jobs[i].blocked_by or REASONS[self.causes[i]]
+        job = self.jobs[i]
+        return (job.blocked_by if job.blockers else "") or REASONS[self.causes[i]]
+
+    def shown(self, i: int) -> str:
+        """The state of job `i` as people call it."""
+        return shown(JobState(self.states[i]), self.jobs[i]).name
 
     def service(self, i: int) -> float:
         """GPU-seconds that job `i` has attained."""
@@ -46,7 +53,7 @@ class Now:
         """Job `i` of the list, as it is shown."""
         job, row = self.jobs[i], self.table[i]
         return Brief(
-            *(job.id, job_name(job.spec), job.user, shown(self.states[i], job).name, job.spec.gpus, job.spec.queue),
+            *(job.id, job_name(job.spec), job.user, self.shown(i), job.spec.gpus, job.spec.queue),
             *(int(row["level"]), self.service(i), self.reason(i), job.submitted, job.started),
             *(int(row["attempt"]), job.preemptions, self.positions[i], job.progress.as_dict()),
         )
@@ -67,7 +74,8 @@ def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overv
     seen = Now(state, now, sees)
     with_gpus = [i for i, one in enumerate(seen.states) if one in ON_GPUS]
     waits = [i for i, one in enumerate(seen.states) if one not in ON_GPUS]
-    first = sorted(waits, key=lambda i: (seen.positions[i] is None, seen.positions[i] or 0))[:FIRST_WAITING]
+    last = len(seen.jobs) + 1
+    first = heapq.nsmallest(FIRST_WAITING, waits, key=lambda i: seen.positions[i] or last)
     nodes = state.tables.nodes
     return Overview(
         now=now,
@@ -90,7 +98,7 @@ def overview(state: ClusterState, now: float, sees: Sees, about: About) -> Overv
 def gpu_nodes(state: ClusterState, seen: set[int]) -> tuple[GpuNode, ...]:
     """Every node, with the jobs on each of its GPUs."""
     holders: list[list[int]] = [[] for _ in range(state.cluster.total)]
-    for job in state.active_jobs():
+    for job in (state.jobs[number] for number in sorted(state.active)):
         for gpu in job.seats:
             holders[gpu].append(job.id if job.id in seen else HIDDEN)
     # GPUs of a shared cluster that others use have no job of ours, and are not free.
@@ -150,7 +158,7 @@ def _passes(seen: Now, i: int, job: Job, wanted: QueueWanted) -> bool:
     return (
         (wanted.user is None or job.user == wanted.user)
         and (wanted.queue is None or job.spec.queue == wanted.queue)
-        and (not wanted.states or shown(seen.states[i], job).name in wanted.states)
+        and (not wanted.states or seen.shown(i) in wanted.states)
         and (not text or text in job_name(job.spec).lower() or text in job.user.lower() or text == str(job.id))
     )
 
@@ -164,7 +172,7 @@ def _key(seen: Now, sort: str) -> Callable[[int], tuple[float | str, int]]:
         "job_id": lambda i: jobs[i].id,
         "name": lambda i: job_name(jobs[i].spec).lower(),
         "user": lambda i: jobs[i].user,
-        "state": lambda i: shown(seen.states[i], jobs[i]).name,
+        "state": lambda i: seen.shown(i),
         "gpus": lambda i: jobs[i].spec.gpus,
         "queue": lambda i: jobs[i].spec.queue,
         "level": lambda i: int(seen.table["level"][i]),

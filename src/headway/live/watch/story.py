@@ -27,6 +27,7 @@ WORDS = {
     "Held": "held back",
     "Released": "released",
     "Crossed": "moved in the order",
+    "Claim": "asked for GPUs of its queue's guarantee",
 }
 STOPS = {"preempt": "preempted", "cancel": "cancelled", "timeout": "time is up", "requeue": "requeued", "hold": "held"}
 SQL = "SELECT time, kind, attempt, data FROM events WHERE job = ? AND seq >= ? ORDER BY seq LIMIT ?"

@@ -10,6 +10,7 @@ from headway.core.events import REASONS
 from headway.core.receipts import MICROSECONDS
 from headway.sim.experiment import Experiment
 from headway.sim.results.stretch import stretch_of
+from headway.sim.results.teams import queue_summaries
 from headway.sim.run import Run
 
 
@@ -56,6 +57,7 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "zero_length_starts": int(jobs["wasted"].sum()),
         "elastic": run.policy.allot is not None,
         "wait_s": {name: float(us.mean() / MICROSECONDS) for name, us in receipts(run).items()},
+        **({"queues": queue_summaries(run)} if run.teams else {}),
         **(fabric or {}),
         "left_out": left_out,
         "skipped": dict(run.workload.skipped),
@@ -89,12 +91,20 @@ def receipt_columns(run: Run) -> dict[str, NDArray[Any]]:
     return {"job_id": run.workload.job_id, "wait_us": run.receipts_us[:, 1:].sum(axis=1), **by_cause}
 
 
+def _queue_column(run: Run) -> dict[str, NDArray[Any]]:
+    """The queue of every job, in a run with queues."""
+    if run.teams is None:
+        return {}
+    return {"queue": np.array(["", *(queue.name for queue in run.teams.queues.queues)])[run.teams.queue]}
+
+
 def job_columns(run: Run) -> dict[str, NDArray[Any]]:
     """The jobs of a run, column by column, in the order of `jobs.csv`."""
     jobs, workload = run.jobs, run.workload
     return {
         "job_id": workload.job_id,
         "user": workload.user,
+        **_queue_column(run),
         "gpus": jobs["asked"],
         "submit_s": jobs["submit"],
         "start_s": jobs["first"],

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.events import EXPLAINED, NAMES, NO_JOB, PACK, RATED, REASONS, RESERVE, START
+from headway.core.events import CLAIM, EXPLAINED, NAMES, NO_JOB, PACK, RATED, REASONS, RESERVE, START
+from headway.core.tables.teams import NO_TEAMS
 from headway.errors import BadInput
 from headway.io.files import writable, write_atomically, writing
 from headway.sim.results.result import Result
@@ -71,8 +72,13 @@ def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
             entry["places"] = {run.cluster.nodes[place["node"]]: int(place["gpus"]) for place in places}
         elif kind == EXPLAINED:
             # The jobs of this size; those that want few nodes may wait for another reason than the others.
-            size = int(row["gpus"]) // class_models(run.policy)
+            size, team = divmod(int(row["gpus"]), len(run.teams.table) if run.teams else NO_TEAMS)
+            size //= class_models(run.policy)
             entry |= {"gpus": size // 2, "few_nodes": bool(size % 2), "why": REASONS[int(row["level"])], "level": 0}
+            if run.teams:
+                entry["queue"] = run.teams.name_of(team)
+        elif kind == CLAIM:
+            entry["gpus"] = int(run.journal.places[row["place_at"] : end]["gpus"].sum())
         elif kind == RATED:
             entry["rate"] = float(row["rate"])
         yield entry

@@ -181,17 +181,21 @@ def finish_time_fairness(run: Run) -> Floats:
     that much slower in it. Above 1: the job would have been better off with a slice of its own.
     """
     jobs = run.jobs
+    return (jobs["end"] - jobs["submit"]) / alone_s(jobs, run.workload.duration_s, run.cluster.total)
+
+
+def alone_s(jobs: NDArray[Any], duration_s: Floats, gpus: float) -> Floats:
+    """Seconds that each job would take on an equal part of so many GPUs, shared with those of `jobs` that are present while it is."""
     submit, end = jobs["submit"], jobs["end"]
     times = np.concatenate([submit, end])
     steps = np.repeat([1.0, -1.0], len(jobs))
     order = np.argsort(times, kind="stable")
     times, level = times[order], np.cumsum(steps[order])
     area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times))])
-    jct = end - submit
-    present = (np.interp(end, times, area) - np.interp(submit, times, area)) / jct
-    share = run.cluster.total / np.maximum(present, 1.0)
-    alone = run.workload.duration_s * np.maximum(1.0, jobs["asked"] / share)
-    return jct / alone
+    present = (np.interp(end, times, area) - np.interp(submit, times, area)) / (end - submit)
+    share = gpus / np.maximum(present, 1.0)
+    alone: Floats = duration_s * np.maximum(1.0, jobs["asked"] / share)
+    return alone
 
 
 def slow_down(run: Run) -> Floats:

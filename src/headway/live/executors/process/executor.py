@@ -24,6 +24,7 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.io.accounts import own_account
+from headway.io.files import write_atomically
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
 from headway.live.executors.process.account import account_of
 from headway.live.executors.process.attempts import alive, group_name, last_sign, started_by, strays, sweep, when
@@ -192,6 +193,8 @@ class ProcessExecutor:
             above.chmod(0o711)  # other users pass through to what is theirs, and see no more
         own = folder / "own"
         own.mkdir(exist_ok=True, mode=0o700)
+        for name, text in launch.files.items():
+            write_atomically(folder / name, text)
         content = self._content(launch, folder)
         limits = limits_of(launch)
         content["cgroup"] = self.cgroups.make(group_name(launch.job, launch.attempt), limits)

@@ -21,10 +21,10 @@ from headway.live.executors.process.account import account_of
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.slurm import capacity, discovery
 from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, written
-from headway.live.executors.slurm.fabric import fabric_of, with_fabric
 from headway.live.executors.slurm.outage import Outage
 from headway.live.executors.slurm.prepare import free_port, owner_of, prepare
 from headway.live.executors.slurm.render import Site, read_comment
+from headway.live.fabric.served import fabric_of, with_fabric
 from headway.slurm.answers import Unreadable
 from headway.slurm.commands import Commands
 from headway.slurm.requests import Cancel, Door, Refused, Request, Signal, Unreachable
@@ -107,7 +107,7 @@ class SlurmExecutor:
             try:
                 used = {attempt.port for attempt in self._attempts.values()}
                 folder = self.folder(*key)
-                self._attempts[key] = prepare(launch, folder, free_port(launch.job, used), self._site, self.fabric)
+                self._attempts[key] = prepare(launch, folder, free_port(launch.job, used), self._site)
             except BadInput as error:
                 self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
             except OSError as error:

@@ -13,13 +13,11 @@ from headway.live.executors.process.account import account_of
 from headway.live.executors.process.render import environment_of
 from headway.live.executors.process.system import read, write
 from headway.live.executors.slurm.attempt import Attempt, PartRun, saved
-from headway.live.executors.slurm.fabric import CERTIFICATE, certificate
 from headway.live.executors.slurm.render import PORTS, Site, render
-from headway.network.fabric.model import Fabric
 from headway.slurm.requests import Submit
 
 
-def prepare(launch: Launch, folder: Path, port: int, site: Site, fabric: Fabric | None) -> Attempt:
+def prepare(launch: Launch, folder: Path, port: int, site: Site) -> Attempt:
     """Make the folder; the attempt is known to the next manager from here on."""
     if launch.prolog or launch.epilog:
         raise BadInput(
@@ -43,8 +41,8 @@ def prepare(launch: Launch, folder: Path, port: int, site: Site, fabric: Fabric 
     if who:
         for made in ("own", *logs):
             os.chown(folder / made, who.pw_uid, who.pw_gid)
-    if fabric is not None:
-        write_atomically(folder / CERTIFICATE, certificate(fabric, launch))
+    for name, text in launch.files.items():
+        write_atomically(folder / name, text)
     parts = [PartRun(each) for each in as_user]
     attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port)
     write(str(folder), "launch.json", {**saved(attempt), "journal": launch.journal}, durable=True)

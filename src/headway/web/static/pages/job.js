@@ -3,6 +3,7 @@
 import { get, post, Refused } from "../api.js";
 import { h, show } from "../dom.js";
 import { colours, count, gpuTime, moment, span, why } from "../format.js";
+import { Collective } from "../parts/collective.js";
 import { shares } from "../parts/chart.js";
 import { confirmed } from "../parts/dialog.js";
 import { progress, state, table } from "../parts/jobs.js";
@@ -40,9 +41,11 @@ class Job {
         h("div", null, h("section", { class: "card" }, h("h2", null, "What it holds"), this.holds),
           h("section", { class: "card" }, h("details", null, h("summary", null, "Everything that happened"), this.marks)),
           ctx.recording ? null : h("section", { class: "card" }, h("details", null, h("summary", null, "Job file"), this.file)))),
-      ctx.recording ? null : output);
+      ctx.recording ? null : output,
+      (this.planned = h("details", { class: "card" })));
     this.timeline = new Timeline(life, ctx.recording);
     this.output = output;
+    this.planned.hidden = true;
   }
 
   async update() {
@@ -64,6 +67,7 @@ class Job {
     this.drawReceipt(explanation, story);
     this.drawHolds(job, story);
     this.drawMarks(story);
+    this.drawPlan(job, story);
     this.file.textContent = job.spec ? JSON.stringify(job.spec, null, 2) : "";
   }
 
@@ -151,7 +155,21 @@ class Job {
     show(this.marks, table(["when", "attempt", "what"], rows, "Everything that happened to the job"));
   }
 
+  /** A job on several GPUs has an all-reduce to plan: inside its nodes, then between them. */
+  drawPlan(job, story) {
+    if (this.plan || job.gpus < 2) return;
+    const ran = story.phases.findLast((each) => Object.keys(each.nodes).length);
+    const nodes = ran ? Object.keys(ran.nodes).length : (job.spec?.num_nodes ?? 1);
+    const each = Math.max(1, Math.round(job.gpus / nodes));
+    const parts = [each > 1 ? `switch:${each}:1200Gbps:700ns` : null, nodes > 1 ? `switch:${nodes}:200Gbps:1700ns` : null].filter(Boolean);
+    const note = h("p", { class: "dim" }, `For ${count(nodes, "node")} of ${count(each, "GPU")}, with bandwidths to set as they are. Plans are computed here; running jobs are not changed.`);
+    this.planned.hidden = false;
+    this.planned.append(h("summary", null, "Plan of its collective"), note);
+    this.plan = new Collective(this.planned, parts.join(","));
+  }
+
   close() {
+    this.plan?.close();
     this.logs?.close();
     this.timeline.end();
   }

@@ -8,8 +8,9 @@ import { link as jobLink, table } from "../parts/jobs.js";
 
 const TALL = 262;
 const [SPINE_Y, LEAF_Y] = [30, 226];
-const CELL_TALL = 13;
-const MOST_FREE = 1200; // links that nobody uses are drawn up to here; more cannot be told apart
+const CELL_TALL = 15;
+const APART = 3; // between the lines of jobs that share a link
+const MOST_FREE = 256; // links that nobody uses are drawn up to here; more cannot be told apart
 const ROWS = 60;
 
 export async function open(root, ctx) {
@@ -17,6 +18,9 @@ export async function open(root, ctx) {
   await view.update();
   return view;
 }
+
+const says = ({ leaf, spine, jobs, load }) =>
+  `leaf ${leaf}, uplink ${spine}: ${jobs.map((job) => (job ? `job ${job}` : "somebody else's job")).join(", ")}${load > 1 ? `, ${load} flows at once` : ""}`;
 
 class Network {
   constructor(root, ctx) {
@@ -27,7 +31,7 @@ class Network {
     this.lists = h("div");
     this.picture = h("section", { class: "card" }, h("div", { class: "row" }, h("h2", null, "Switches and links"), h("span", { class: "space" }), this.only), this.words, this.box);
     root.append(h("h1", null, "Network"), this.picture, this.lists);
-    if (!ctx.recording) this.collective = new Collective(root);
+    this.collective = new Collective(root, ctx.topology);
     this.end = onWidth(this.box, () => this.draw());
   }
 
@@ -65,17 +69,19 @@ class Network {
     if (leaves.length * spines <= MOST_FREE)
       for (let leaf = 0; leaf < leaves.length; leaf++) for (let spine = 0; spine < spines; spine++)
         lines.push(s("line", { class: "wire", x1: x(leaf, leaves.length), y1: LEAF_Y, x2: x(spine, spines), y2: SPINE_Y }));
-    for (const each of links) {
-      if (only && !each.jobs.includes(only)) continue;
-      const [x1, x2] = [x(each.leaf, leaves.length), x(each.spine, spines)];
-      const hot = each.load > 1;
-      const words = `leaf ${each.leaf} to ${spines} ${each.spine}: ${each.jobs.map((job) => (job ? `job ${job}` : "somebody else's job")).join(", ")}${hot ? `, ${each.load} flows at once` : ""}`;
-      if (hot) lines.push(s("line", { class: "wire hot", x1, y1: LEAF_Y, x2, y2: SPINE_Y }));
-      lines.push(s("line", { class: "wire used", css: colours(only ?? each.jobs[0]), x1, y1: LEAF_Y, x2, y2: SPINE_Y, "stroke-dasharray": each.jobs.length > 1 && !only ? "6 4" : null }, s("title", null, words)));
+    const shown = links.filter((each) => !only || each.jobs.includes(only));
+    for (const each of shown.filter((one) => one.load > 1))
+      lines.push(s("line", { class: "wire hot", x1: x(each.leaf, leaves.length), y1: LEAF_Y, x2: x(each.spine, spines), y2: SPINE_Y, "stroke-width": 5 + APART * (only ? 0 : each.jobs.length - 1) }));
+    for (const each of shown) {
+      const users = only ? [only] : each.jobs;
+      users.forEach((job, k) => {
+        const aside = (k - (users.length - 1) / 2) * APART;
+        lines.push(s("line", { class: "wire used", css: colours(job), x1: x(each.leaf, leaves.length) + aside, y1: LEAF_Y, x2: x(each.spine, spines) + aside, y2: SPINE_Y }, s("title", null, says(each))));
+      });
     }
     for (const each of circuits) {
       if (only && each.job_id !== only) continue;
-      const words = `optical switch ${each.switch}: leaf ${each.leaf} to ${each.spine >= 0 ? `spine ${each.spine}` : `leaf ${each.other_leaf}`}, job ${each.job_id}`;
+      const words = `optical switch ${each.switch}: leaf ${each.leaf} to spine ${each.spine}, job ${each.job_id}`;
       lines.push(s("line", { class: "wire used", css: colours(each.job_id), x1: x(each.leaf, leaves.length), y1: LEAF_Y, x2: x(each.switch, spines), y2: SPINE_Y }, s("title", null, words)));
     }
     const top = this.optical ? "OCS" : "spine";
@@ -87,6 +93,7 @@ class Network {
       ...leaves.map((nodes, i) => box(x(i, leaves.length), LEAF_Y, i % every(leaves.length) ? "" : i, `leaf ${i}: ${nodes.join(", ")}`, fits(leaves.length))),
     ];
     const said = `${top}s above, leaves below. ${count(links.length + circuits.length, "link")} in use by ${count(this.net.jobs.length, "job")}, ${links.filter((each) => each.load > 1).length} contended.`;
+    this.box.style.setProperty("--wire", links.length + circuits.length > 200 ? "1" : "2");
     this.box.replaceChildren(s("svg", { width, height: TALL, role: "img", "aria-label": said }, lines, switches), this.matrix(width, only));
   }
 
@@ -95,16 +102,21 @@ class Network {
     const { leaves, spines, links, circuits } = this.net;
     const left = 54;
     const wide = Math.min(40, (width - left) / spines);
-    const cell = (leaf, column, job, words, hot) =>
-      s("rect", { class: job ? "cell used" : "cell", css: job ? colours(job) : {}, "data-hot": hot ? "yes" : null, x: left + column * wide, y: leaf * CELL_TALL, width: Math.max(1, wide - 2), height: CELL_TALL - 2 }, s("title", null, words));
-    const used = [
-      ...links.map((each) => [each.leaf, each.spine, each.jobs, each.load]),
-      ...circuits.map((each) => [each.leaf, each.switch, [each.job_id], 1]),
-    ].filter(([, , jobs]) => !only || jobs.includes(only)).map(([leaf, column, jobs, load]) =>
-      cell(leaf, column, only ?? (jobs[0] || 1), `leaf ${leaf}, uplink ${column}: ${jobs.map((job) => (job ? `job ${job}` : "somebody else's job")).join(", ")}${load > 1 ? `, ${load} flows at once` : ""}`, load > 1));
-    const free = leaves.length * spines <= 4 * MOST_FREE ? leaves.flatMap((_, leaf) => Array.from({ length: spines }, (_, column) => cell(leaf, column, 0, `leaf ${leaf}, uplink ${column}: free`, false))) : [];
-    const names = leaves.map((_, leaf) => s("text", { class: "tick", x: left - 6, y: leaf * CELL_TALL + 10, "text-anchor": "end" }, `leaf ${leaf}`));
-    return s("svg", { class: "matrix", width, height: leaves.length * CELL_TALL + 2, role: "img", "aria-label": "Uplinks of every leaf, by job; the table below lists them" }, names, free, used);
+    const tall = CELL_TALL - 2;
+    const at = (leaf, column) => ({ x: left + column * wide, y: leaf * CELL_TALL });
+    const cell = ({ leaf, spine, jobs, load }) => {
+      const users = only ? [only] : jobs;
+      const part = Math.max(0.5, (wide - 2) / users.length);
+      const { x, y } = at(leaf, spine);
+      return s("g", null, s("title", null, says({ leaf, spine, jobs, load })),
+        users.map((job, k) => s("rect", { class: "cell used", css: colours(job), x: x + k * part, y, width: part, height: tall })),
+        load > 1 ? s("rect", { class: "cell hot", x, y: y + tall - 3, width: Math.max(1, wide - 2), height: 3 }) : null);
+    };
+    const used = [...links, ...circuits.map((each) => ({ leaf: each.leaf, spine: each.switch, jobs: [each.job_id], load: 1 }))];
+    const cells = used.filter((each) => !only || each.jobs.includes(only)).map(cell);
+    const free = leaves.length * spines <= 20 * MOST_FREE ? leaves.flatMap((_, leaf) => Array.from({ length: spines }, (_, column) => s("rect", { class: "cell", ...at(leaf, column), width: Math.max(1, wide - 2), height: tall }))) : [];
+    const names = leaves.map((_, leaf) => s("text", { class: "tick", x: left - 6, y: leaf * CELL_TALL + 11, "text-anchor": "end" }, `leaf ${leaf}`));
+    return s("svg", { class: "matrix", width, height: leaves.length * CELL_TALL + 2, role: "img", "aria-label": "Uplinks of every leaf, by job; the table below lists them" }, names, free, cells);
   }
 
   drawLists() {
@@ -116,7 +128,7 @@ class Network {
       row.links.push(`leaf${each.leaf}-spine${each.spine}`);
       row.hot += each.load > 1 ? 1 : 0;
     }
-    for (const each of circuits) byJob.get(each.job_id)?.links.push(`leaf${each.leaf}-ocs${each.switch}-${each.spine >= 0 ? `spine${each.spine}` : `leaf${each.other_leaf}`}`);
+    for (const each of circuits) byJob.get(each.job_id)?.links.push(`leaf${each.leaf}-ocs${each.switch}-spine${each.spine}`);
     const rows = [...byJob.values()].filter((each) => each.links.length).slice(0, ROWS).map(({ job, links: names, hot }) =>
       h("tr", null, h("td", null, jobLink(job)), h("td", { class: "number" }, job.gpus), h("td", { class: "number" }, names.length), h("td", { class: hot ? "problem number" : "number" }, hot || "–"),
         h("td", null, names.slice(0, 6).join(", "), names.length > 6 ? ", …" : "")));

@@ -1,0 +1,123 @@
+"""How quick the dashboard is with 10,000 jobs in the queue: first paint, scrolling, and the answers behind it.
+
+`python -m bench.dashboard`; needs Chromium and playwright (the development environment has it).
+"""
+
+import contextlib
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headway.client.client import Client
+from headway.client.folder import TOKEN_FILE, URL_FILE
+
+JOBS, ROUNDS = 10_000, 5
+SERVE = "from headway.cli.main import main; main()"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+# Milliseconds from the click on Queue to the first row that is painted, and between frames while the list is scrolled from end to end.
+PAINT = """async () => {
+  const began = performance.now();
+  location.hash = '#/queue';
+  while (!document.querySelector('.vrow[data-job]')) await new Promise(requestAnimationFrame);
+  await new Promise(requestAnimationFrame);
+  return performance.now() - began;
+}"""
+SCROLL = """async () => {
+  const box = document.querySelector('.vscroll'), frames = [];
+  let last = performance.now();
+  for (let i = 0; i <= 120; i++) {
+    box.scrollTop = (box.scrollHeight - box.clientHeight) * i / 120;
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    frames.push(now - last);
+    last = now;
+  }
+  return frames;
+}"""
+FIRST = """() => performance.getEntriesByName('first-contentful-paint')[0].startTime"""
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[tuple[str, Client]]:
+    """A manager on a free port: its address with the token in it, and a client."""
+    with tempfile.TemporaryDirectory(prefix="headway-bench-") as folder:
+        data = Path(folder)
+        command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--data", folder, *options]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            while not (data / URL_FILE).exists():
+                time.sleep(0.1)
+            with Client(data=data) as client:
+                yield f"{client.url}/#token={(data / TOKEN_FILE).read_text().strip()}", client
+                for job in client.jobs():
+                    if job.state in ("STARTING", "RUNNING"):
+                        client.cancel(job.job_id, now=True)
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        yield found
+        found.close()
+
+
+def main() -> None:
+    """Measure and print."""
+    with serving("--cluster", "1x2") as (url, client), chromium() as browser:
+        client.set_node("n000", "drain")
+        client.submit_spec({"name": "sweep", "run": "true", "array": f"0-{JOBS - 1}"})
+        answers: dict[str, list[float]] = {}
+        address, _, token = url.partition("/#token=")
+        for path in ("/v1/overview", "/v1/queue", "/v1/queue?offset=5000&sort=name", "/v1/queue?text=nothing"):
+            for _ in range(ROUNDS):
+                asked = urllib.request.Request(address + path, headers={"Authorization": f"Bearer {token}"})
+                began = time.perf_counter()
+                with urllib.request.urlopen(asked) as answer:
+                    json.load(answer)
+                answers.setdefault(path, []).append(1e3 * (time.perf_counter() - began))
+        opened, painted, frames = [], [], list[float]()
+        for _ in range(ROUNDS):
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            page.goto(url)
+            page.wait_for_selector(".gpu")
+            opened.append(page.evaluate(FIRST))
+            painted.append(page.evaluate(PAINT))
+            frames += page.evaluate(SCROLL)
+            page.context.close()
+    for path, times in answers.items():
+        print(f"{path:36} {statistics.median(times):7.1f} ms")
+    print(
+        f"first contentful paint of the page   {statistics.median(opened):7.1f} ms, worst of {ROUNDS}: {max(opened):.1f}"
+    )
+    print(
+        f"first row of {JOBS:,} jobs painted    {statistics.median(painted):7.1f} ms, worst of {ROUNDS}: {max(painted):.1f}"
+    )
+    late = sorted(frames)[int(0.99 * len(frames))]
+    print(
+        f"frames while scrolling all of it     {statistics.median(frames):7.1f} ms, 99 % within {late:.1f}, worst {max(frames):.1f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

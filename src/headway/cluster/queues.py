@@ -1,0 +1,183 @@
+"""Queues of teams, as a simulation and a manager use them: their shares, and the rows that jobs have in the engine's table of teams."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.core.protocols import Policy
+from headway.core.tables.teams import CLUSTER, NO_MOST, Team
+from headway.errors import BadInput, unknown
+
+DEFAULT: Final = "default"  # the queue of jobs that name none
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be in use or wait at one time."""
+
+    running: int = NO_MOST  # jobs
+    waiting: int = NO_MOST  # jobs; a manager refuses more
+    gpus: int = NO_MOST
+
+    @property
+    def given(self) -> dict[str, int]:
+        """Those that are set, by name."""
+        every = {"running": self.running, "waiting": self.waiting, "gpus": self.gpus}
+        return {name: most for name, most in every.items() if most < NO_MOST}
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue: its share beside its siblings, what it is guaranteed, and what it and each of its users may have."""
+
+    name: str
+    parent: str = ""  # "": the cluster
+    weight: float = 1.0
+    guaranteed_gpus: int = 0
+    priority: int = 0
+    limits: Limits = Limits()
+    per_user: Limits = Limits()
+
+    @property
+    def counts_users(self) -> bool:
+        """Whether the engine has to tell its users apart."""
+        return self.per_user != Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """All queues, parents before their children."""
+
+    name: str  # of the file
+    queues: tuple[Queue, ...]
+    notice_s: float = 0.0  # borrowed GPUs are kept so long after they were asked back
+    others: str = ""  # the queue of jobs whose own is not here; "": there is none
+    rows: Mapping[str, int] = field(default_factory=dict, compare=False)  # of queues in the table of teams
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", {queue.name: row for row, queue in enumerate(self.queues, CLUSTER + 1)})
+
+    def __getitem__(self, name: str) -> Queue:
+        return self.queues[self.rows[name] - 1]
+
+    def find(self, name: str) -> Queue:
+        """The queue that a job goes to which names this one ("": none); BadInput where there is none."""
+        wanted = name or (DEFAULT if DEFAULT in self.rows else "")
+        if wanted not in self.rows:
+            wanted = self.others
+        if not wanted and not name:
+            raise BadInput(f"the job names no queue: name one of {', '.join(self.leaves)} ({self.name})")
+        if not wanted:
+            raise BadInput(f"{unknown('queue', name, self.leaves)} ({self.name})")
+        if wanted not in self.leaves:
+            below = ", ".join(queue.name for queue in self.queues if queue.parent == wanted)
+            raise BadInput(f"queue {wanted!r} has queues below it: name one of {below} ({self.name})")
+        return self[wanted]
+
+    @property
+    def leaves(self) -> list[str]:
+        """The queues that jobs are in: those without queues below them."""
+        above = {queue.parent for queue in self.queues}
+        return [queue.name for queue in self.queues if queue.name not in above]
+
+    def as_tree(self) -> list[Queue]:
+        """All queues, each followed by those below it."""
+        paths = {queue.name: [above.name for above in reversed(self.path(queue.name))] for queue in self.queues}
+        return sorted(self.queues, key=lambda queue: [self.rows[name] for name in paths[queue.name]])
+
+    def path(self, name: str) -> list[Queue]:
+        """A queue and those above it, from the lowest on."""
+        found = []
+        while name:
+            found.append(self[name])
+            name = found[-1].parent
+        return found
+
+    def shares(self) -> dict[str, float]:
+        """The share of the cluster that each queue asks for by its weight, level by level; "" is the cluster."""
+        found: dict[str, float] = {"": 1.0}
+        for queue in self.queues:
+            siblings = sum(other.weight for other in self.queues if other.parent == queue.parent)
+            found[queue.name] = found[queue.parent] * queue.weight / siblings
+        return found
+
+    def check_size(self, gpus: int, cluster: str) -> None:
+        """Refuse guarantees that the cluster cannot give."""
+        asked = sum(queue.guaranteed_gpus for queue in self.queues if not queue.parent)
+        if asked > gpus:
+            raise BadInput(
+                f"{self.name}: the queues are guaranteed {asked} GPUs together, and {cluster} has {gpus}: guarantee fewer"
+            )
+
+    def largest_job(self, name: str, preemptible: bool, gpus: int) -> int:
+        """GPUs that a job of this queue may ask for at most on a cluster of so many, whatever runs there."""
+        path = self.path(name)
+        most = min(gpus, path[0].per_user.gpus, *(queue.limits.gpus for queue in path))
+        if not all(limits.running for limits in (path[0].per_user, *(queue.limits for queue in path))):
+            return 0
+        if preemptible:
+            return most
+        # One that cannot be stopped gets what its queue is guaranteed, and what is guaranteed to nobody beside those above it.
+        own = path[0].guaranteed_gpus
+        for above, guaranteed in [*((queue.name, queue.guaranteed_gpus) for queue in path[1:]), ("", gpus)]:
+            own += guaranteed - sum(queue.guaranteed_gpus for queue in self.queues if queue.parent == above)
+        return min(most, own)
+
+    def teams(self) -> list[Team]:
+        """The rows of the table of teams for the queues."""
+        return [
+            Team(
+                parent=self.rows.get(queue.parent, CLUSTER),
+                weight=queue.weight,
+                guarantee=queue.guaranteed_gpus,
+                priority=queue.priority,
+                most_gpus=queue.limits.gpus,
+                most_running=queue.limits.running,
+            )
+            for queue in self.queues
+        ]
+
+    def team_of_user(self, queue: str) -> Team:
+        """The row of one user of a queue that tells its users apart."""
+        most = self[queue].per_user
+        return Team(parent=self.rows[queue], most_gpus=most.gpus, most_running=most.running, of_user=True)
+
+
+def refuse_teams(policy: Policy) -> None:
+    """Refuse policies under which the GPUs of a team cannot be counted."""
+    if policy.packs:
+        raise BadInput(
+            f"policy {policy.name} puts two jobs on one GPU: with queues, a GPU belongs to one team at a time"
+        )
+    if policy.allot is not None:
+        raise BadInput(
+            f"policy {policy.name} changes the sizes of jobs: with queues, a job has the GPUs that it asked for"
+        )
+
+
+def seat_in_teams(
+    queues: Queues, queue: Iterable[str], user: Iterable[str], where: str
+) -> tuple[list[Team], NDArray[np.int32], NDArray[np.str_]]:
+    """The rows of the table of teams for the jobs of a trace; for each job its row, and the queue that it goes to."""
+    teams, found = queues.teams(), {}
+    rows: list[int] = []
+    names: list[str] = []
+    for pair in zip(queue, user, strict=True):
+        if pair not in found:
+            try:
+                home = queues.find(str(pair[0]))
+            except BadInput as error:
+                raise BadInput(
+                    f"{where}: {error}; add it to the file, or name a queue for all others (others: NAME)"
+                ) from None
+            row = queues.rows[home.name]
+            if home.counts_users:
+                teams.append(queues.team_of_user(home.name))
+                row = len(teams)
+            found[pair] = (row, home.name)
+        rows.append(found[pair][0])
+        names.append(found[pair][1])
+    return teams, np.array(rows, np.int32), np.array(names)

@@ -1,0 +1,131 @@
+"""Queues files in YAML: teams, what each is guaranteed, and what it may use at most.
+
+notice: 10m                       # borrowed GPUs are kept so long after they were asked back (default: 0)
+others: guests                    # the queue of jobs whose own is not here; without it they are refused
+queues:
+  research:
+    weight: 2                     # its share beside its siblings (default: 1)
+    guaranteed_gpus: 16           # it has them back within the notice (default: 0)
+    priority: 0                   # larger is served first (default: 0)
+    limits: {running: 10, waiting: 100, gpus: 32}
+    per_user: {running: 2, waiting: 20, gpus: 8}
+  vision: {parent: research, guaranteed_gpus: 8}
+  speech: {parent: research, guaranteed_gpus: 8}
+  guests: {}
+"""
+
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from headway.cluster.queues import Limits, Queue, Queues
+from headway.core.tables.teams import NO_MOST
+from headway.errors import BadInput, unknown
+from headway.io.units import seconds
+from headway.io.yaml_file import read_yaml
+
+MOST_GPUS = 2**31 - 1
+DEEPEST = 8  # queues above one another
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return seconds(str(value))
+    except BadInput as error:
+        raise ValueError(str(error)) from None
+
+
+Most = Annotated[int, Field(ge=0, le=MOST_GPUS, strict=True, examples=["10"])]
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+
+
+class LimitsEntry(BaseModel):
+    """What may be in use or wait at one time; what is not named is not limited."""
+
+    model_config = ConfigDict(extra="forbid")
+    running: Most | None = None
+    waiting: Most | None = None
+    gpus: Most | None = None
+
+    def made(self) -> Limits:
+        """The limits as they are used."""
+        return Limits(*(NO_MOST if value is None else value for value in (self.running, self.waiting, self.gpus)))
+
+
+class QueueEntry(BaseModel):
+    """One queue."""
+
+    model_config = ConfigDict(extra="forbid")
+    parent: str = ""
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False, examples=["2"])] = 1.0
+    guaranteed_gpus: Annotated[int, Field(ge=0, le=MOST_GPUS, strict=True, examples=["8"])] = 0
+    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True, examples=["1"])] = 0
+    limits: LimitsEntry = LimitsEntry()
+    per_user: LimitsEntry = LimitsEntry()
+
+
+class QueuesFile(BaseModel):
+    """A queues file."""
+
+    model_config = ConfigDict(extra="forbid")
+    notice: Seconds = 0.0
+    others: str = ""
+    queues: Annotated[dict[str, QueueEntry], Field(min_length=1, examples=["{research: {guaranteed_gpus: 8}}"])]
+
+
+def queues_from(path: str | PathLike[str]) -> Queues:
+    """The queues that a YAML file describes."""
+    given = read_yaml(Path(path), QueuesFile, "queues file")
+    try:
+        names = _sorted(given)
+        made = Queues(str(path), tuple(_queue(name, given.queues[name]) for name in names), given.notice, given.others)
+        _check_guarantees(made)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+    if made.others and made.others not in made.leaves:
+        raise BadInput(f"{path}: others: {unknown('queue', made.others, made.leaves)}")
+    return made
+
+
+def _queue(name: str, entry: QueueEntry) -> Queue:
+    most = entry.limits.made()
+    if entry.guaranteed_gpus > most.gpus:
+        raise BadInput(
+            f"queue {name!r} is guaranteed {entry.guaranteed_gpus} GPUs and limited to {most.gpus}: raise the limit"
+        )
+    return Queue(name, entry.parent, entry.weight, entry.guaranteed_gpus, entry.priority, most, entry.per_user.made())
+
+
+def _sorted(given: QueuesFile) -> list[str]:
+    """The names of the queues, parents before their children, otherwise as in the file."""
+    depth: dict[str, int] = {}
+    for name, entry in given.queues.items():
+        if not name.strip() or name != name.strip():
+            raise BadInput(f"queue {name!r}: a name is text without spaces around it")
+        above, steps = entry.parent, 0
+        while above:
+            if above not in given.queues:
+                raise BadInput(f"queues.{name}.parent: {unknown('queue', above, given.queues)}")
+            above, steps = given.queues[above].parent, steps + 1
+            if steps > DEEPEST:
+                raise BadInput(f"queues.{name}.parent: more than {DEEPEST} queues are above it, or it is above itself")
+        depth[name] = steps
+    return sorted(depth, key=lambda name: depth[name])
+
+
+def _check_guarantees(made: Queues) -> None:
+    """Queues below another are guaranteed no more than it is."""
+    for queue in made.queues:
+        below = [other for other in made.queues if other.parent == queue.name]
+        asked = sum(other.guaranteed_gpus for other in below)
+        if asked > queue.guaranteed_gpus:
+            raise BadInput(
+                f"the queues below {queue.name!r} are guaranteed {asked} GPUs together, and {queue.name!r} itself "
+                f"{queue.guaranteed_gpus}: set its guaranteed_gpus to {asked} at least"
+            )
+        if below and queue.counts_users:
+            raise BadInput(
+                f"queue {queue.name!r} has queues below it: limits per_user belong to those that jobs are in"
+            )

@@ -1,0 +1,43 @@
+"""What teams use: counted as jobs start, stop, wait and end. Only `record` calls this."""
+
+from typing import Any
+
+from headway.core.compiler.jit import jit
+from headway.core.tables.state import State
+from headway.core.tables.teams import CLUSTER
+from headway.job_state import JobState
+
+
+@jit
+def count_in_teams(state: State, job: Any, sign: int, now: float) -> None:
+    """Count a job (sign 1), or count it no longer (-1), in the state it is in: in its team and in all above."""
+    t = job.team
+    while t >= CLUSTER:
+        team = state.teams[t]
+        if job.state == JobState.RUNNING or job.state == JobState.STARTING:
+            _settle(team, now)
+            team.used += sign * job.gpus
+            team.running += sign
+        elif job.state == JobState.STOPPING:
+            _settle(team, now)
+            team.leaving += sign * job.gpus
+            team.stopping += sign
+        elif job.state == JobState.PENDING or job.state == JobState.HELD:
+            team.waiting += sign
+        t = team.parent
+
+
+@jit
+def _settle(team: Any, now: float) -> None:
+    """Bring the GPU-seconds of a team up to now."""
+    held, elapsed = team.used + team.leaving, now - team.since
+    team.gpu_s += elapsed * held
+    team.borrowed_gpu_s += elapsed * max(0, held - team.guarantee)
+    team.since = now
+
+
+@jit
+def set_claim(state: State, job: Any, at: float) -> None:
+    """A job asks for GPUs of its team's guarantee back from `at` on; infinity: no longer."""
+    state.counts[0].claims += (at < job.claimed) - (at > job.claimed)
+    job.claimed = at

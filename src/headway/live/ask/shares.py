@@ -1,0 +1,139 @@
+"""Who pays for whom: what each queue asks for, is guaranteed, uses, borrows and leaves to others, and what that means for a waiting job."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.cluster.queues import Queue, Queues
+from headway.io.units import counted
+from headway.live.ask.reserved import within
+from headway.live.records import Job
+from headway.live.state import ClusterState
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """One queue with those below it, at this moment; GPU-hours since it was first used."""
+
+    name: str
+    parent: str | None
+    weight: float
+    priority: int
+    share: float  # of the cluster, by its weight
+    guaranteed_gpus: int
+    used_gpus: int
+    borrowed_gpus: int  # of these, beyond its guarantee
+    running: int  # jobs
+    waiting: int  # jobs
+    used_gpu_h: float
+    borrowed_gpu_h: float
+    limits: dict[str, int]
+    per_user: dict[str, int]
+
+
+def queue_views(state: ClusterState, now: float) -> list[QueueView]:
+    """All queues, parents first; [] where there are none."""
+    queues = state.teams.queues
+    if queues is None:
+        return []
+    asked = queues.shares()
+    return [_view(state, queues, queue, asked[queue.name], now) for queue in queues.as_tree()]
+
+
+def _view(state: ClusterState, queues: Queues, queue: Queue, share: float, now: float) -> QueueView:
+    row: Any = state.teams.table(queues.rows[queue.name])
+    used, since = int(row["used"] + row["leaving"]), max(0.0, now - float(row["since"]))
+    borrowed = max(0, used - queue.guaranteed_gpus)
+    return QueueView(
+        queue.name,
+        queue.parent or None,
+        queue.weight,
+        queue.priority,
+        share,
+        queue.guaranteed_gpus,
+        used,
+        borrowed,
+        int(row["running"] + row["stopping"]),
+        state.teams.waiting(queue),
+        (float(row["gpu_s"]) + since * used) / HOUR_S,
+        (float(row["borrowed_gpu_s"]) + since * borrowed) / HOUR_S,
+        queue.limits.given,
+        queue.per_user.given,
+    )
+
+
+def is_asking(state: ClusterState, job: Job) -> bool:
+    """Whether GPUs of a guarantee are being asked back for a job."""
+    return bool(state.tables.jobs["claimed"][job.row] < np.inf)
+
+
+def same_queue(state: ClusterState, rows: NDArray[np.int64], job: Job) -> NDArray[np.bool_]:
+    """Which of these jobs are in the queue of this one."""
+    mine = state.teams.name_of(job.spec)
+    return np.array([state.teams.name_of(state.at(int(row)).spec) == mine for row in rows], np.bool_)
+
+
+def queue_numbers(state: ClusterState, job: Job) -> dict[str, float]:
+    """What its queue uses and is guaranteed."""
+    queue = state.teams.queue_of(job.spec)
+    if queue is None or state.teams.queues is None:
+        return {}
+    row = state.teams.table(state.teams.queues.rows[queue.name])
+    return {
+        "queue_gpus_used": int(row["used"] + row["leaving"]),
+        "queue_gpus_guaranteed": queue.guaranteed_gpus,
+        "queue_jobs_running": int(row["running"]),
+    }
+
+
+def queue_words(
+    state: ClusterState, job: Job, reason: str, message: str, change: list[str], now: float
+) -> tuple[str, list[str]]:
+    """The same sentence with what the job's queue has to do with its wait, and what would change it."""
+    queue = state.teams.queue_of(job.spec)
+    if queue is None:
+        return (
+            f"{message}. Its queue {job.spec.queue!r} is not in the queues file, so nothing is guaranteed to it",
+            change,
+        )
+    if reason == "quota":
+        return _quota_words(state, job, queue)
+    numbers = queue_numbers(state, job)
+    used, guaranteed = int(numbers["queue_gpus_used"]), queue.guaranteed_gpus
+    if is_asking(state, job):
+        asked = float(state.tables.jobs["claimed"][job.row])
+        notice = state.engine.options.notice
+        back = f"{within(max(0.0, asked + notice - now))}, and once they have saved"
+        line = f"queue {queue.name} uses {used} of its {guaranteed} guaranteed GPUs, and asked for the others back"
+        return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
+    if used + job.spec.gpus <= guaranteed:
+        line = f"queue {queue.name} uses {used} of its {guaranteed} guaranteed GPUs, so it is served first"
+    elif guaranteed:
+        word = "above its share" if used > guaranteed else "at its share"
+        line = f"queue {queue.name} is {word}: it uses {counted(used, 'GPU')}, and {guaranteed} are guaranteed to it"
+    else:
+        line = f"queue {queue.name} uses {counted(used, 'GPU')}, and none is guaranteed to it"
+    return f"{message}. {line[0].upper()}{line[1:]}", change
+
+
+def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list[str]]:
+    """Which limit keeps the job waiting."""
+    found = state.teams.broken_limit(job.spec, job.user)
+    if found is None:
+        line = (
+            f"it cannot be preempted, and queue {queue.name} already uses what is guaranteed to it: "
+            "beyond that such a job gets only GPUs that are guaranteed to nobody"
+        )
+        return line, [f"a job of queue {queue.name} ends", "a checkpoint folder: it could then borrow GPUs"]
+    where, who, limits, has = found
+    whose = f"user {who} in queue {where.name}" if who else f"queue {where.name}"
+    if int(has["running"] + has["stopping"]) + 1 > limits.running:
+        line = f"{whose} may run {counted(limits.running, 'job')} at once, and runs {int(has['running'] + has['stopping'])}"
+    else:
+        used = int(has["used"] + has["leaving"])
+        line = f"{whose} may use {counted(limits.gpus, 'GPU')} and uses {used}: {job.spec.gpus} more are too many"
+    return line, [f"a job of {'this user' if who else 'this queue'} ends", "a higher limit in the queues file"]

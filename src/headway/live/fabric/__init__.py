@@ -1,0 +1,1 @@
+"""The fabric that a manager serves: slices that jobs have alone, their certificates, routes and plans. Imports `collectives` and below."""

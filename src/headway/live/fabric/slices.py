@@ -1,0 +1,95 @@
+"""What an attempt on a fabric is given: a signed certificate of its slice, the routes that enforce it, and its collective plan.
+
+All of it follows from the places and links in the journal, so any manager gives the same answer, also after a crash.
+"""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from headway.collectives.plan import plan_to_json
+from headway.collectives.schedulers import DEFAULT_CHUNKS, schedule
+from headway.collectives.topology.model import Dimension, Kind, Topology
+from headway.errors import BadInput
+from headway.live.fabric.served import Links, ServedFabric
+from headway.live.jobfile.spec import JobSpec
+from headway.network.certificates.certificate import Certificate
+from headway.network.certificates.signature import fingerprint, key_in
+from headway.network.fabric.model import Fabric
+from headway.network.routes.plan import planned
+from headway.network.routes.render import render
+
+CERTIFICATE, ROUTES, UNDO, PLAN = "certificate.json", "routes.sh", "routes-undo.sh", "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one attempt holds of the fabric."""
+
+    certificate: Certificate
+    text: str  # of the certificate, signed
+    plan: str  # of its collectives, as JSON; empty: none was asked for, or there is nothing to plan
+
+    def view(self) -> dict[str, Any]:
+        """As `show` and the API give it."""
+        content = json.loads(self.text)
+        return {
+            "links": content["links"],
+            "routing": content["routing"],
+            "patterns": content["patterns"],
+            "signed_by": fingerprint(key_in(content["signature"])) if "signature" in content else None,
+            "certificate": content,
+            "plan": json.loads(self.plan) if self.plan else None,
+        }
+
+
+def slice_of(served: ServedFabric, spec: JobSpec, gpus: tuple[int, ...], links: Links) -> Slice:
+    """The slice of a job on these GPUs, in the order of ranks, with these links."""
+    certificate = served.certificate(gpus, links)
+    network = own_network(served.fabric, gpus)
+    asked = spec.collective.schedule
+    plan = _plan(network, asked, int(spec.collective.size)) if network and asked != "none" else ""
+    return Slice(certificate, certificate.as_text(served.key), plan)
+
+
+def files_of(served: ServedFabric, found: Slice) -> dict[str, str]:
+    """The files of an attempt's folder: for `fabric verify`, for the operator, and for the job."""
+    hall = served.inventory or planned(served.fabric)
+    files = {CERTIFICATE: found.text}
+    for name, undo in ((ROUTES, False), (UNDO, True)):
+        try:
+            files[name] = render(found.certificate, hall, "linux", undo=undo)
+        except BadInput as error:  # an inventory that lacks something: the job runs, and the file says what is missing
+            files[name] = f"# {error}\nexit 1\n"
+    if found.plan:
+        files[PLAN] = found.plan
+    return files
+
+
+def own_network(fabric: Fabric, gpus: tuple[int, ...]) -> Topology | None:
+    """The network that a job has to itself: inside its servers, and between them, where every GPU has a NIC and a link of its own.
+
+    GPUs that are spread unevenly see one network, at the speed of the NICs. None: there is one GPU, and nothing to send.
+    """
+    by_server = Counter(gpu // fabric.gpus_per_server for gpu in gpus)
+    each, even = len(gpus) // len(by_server), len(set(by_server.values())) == 1
+    inside = Dimension(Kind.SWITCH, each, fabric.server_gbps) if even and each > 1 else None
+    across = len(by_server) if even else len(gpus)
+    between = Dimension(Kind.SWITCH, across, fabric.link_gbps) if across > 1 else None
+    found = tuple(dimension for dimension in (inside, between) if dimension)
+    return Topology("slice", found) if found else None
+
+
+@lru_cache(256)
+def _plan(network: Topology, scheduler: str, size_bytes: int) -> str:
+    """The plan of an all-reduce; jobs of one shape share it."""
+    return plan_to_json(schedule(network, size_bytes, scheduler=scheduler, chunks=DEFAULT_CHUNKS).plan)
+
+
+def prepare_planning() -> None:
+    """Compile what plans need, so that no job waits for it."""
+    network = Topology("small", (Dimension(Kind.SWITCH, 2, 100.0), Dimension(Kind.SWITCH, 2, 100.0)))
+    for scheduler in ("themis", "best"):
+        _plan(network, scheduler, 1 << 20)

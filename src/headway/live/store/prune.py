@@ -1,0 +1,104 @@
+"""Forgetting: jobs that ended long ago leave the archive, and what they ran leaves the journal. Works beside a manager.
+
+The facts about such jobs stay: a manager that cannot use its snapshot reads all of them, and job numbers are never used again. What is
+dropped is what `history` and `show` tell of a job, its command, its environment and, if asked for, its folder with logs.
+"""
+
+import contextlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.errors import BadInput
+from headway.live.errors import JournalFailed
+
+AT_ONCE = 500  # jobs in one transaction: a manager writes in between
+PRUNED = "pruned"  # instead of a command
+SECRET = ("command", "envs", "workdir", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many jobs were forgotten, how many folders were removed, and the size of the file afterwards."""
+
+    jobs: int
+    folders: int
+    bytes: int
+
+
+def old_jobs(data: Path, before: float) -> int:
+    """How many jobs of a data folder ended before a moment (seconds since 1970), and were not run again."""
+    with _opened(data) as file:
+        return len(_old(file, before))
+
+
+def prune(data: Path, before: float, runs: bool = False) -> Pruned:
+    """Forget them, with their run folders if wanted."""
+    folders = 0
+    with _opened(data) as file:
+        old, specs = _old(file, before), _whole_arrays(file, before)
+        for begin in range(0, len(old), AT_ONCE):
+            some = old[begin : begin + AT_ONCE]
+            file.execute("BEGIN IMMEDIATE")
+            file.executemany("DELETE FROM finished WHERE job = ?", [(job,) for job, _, _ in some])
+            _forget_content(file, [spec for _, spec, array in some if array is None or spec in specs])
+            file.execute("COMMIT")
+            if runs:
+                folders += sum(_remove(data / "runs" / str(job)) for job, _, _ in some)
+        with contextlib.suppress(sqlite3.OperationalError):  # a manager that writes keeps the file as large as it is
+            file.execute("VACUUM")
+            file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return Pruned(len(old), folders, (data / "journal.db").stat().st_size)
+
+
+def _old(file: sqlite3.Connection, before: float) -> list[tuple[int, int, int | None]]:
+    """Jobs that ended before and have not been run again since, each with its spec and its array."""
+    sql = """SELECT job FROM events WHERE kind IN ('Submitted', 'Ended') GROUP BY job
+        HAVING max(seq) = max(CASE kind WHEN 'Submitted' THEN seq END)"""
+    active = {job for (job,) in file.execute(sql)}
+    sql = "SELECT job, spec, array_id FROM finished JOIN jobs ON jobs.id = job WHERE ended < ? ORDER BY job"
+    return [row for row in file.execute(sql, (before,)) if row[0] not in active]
+
+
+def _whole_arrays(file: sqlite3.Connection, before: float) -> set[int]:
+    """The specs of arrays all of whose tasks ended before: tasks share one."""
+    sql = """SELECT min(spec) FROM jobs LEFT JOIN finished ON finished.job = jobs.id AND ended < ? WHERE array_id IS NOT NULL
+        GROUP BY array_id HAVING count(*) = count(finished.job)"""
+    return {spec for (spec,) in file.execute(sql, (before,))}
+
+
+@contextlib.contextmanager
+def _opened(data: Path) -> Iterator[sqlite3.Connection]:
+    path = data / "journal.db"
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no journal; give --data, the folder of a manager")
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as file:
+            yield file
+    except sqlite3.Error as error:
+        raise JournalFailed(f"{path} cannot be pruned ({error}): `headway journal check` says more") from None
+
+
+def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
+    """Drop what these job files ran."""
+    for spec in dict.fromkeys(specs):
+        (text,) = file.execute("SELECT text FROM specs WHERE id = ?", (spec,)).fetchone()
+        file.execute("UPDATE specs SET text = ? WHERE id = ?", (_without_content(text), spec))
+
+
+def _without_content(text: str) -> str:
+    """A job file that is scheduled in the same way, and says nothing of what it ran."""
+    content: dict[str, Any] = json.loads(text)
+    return json.dumps({**{name: value for name, value in content.items() if name not in SECRET}, "run": PRUNED})
+
+
+def _remove(folder: Path) -> bool:
+    """Remove the folder of a job; links in it are not followed."""
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()

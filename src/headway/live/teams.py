@@ -1,0 +1,149 @@
+"""The queues of a live cluster: which row of the engine's table of teams a job has, what its queue has by now, and what it may have.
+
+A job whose queue is not in the queues file (the file may have changed since it was accepted) has a row of its own, without a guarantee.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+from headway.cluster.queues import Limits, Queue, Queues
+from headway.core.tables.teams import CLUSTER, Team
+from headway.errors import BadInput
+from headway.io.units import counted
+from headway.live.engine import LiveEngine
+from headway.live.errors import WrongState
+from headway.live.jobfile.spec import JobSpec
+from headway.live.records import Job
+
+SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
+STRANGERS: Final = "(no queue)"  # jobs of queues that the file does not have
+
+
+def first_teams(queues: Queues | None) -> list[Team]:
+    """The rows of the table of teams at first: the queues, one for strangers, and spare ones for users."""
+    if queues is None:
+        return []
+    spare = SPARE_ROWS if any(queue.counts_users for queue in queues.queues) else 0
+    return [*queues.teams(), Team(), *(Team() for _ in range(spare))]
+
+
+class LiveTeams:
+    """Rows and counts of the queues. Without a queues file every job has the row of the cluster, and nothing is refused."""
+
+    def __init__(self, queues: Queues | None, engine: LiveEngine) -> None:
+        self.queues, self._engine = queues, engine
+        self.users: dict[tuple[str, str], int] = {}  # rows of users, in queues that tell them apart
+        self._active: Counter[tuple[str, str]] = (
+            Counter()
+        )  # jobs that have not ended, by queue and user; "": all of a queue
+
+    def __bool__(self) -> bool:
+        return self.queues is not None
+
+    def queue_of(self, spec: JobSpec) -> Queue | None:
+        """The queue that a job is in; None: the file has none for it."""
+        if self.queues is None:
+            return None
+        try:
+            return self.queues.find(spec.queue)
+        except BadInput:
+            return None
+
+    def name_of(self, spec: JobSpec) -> str:
+        """The name of its queue."""
+        queue = self.queue_of(spec)
+        return queue.name if queue else STRANGERS
+
+    def row_of(self, spec: JobSpec, user: str, make: bool = False) -> int:
+        """The row of a job; `make` gives a user who has none a row, where the queue tells users apart."""
+        queue = self.queue_of(spec)
+        if self.queues is None:
+            return CLUSTER
+        if queue is None:
+            return len(self.queues.queues) + 1
+        row = self.queues.rows[queue.name]
+        if not queue.counts_users:
+            return row
+        if (queue.name, user) not in self.users and make:
+            self.users[queue.name, user] = len(self.queues.queues) + 2 + len(self.users)
+            self._engine.set_team(self.users[queue.name, user], self.queues.team_of_user(queue.name))
+        return self.users.get((queue.name, user), row)
+
+    def label(self, row: int) -> list[str]:
+        """The queue of a row, and the user where it stands for one: how the journal names it."""
+        assert self.queues is not None
+        if row <= len(self.queues.queues):
+            return [self.queues.queues[row - 1].name]
+        return next((list(pair) for pair, mine in self.users.items() if mine == row), [STRANGERS])
+
+    def row_named(self, label: list[str]) -> int | None:
+        """The row of what the journal names; None: there is none any more."""
+        if self.queues is None:
+            return None
+        if label == [STRANGERS]:
+            return len(self.queues.queues) + 1
+        return self.users.get((label[0], label[1])) if len(label) > 1 else self.queues.rows.get(label[0])
+
+    def count(self, job: Job, change: int) -> None:
+        """Count a job among those that have not ended, or no more."""
+        for queue in self._path(job.spec):
+            self._active[queue.name, ""] += change
+            self._active[queue.name, job.user] += change
+
+    def _path(self, spec: JobSpec) -> list[Queue]:
+        queue = self.queue_of(spec)
+        return self.queues.path(queue.name) if self.queues and queue else []
+
+    def table(self, row: int) -> Any:
+        """What a row has by now."""
+        return self._engine.state.teams[row]
+
+    def check(self, spec: JobSpec, gpus: int) -> None:
+        """Refuse a job that its queue could never run on a cluster of so many GPUs."""
+        if self.queues is None:
+            return
+        queue = self.queues.find(spec.queue)
+        most = self.queues.largest_job(queue.name, spec.may_preempt, gpus)
+        if spec.gpus > most:
+            whose = "" if spec.may_preempt else " to a job that cannot be preempted"
+            raise BadInput(
+                f"the job asks for {counted(spec.gpus, 'GPU')}, and queue {queue.name!r} gives at most {most}{whose}: "
+                "it could never start"
+            )
+
+    def check_waiting(self, spec: JobSpec, user: str, more: int, accepting: Counter[tuple[str, str]]) -> None:
+        """Refuse jobs beyond those that may wait in their queue; `accepting` counts those that are being written."""
+        for queue in self._path(spec):
+            for who, limits in (("", queue.limits), (user, queue.per_user)):
+                waiting = self.waiting(queue, who) + accepting[queue.name, who]
+                if limits.waiting < waiting + more:
+                    whose = f" of user {who}" if who else ""
+                    raise WrongState(
+                        f"queue {queue.name!r} has {counted(waiting, 'waiting job')}{whose}, and may have {limits.waiting}: "
+                        f"{'another' if more == 1 else f'{more} more'} cannot be accepted"
+                    )
+
+    def waiting(self, queue: Queue, user: str = "") -> int:
+        """Jobs of a queue, or of one of its users, that have not ended and have no GPUs."""
+        assert self.queues is not None
+        row = self.users.get((queue.name, user)) if user else self.queues.rows[queue.name]
+        active = self._active[queue.name, user]
+        return active if row is None else active - int(self.table(row)["running"]) - int(self.table(row)["stopping"])
+
+    def names(self, spec: JobSpec, user: str) -> list[tuple[str, str]]:
+        """What a job is counted under: its queue and those above it, each for all and for the user."""
+        return [(queue.name, who) for queue in self._path(spec) for who in ("", user)]
+
+    def broken_limit(self, spec: JobSpec, user: str) -> tuple[Queue, str, Limits, Any] | None:
+        """The limit that keeps a job waiting: of which queue, for which user ("": all), and what is in use under it."""
+        assert self.queues is not None
+        for queue in self._path(spec):
+            pairs = [("", queue.limits, self.queues.rows[queue.name])]
+            if (queue.name, user) in self.users:
+                pairs.insert(0, (user, queue.per_user, self.users[queue.name, user]))
+            for who, limits, row in pairs:
+                has = self.table(row)
+                gpus, jobs = int(has["used"] + has["leaving"]), int(has["running"] + has["stopping"])
+                if gpus + spec.gpus > limits.gpus or jobs + 1 > limits.running:
+                    return queue, who, limits, has
+        return None

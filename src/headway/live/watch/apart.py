@@ -1,0 +1,42 @@
+"""Heavy questions in a process of their own: compiling and simulating there holds up neither the manager nor its journal."""
+
+import json
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from headway.errors import HeadwayError
+from headway.live.errors import WrongState
+
+WITHIN_S = 300.0
+_ONE = threading.Lock()  # one at a time in a manager: each takes a core
+
+
+def ask_apart(module: str, question: dict[str, Any]) -> str:
+    """What `module.answer(question)` prints as JSON, computed elsewhere."""
+    if not _ONE.acquire(blocking=False):
+        raise WrongState("another question of this kind is being computed: ask again when it is done")
+    try:
+        command = [sys.executable, "-c", f"from {__name__} import answer; answer({module!r})"]
+        done = subprocess.run(
+            command, input=json.dumps(question), capture_output=True, text=True, timeout=WITHIN_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise HeadwayError(f"this could not be computed: {error}") from None
+    finally:
+        _ONE.release()
+    if done.returncode:
+        raise HeadwayError((done.stderr.strip().splitlines() or ["this could not be computed"])[-1])
+    return done.stdout
+
+
+def answer(module: str) -> None:
+    """In the process of its own: a question on standard input, the answer on standard output."""
+    from importlib import import_module
+
+    try:
+        found = import_module(module).answer(json.load(sys.stdin))
+    except HeadwayError as error:
+        sys.exit(str(error))
+    json.dump(found, sys.stdout)

@@ -1,0 +1,79 @@
+"""`headway simulate --web`: a finished run in the same page, played, paused and dragged through."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.e2e.web.conftest import HEADWAY
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Any]:
+    """A run of sixty jobs, served until the tests are done."""
+    words = [
+        "simulate",
+        "synthetic:tiresias-480?jobs=60",
+        "--cluster",
+        "8x4",
+        "--policy",
+        "tiresias-l",
+        "--web",
+    ]
+    process = subprocess.Popen([*HEADWAY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        found = next(match for line in process.stderr if (match := re.search(r"(http://\S+)/#token=(\S+)", line)))
+        yield SimpleNamespace(url=found[1], token=found[2], process=process)
+    finally:
+        process.terminate()
+        out, _ = process.communicate(timeout=20)
+        assert "mean JCT" in out, "the summary is printed as always"
+
+
+def drag(page: Any, share: float) -> None:
+    page.locator("#time").evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')) }", 10000 * share
+    )
+
+
+def completed(page: Any) -> int:
+    return int(re.search(r"\d+", page.locator(".tile", has_text="Completed").locator("b").inner_text())[0])
+
+
+def test_a_run_is_dragged_through(run: Any, opened: Any) -> None:
+    page = opened(run)
+    page.get_by_text("recorded run").wait_for()
+    assert completed(page) == 0
+    drag(page, 0.5)
+    page.locator(".gpu[data-state=running]").first.wait_for()
+    page.wait_for_function("() => !document.querySelector('.tiles').textContent.includes('Completed0 ')")
+    half = completed(page)
+    drag(page, 1.0)
+    page.locator(".tile", has_text="60 jobs").wait_for()
+    assert 0 < half < 60
+    drag(page, 0.5)
+    page.locator(".tile", has_text=f"{half} jobs").first.wait_for()
+    assert page.get_by_role("button", name="Cancel").count() == 0
+    assert page.mistakes == []
+
+
+def test_a_run_is_played_and_paused(run: Any, opened: Any) -> None:
+    page = opened(run)
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("() => Number(document.getElementById('time').value) > 60")
+    page.get_by_role("button", name="Pause").click()
+    stands = page.locator("#time").input_value()
+    page.wait_for_timeout(600)
+    assert page.locator("#time").input_value() == stands
+    page.locator(".gpu[data-state=running]").first.click()
+    page.locator(".timeline svg").wait_for()
+    page.get_by_role("link", name="Queue").click()
+    page.locator(".vrow[data-job]").first.wait_for()
+    page.get_by_role("link", name="Network").click()
+    page.get_by_text("are not known here").wait_for()
+    page.get_by_role("button", name="Plan").click()
+    page.locator(".gantt svg").nth(1).wait_for()
+    assert page.mistakes == []

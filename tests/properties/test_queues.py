@@ -1,0 +1,220 @@
+"""Queues of teams: guarantees hold, lent GPUs are back within the notice, no limit is ever exceeded, and every job ends.
+
+The journal is walked with an account of its own; nothing is taken from the engine but the journal. GPUs are all of one node, so that only
+their number counts.
+"""
+
+import os
+from collections import Counter
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from headway.cluster.nodes import of_groups
+from headway.cluster.queues import Limits, Queue, Queues
+from headway.core.events import CLAIM, ENDED, NAMES, RESERVE, START, STOP, STOPPED, SUBMITTED
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
+from headway.sim.run import Run, Setting, simulate_run
+from headway.workloads.workload import workload
+
+LONG = bool(os.environ.get("HEADWAY_LONG"))
+CASES = settings(
+    max_examples=2000 if LONG else 120,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate, *((Phase.shrink,) if LONG else ())),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+GPUS = 12
+POLICIES = ("fifo", "best-effort", "backfill", "headway", "tiresias-l?threshold=100", "srsf", "sjf")
+NO_STOPS = ("fifo", "best-effort", "backfill", "sjf")  # these policies stop nobody by themselves
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> Queues:
+    """Two to four queues, perhaps with one above two of them; guarantees that the cluster can give."""
+    names = ["a", "b", "c", "d"][: draw(st.integers(2, 4))]
+    left, found, nested = GPUS, [], len(names) > 2 and draw(st.booleans())
+    for name in names:
+        guaranteed = draw(st.integers(0, min(left, 6)))
+        left -= guaranteed
+        gpus = draw(st.sampled_from([10**6, 10**6, max(4, guaranteed)]))
+        found.append(
+            Queue(
+                name,
+                parent="top" if nested and name in "ab" else "",
+                weight=draw(st.sampled_from([1.0, 2.0, 0.5])),
+                guaranteed_gpus=guaranteed,
+                priority=draw(st.sampled_from([0, 0, 0, 1])),
+                limits=Limits(running=draw(st.sampled_from([10**6, 3])), gpus=gpus),
+                per_user=Limits(
+                    running=draw(st.sampled_from([10**6, 10**6, 1])), gpus=draw(st.sampled_from([10**6, 10**6, 4]))
+                ),
+            )
+        )
+    if nested:
+        spare = draw(st.integers(0, left))
+        found.insert(
+            0, Queue("top", guaranteed_gpus=spare + sum(q.guaranteed_gpus for q in found if q.parent == "top"))
+        )
+    return Queues("drawn", tuple(found), notice_s=draw(st.sampled_from([0.0, 5.0, 50.0])))
+
+
+@st.composite
+def cases(draw: st.DrawFn):
+    """Queues, and jobs that fit into them."""
+    made, n = draw(queues()), draw(st.integers(2, 25))
+
+    def column(values):
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    queue, preemptible = column(st.sampled_from(made.leaves)), column(st.sampled_from([True, True, True, False]))
+    most = [made.largest_job(name, can_stop, GPUS) for name, can_stop in zip(queue, preemptible, strict=True)]
+    jobs = workload(
+        "drawn",
+        column(st.integers(0, 200)),
+        [max(1, min(asked, largest)) for asked, largest in zip(column(st.integers(1, 4)), most, strict=True)],
+        column(st.one_of(st.integers(1, 60), st.floats(0.5, 400.0))),
+        queue=queue,
+        user=column(st.sampled_from(["u", "v"])),
+        preemptible=[can_stop or not largest for can_stop, largest in zip(preemptible, most, strict=True)],
+    )
+    return made, jobs
+
+
+SETTINGS = st.builds(dict, preemption_cost=st.sampled_from([0.0, 7.0]), min_runtime=st.sampled_from([0.0, 30.0, 500.0]))
+
+
+class Account:
+    """Who holds what, by queue (with those below) and by user, as the journal tells it."""
+
+    def __init__(self, made: Queues, run: Run) -> None:
+        self.made, self.run = made, run
+        self.held: dict[int, bool] = {}  # jobs with GPUs: whether they are stopping
+        self.waiting: set[int] = set()
+        self.claims: dict[int, float] = {}  # those that stand
+        self.last_claim: dict[int, float] = {}
+        self.owed_since: dict[int, float] = {}
+        self.gpus = run.workload.gpus
+
+    def paths(self, j: int) -> list[str]:
+        return [queue.name for queue in self.made.path(str(self.run.workload.queue[j]))]
+
+    def take(self, kind: int, j: int, now: float, gpus: int) -> None:
+        if kind in (SUBMITTED, STOPPED):
+            self.waiting.add(j)
+        if kind == START:
+            self.waiting.discard(j)
+            self.claims.pop(j, None)
+            self.held[j] = False
+        if kind == STOP:
+            self.held[j] = True
+        if kind in (STOPPED, ENDED):
+            del self.held[j]
+        if kind == CLAIM:
+            assert j in self.waiting
+            if gpus:
+                self.claims[j] = self.last_claim[j] = now
+            else:
+                del self.claims[j]
+
+    def used(self, name: str, stopping: bool) -> tuple[int, int]:
+        """GPUs and jobs of a queue, with or without those that are stopping."""
+        inside = [j for j, leaving in self.held.items() if name in self.paths(j) and (stopping or not leaving)]
+        return int(sum(self.gpus[j] for j in inside)), len(inside)
+
+    def check_limits(self) -> None:
+        for queue in self.made.queues:
+            gpus, jobs = self.used(queue.name, True)
+            assert gpus <= queue.limits.gpus, queue.name
+            assert jobs <= queue.limits.running, queue.name
+            by_user = Counter(), Counter()
+            for j in self.held:
+                if self.run.workload.queue[j] == queue.name:
+                    by_user[0][str(self.run.workload.user[j])] += int(self.gpus[j])
+                    by_user[1][str(self.run.workload.user[j])] += 1
+            assert max(by_user[0].values(), default=0) <= queue.per_user.gpus
+            assert max(by_user[1].values(), default=0) <= queue.per_user.running
+
+    def is_owed(self, j: int) -> bool:
+        """Whether a waiting job fits into what its queue is guaranteed and does not use, and into all limits."""
+        own = self.made[str(self.run.workload.queue[j])]
+        gpus, jobs = int(self.gpus[j]), 1
+        if self.used(own.name, True)[0] + gpus > own.guaranteed_gpus:
+            return False
+        for name in self.paths(j):
+            queue, (used, running) = self.made[name], self.used(name, True)
+            if used + gpus > queue.limits.gpus or running + jobs > queue.limits.running:
+                return False
+        mine = [k for k in self.held if self.run.workload.user[k] == self.run.workload.user[j]]
+        mine = [k for k in mine if self.run.workload.queue[k] == own.name]
+        within = sum(self.gpus[k] for k in mine) + gpus <= own.per_user.gpus and len(mine) < own.per_user.running
+        return bool(within)
+
+    def is_behind(self, j: int) -> bool:
+        """Whether one of its queue holds it up: under fifo, any that came before it."""
+        queue = self.run.workload.queue
+        return self.run.policy.blocks and any(k < j and queue[k] == queue[j] for k in self.waiting)
+
+    def note_owed(self, now: float, bound: float) -> None:
+        """A queue below its guarantee with a job that fits has the GPUs within the bound."""
+        owed = {j for j in self.waiting if self.is_owed(j) and not self.is_behind(j)}
+        for j in list(self.owed_since):
+            if j not in owed:
+                del self.owed_since[j]
+        for j in owed:
+            since = self.owed_since.setdefault(j, now)
+            assert now <= since + bound + 1e-6, (j, since, now)
+
+
+def moments(run: Run):
+    """The entries of the journal by their time, with the GPUs that each gives or asks for."""
+    ends = np.append(run.entries["place_at"][1:], len(run.journal.places))
+    group: list[tuple[int, int, int]] = []
+    now = 0.0
+    for row, end in zip(run.entries, ends, strict=True):
+        places = run.journal.places[row["place_at"] : end]
+        entry = (int(row["kind"]), int(row["job"]), int(places["gpus"].sum()))
+        if group and row["time"] != now:
+            yield now, group
+            group = []
+        now = float(row["time"])
+        group.append(entry)
+    yield now, group
+
+
+@CASES
+@given(case=cases(), policy=st.sampled_from(POLICIES), setting=SETTINGS)
+def test_limits_hold_guarantees_come_back_and_every_job_ends(case, policy, setting):
+    made, jobs = case
+    where, seats = of_groups("one node", [(1, GPUS)]), find_placement("consolidated")
+    setting = Setting(**setting, queues=made, seed=1)
+    run = simulate_run(jobs, where, find_policy(policy), seats, setting, keep_journal=True)
+    assert np.isfinite(run.jobs["end"]).all()
+    account = Account(made, run)
+    save = float(setting.preemption_cost or 0.0)
+    bound = made.notice_s + 2 * save  # one who is saving already may be in the way
+    for now, entries in moments(run):
+        for kind, j, gpus in entries:
+            account.take(kind, j, now, gpus)
+            account.check_limits()
+            if kind == STOP:
+                assert run.workload.preemptible[j]
+        account.note_owed(now, bound)
+        check_notice(account, entries, policy, made, now)
+    assert not account.held
+    assert not account.waiting
+
+
+def check_notice(account: Account, entries, policy: str, made: Queues, now: float) -> None:
+    """Under a policy that stops nobody, whoever is stopped had notice, and borrowed."""
+    if policy not in NO_STOPS or made.notice_s == 0.0:
+        return
+    stops = [j for kind, j, _ in entries if kind == STOP]
+    asked = [j for kind, j, gpus in entries if kind == RESERVE and gpus]
+    if stops:
+        assert any(account.last_claim.get(j, np.inf) + made.notice_s <= now for j in asked), [
+            (NAMES[kind], j) for kind, j, _ in entries
+        ]

@@ -1,0 +1,138 @@
+"""Teams by hand: small cases in which docs/semantics.md says exactly what happens (rules 21 to 27)."""
+
+import numpy as np
+import pytest
+
+from headway.cluster.nodes import of_groups
+from headway.cluster.queues import Limits, Queue, Queues
+from headway.core.events import CLAIM, REASONS, START, STOP
+from headway.errors import BadInput
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
+from headway.sim.run import Run, Setting, simulate_run
+from headway.workloads.workload import workload
+
+
+def run(
+    queues: Queues,
+    jobs: list[tuple[float, int, float, str]],
+    gpus: int,
+    policy: str = "best-effort",
+    cost: float = 0.0,
+    **columns,
+) -> Run:
+    """Simulate jobs (submit, GPUs, duration, queue) on one node."""
+    submit, asked, duration, queue = zip(*jobs, strict=True)
+    load = workload("by hand", submit, asked, duration, queue=queue, **columns)
+    where, setting = of_groups("one", [(1, gpus)]), Setting(preemption_cost=cost, queues=queues)
+    return simulate_run(load, where, find_policy(policy), find_placement("consolidated"), setting, keep_journal=True)
+
+
+def times(done: Run, kind: int, job: int) -> list[float]:
+    """When the journal has this of a job."""
+    rows = done.entries[(done.entries["kind"] == kind) & (done.entries["job"] == job)]
+    return [float(at) for at in rows["time"]]
+
+
+def first_starts(done: Run) -> list[int]:
+    """The jobs in the order of their first starts."""
+    return [int(j) for j in dict.fromkeys(done.entries["job"][done.entries["kind"] == START])]
+
+
+def test_a_team_below_its_guarantee_is_served_first_then_priority_then_weight():
+    queues = Queues(
+        "q",
+        (Queue("light"), Queue("heavy", weight=2.0), Queue("high", priority=1), Queue("sure", guaranteed_gpus=1)),
+    )
+    names = ("light", "light", "heavy", "heavy", "heavy", "high", "sure", "sure")
+    done = run(queues, [(0.0, 1, 10.0 + i, name) for i, name in enumerate(names)], 1)
+    # The guarantee, again once its GPU is free; then the priority; then teams that use nothing, in the order of submission.
+    assert first_starts(done) == [6, 7, 5, 0, 1, 2, 3, 4]
+    by_weight = run(queues, [(0.0, 1, 100.0, name) for name in ("light",) * 4 + ("heavy",) * 4], 6)
+    at_once = [j for j in range(8) if times(by_weight, START, j)[0] == 0.0]
+    assert at_once == [0, 1, 4, 5, 6, 7]  # two to four: as the weights say
+
+
+def test_shares_go_down_the_hierarchy():
+    queues = Queues(
+        "q",
+        (
+            Queue("left"),
+            Queue("right"),
+            Queue("a", parent="left"),
+            Queue("b", parent="left"),
+            Queue("c", parent="right"),
+        ),
+    )
+    names = ("a",) * 8 + ("b",) * 8 + ("c",) * 8
+    done = run(queues, [(0.0, 1, 100.0, name) for name in names], 8)
+    started = [names[j] for j in range(24) if times(done, START, j)[0] == 0.0]
+    assert sorted(started) == ["a", "a", "b", "b", "c", "c", "c", "c"]
+
+
+def test_what_is_asked_back_is_not_lent_again_and_comes_at_the_end_of_the_notice():
+    queues = Queues("q", (Queue("lender", guaranteed_gpus=2), Queue("borrower")), notice_s=30.0)
+    jobs = [
+        (0.0, 1, 500.0, "borrower"),
+        (0.0, 1, 15.0, "borrower"),
+        (10.0, 2, 50.0, "lender"),
+        (11.0, 1, 5.0, "borrower"),
+    ]
+    done = run(queues, jobs, 2, cost=7.0)
+    assert times(done, CLAIM, 2) == [10.0]
+    assert times(done, STOP, 0) == [40.0]
+    assert times(done, START, 2) == [47.0]  # saved; the GPU that was free from 15 on was kept for it
+    assert times(done, START, 3) == [97.0]
+    assert times(done, STOP, 1) == []
+
+
+def test_a_notice_holds_in_turns_and_ends_them():
+    queues = Queues("q", (Queue("lender", guaranteed_gpus=1), Queue("borrower")), notice_s=30.0)
+    load = workload("by hand", [0.0, 10.0], [1, 1], [5000.0, 50.0], queue=["borrower", "lender"])
+    where, setting = of_groups("one", [(1, 1)]), Setting(min_runtime=4000.0, queues=queues)
+    done = simulate_run(load, where, find_policy("headway"), find_placement("consolidated"), setting, keep_journal=True)
+    assert times(done, START, 1) == [40.0]
+
+
+def test_a_job_of_another_team_is_stopped_only_for_a_team_that_uses_less():
+    queues = Queues("q", (Queue("a"), Queue("b")))
+    # srtf would stop the long jobs of b for any short one of a: here only while a uses no more than b afterwards.
+    jobs = [(0.0, 1, 1000.0, "b")] * 4 + [(10.0, 1, 50.0, "a")] * 4
+    done = run(queues, jobs, 4, policy="srtf")
+    assert [len(times(done, STOP, j)) for j in range(4)].count(1) == 2
+    assert sum(times(done, START, j)[0] == 10.0 for j in range(4, 8)) == 2
+
+
+def test_a_limit_lets_the_policy_choose_among_the_jobs_of_the_team():
+    queues = Queues("q", (Queue("a", limits=Limits(gpus=2)), Queue("b")))
+    done = run(queues, [(0.0, 2, 1000.0, "a"), (10.0, 1, 5.0, "a"), (10.0, 1, 7.0, "b")], 4, policy="srtf")
+    assert times(done, STOP, 0) == [10.0]  # for the shorter job of its team, though GPUs are free
+    assert times(done, START, 1) == [10.0]
+    assert times(done, START, 2) == [10.0]
+    waits = run(queues, [(0.0, 2, 1000.0, "a"), (10.0, 1, 5.0, "a")], 4, policy="fifo")
+    assert times(waits, START, 1) == [1000.0]
+    assert waits.receipts_us[1, REASONS.index("quota")] == 990_000_000
+
+
+def test_a_job_that_cannot_be_stopped_borrows_only_what_nobody_is_guaranteed():
+    queues = Queues("q", (Queue("a", guaranteed_gpus=2), Queue("b")))
+    jobs = [(0.0, 1, 100.0, "b")] * 3 + [(10.0, 1, 20.0, "a")] * 2
+    done = run(queues, jobs, 3, preemptible=[False] * 3 + [True] * 2)
+    assert [times(done, START, j)[0] for j in range(3)] == [0.0, 100.0, 200.0]
+    assert [times(done, START, j)[0] for j in (3, 4)] == [10.0, 10.0]
+    assert done.receipts_us[1, REASONS.index("quota")] == 100_000_000
+
+
+@pytest.mark.parametrize("policy", ["gandiva", "optimus"])
+def test_policies_under_which_gpus_of_a_team_cannot_be_counted_are_refused(policy):
+    with pytest.raises(BadInput, match="with queues"):
+        run(Queues("q", (Queue("a"),)), [(0.0, 1, 5.0, "a")], 2, policy=policy)
+
+
+def test_teams_are_charged_for_what_they_hold_and_borrow():
+    queues = Queues("q", (Queue("top", guaranteed_gpus=1), Queue("a", parent="top", guaranteed_gpus=1), Queue("b")))
+    done = run(queues, [(0.0, 2, 100.0, "a"), (0.0, 1, 50.0, "b")], 4)
+    assert done.teams is not None
+    used = dict(zip(("all", "top", "a", "b"), done.teams.table["gpu_s"], strict=True))
+    assert used == {"all": 250.0, "top": 200.0, "b": 50.0, "a": 200.0}
+    assert np.allclose(done.teams.table["borrowed_gpu_s"][1:], [100.0, 100.0, 50.0])

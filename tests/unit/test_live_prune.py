@@ -1,0 +1,62 @@
+"""`headway journal prune`: old jobs are forgotten beside a running manager, and what is left still tells the whole story."""
+
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from tests.live_manager import ended, one, opened, until
+from typer.testing import CliRunner
+
+from headway.cli.main import app
+from headway.errors import BadInput
+from headway.live import world
+from headway.live.store.history import history
+from headway.live.store.prune import old_jobs, prune
+
+pytestmark = pytest.mark.xdist_group("live")
+
+
+def texts(data: Path) -> str:
+    with sqlite3.connect(data / "journal.db") as file:
+        return "\n".join(text for (text,) in file.execute("SELECT text FROM specs ORDER BY id"))
+
+
+def test_old_jobs_are_forgotten_and_a_manager_without_snapshot_still_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world, "KEPT_FINISHED", 1)
+    manager = opened(tmp_path)
+    secret = one(manager, run="echo secret-1", envs={"KEY": "secret-2"})
+    array = one(manager, run="echo secret-3", array="0-1")
+    for job in (secret, array, array + 1):
+        assert ended(manager, job) == "COMPLETED"
+    again = one(manager, run="echo kept-1; [ $HEADWAY_ATTEMPT = 2 ] && sleep 60", preemption={"grace": 0})
+    ended(manager, again)
+    before = time.time()
+    manager.requeue(again)  # has a row of its earlier end, and runs
+    until(manager, again, "RUNNING")
+    new = one(manager, run="echo kept-2")
+    assert ended(manager, new) == "COMPLETED"
+    assert old_jobs(tmp_path, before) == 3
+    given = ["journal", "prune", "--before", "0s", "--runs", "--data", str(tmp_path)]
+    with pytest.raises(BadInput, match=r"forget 4 jobs that ended before 0s and remove their logs: .*needs --yes"):
+        CliRunner().invoke(app, given, catch_exceptions=False)
+    found = prune(tmp_path, before, runs=True)
+    assert (found.jobs, found.folders) == (3, 3)
+    assert "secret" not in texts(tmp_path)
+    assert "kept-1" in texts(tmp_path)
+    assert "kept-2" in texts(tmp_path)
+    assert not (tmp_path / "runs" / str(secret)).exists()
+    assert [row.job_id for row in history(tmp_path)] == [new, again]
+    manager.stop()
+    with sqlite3.connect(tmp_path / "journal.db") as file:
+        file.execute("DELETE FROM snapshots")
+    last = opened(tmp_path)  # reads the whole journal
+    assert last.job(again).state == "RUNNING"
+    assert last.job(new).state == "COMPLETED"
+    assert one(last, run="true") == new + 1
+    last.cancel(again, at_once=True)
+    assert ended(last, again) == "CANCELLED"
+    assert old_jobs(tmp_path, before) == 0
+    last.stop()

@@ -1,0 +1,207 @@
+"""Queues of teams on a live manager: guarantees, lending with notice, limits, what `explain` says, and restarts."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.imagined import Virtual, Work
+from tests.live_manager import ended, one, opened, until, wait_for
+
+from headway.cluster.queues import Limits, Queue, Queues
+from headway.core.tables.actions import Actions
+from headway.errors import BadInput
+from headway.live.ask.explain import Explanation, explain
+from headway.live.ask.shares import queue_views
+from headway.live.errors import WrongState
+from headway.live.state import ClusterState
+
+pytestmark = pytest.mark.xdist_group("live")
+TWO = Queues("two.yaml", (Queue("a", guaranteed_gpus=2), Queue("b")), notice_s=60.0)
+STOPPABLE = {"preemptible": True, "preemption": {"grace": "5s", "min_runtime": 0}}
+
+
+class Asked(Virtual):
+    """Asks why a job waits, once, as soon as it does."""
+
+    asks = 0
+    found: Explanation | None = None
+
+    def look(self) -> None:
+        job = self.state.jobs.get(self.asks)
+        if self.found is None and job and job.known and self.state.shown_state(job).name == "PENDING":
+            self.found = explain(self.state, job, self.time)
+
+
+def test_lent_gpus_are_back_within_the_notice_and_explain_says_so() -> None:
+    borrowers = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
+    own = [Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0) for _ in range(3)]
+    world = Asked([*borrowers, *own], "1x4", "best-effort", queues=TWO)
+    world.asks = 5
+    world.run()
+    assert not world.trouble
+    assert world.times("Claim", 5) == world.times("Claim", 6) == [100.0]
+    assert not world.times("Claim", 7)  # beyond the guarantee it waits like anybody
+    starts = [world.times("Start", job)[0] for job in (5, 6)]
+    assert all(160.0 <= at <= 160.0 + 5.0 for at in starts), starts
+    stops = [world.times("Stop", job) for job in (1, 2, 3, 4)]
+    assert [len(times) for times in stops] == [0, 0, 1, 1]  # the last in the order of the policy make room
+    assert stops[2] == stops[3] == [160.0]
+    assert world.found is not None
+    assert world.found.reason == "turn"
+    assert "queue a uses 0 of its 2 guaranteed GPUs, and asked for the others back" in world.found.message
+    assert "in 60 s" in world.found.message
+
+
+def test_explain_says_what_the_queue_uses_and_is_guaranteed() -> None:
+    world = Asked(
+        [Work(0.0, {"queue": "b"}, 100.0) for _ in range(3)] + [Work(1.0, {"queue": "b"}, 5.0)],
+        "1x2",
+        "fifo",
+        queues=TWO,
+    )
+    world.asks = 3
+    world.run()
+    assert world.found is not None
+    # Two that cannot be preempted would leave nothing for a, so b runs none of them: both GPUs are guaranteed to a.
+    assert world.found.reason == "quota"
+    assert "it cannot be preempted, and queue b already uses what is guaranteed to it" in world.found.message
+
+
+def test_a_queue_above_its_share_is_told() -> None:
+    queues = Queues("q.yaml", (Queue("a", guaranteed_gpus=1), Queue("b", guaranteed_gpus=1)))
+    works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 100.0) for _ in range(4)] + [
+        Work(1.0, {**STOPPABLE, "queue": "b"}, 5.0)
+    ]
+    world = Asked(works, "1x4", "best-effort", queues=queues)
+    world.asks = 5
+    world.run()
+    assert world.found is not None
+    assert "Queue b is above its share: it uses 4 GPUs, and 1 are guaranteed to it" in world.found.message
+    assert world.found.numbers["queue_gpus_used"] == 4
+    assert world.found.numbers["queue_gpus_guaranteed"] == 1
+
+
+def test_limits_per_queue_and_per_user_give_the_reason_quota() -> None:
+    queues = Queues("q.yaml", (Queue("a", limits=Limits(gpus=2), per_user=Limits(running=1)),))
+    works = [Work(0.0, {"queue": "a", "user": user}, 50.0) for user in ("ada", "ada", "bob", "cy")]
+    world = Asked(works, "1x4", "best-effort", queues=queues)
+    world.asks = 2
+    world.run()
+    assert world.found is not None
+    assert world.found.reason == "quota"
+    assert "user ada in queue a may run 1 job at once, and runs 1" in world.found.message
+    assert [world.times("Start", job)[0] for job in (1, 3)] == [0.0, 0.0]
+    assert [world.times("Start", job)[0] for job in (2, 4)] == [50.0, 50.0]
+    receipts = [explain(world.state, world.state.jobs[job], 200.0).receipt_us for job in (2, 4)]
+    assert receipts == [{"quota": 50_000_000}, {"quota": 50_000_000}]
+
+
+def tables(state: ClusterState) -> dict[str, bytes]:
+    """Every column of the engine's tables, as far as jobs go."""
+    found: dict[str, bytes] = {}
+    n = len(state.by_row)
+    for name, table in state.tables._asdict().items():
+        if isinstance(table, Actions):
+            continue
+        part = table[:n] if name in ("jobs", "receipts") else table[:0] if name == "timers" else table
+        found |= (
+            {f"{name}.{c}": part[c].tobytes() for c in part.dtype.names} if part.dtype.names else {name: part.tobytes()}
+        )
+    return found
+
+
+QUICK = Queues("quick.yaml", (Queue("a", guaranteed_gpus=1), Queue("b", per_user=Limits(waiting=2))), notice_s=0.5)
+SAVES = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
+
+
+def loop(queue: str, seconds: float | None = None) -> dict[str, Any]:
+    """A job that can be stopped at once."""
+    run = SAVES if seconds is None else f"sleep {seconds}"
+    return {"run": run, "queue": queue, "preemptible": True, "preemption": {"grace": "3s", "min_runtime": 0}}
+
+
+def test_two_teams_on_one_manager_with_real_processes_and_a_restart(tmp_path: Path) -> None:
+    manager = opened(tmp_path, "1x2", "best-effort", queues=QUICK)
+    lent = [one(manager, **loop("b")) for _ in range(2)]
+    for job in lent:
+        until(manager, job, "RUNNING")
+    asked = time.monotonic()
+    own = one(manager, **loop("a"))
+    until(manager, own, "RUNNING")
+    took = time.monotonic() - asked
+    assert took >= 0.5  # the notice
+    waits = manager.explain(lent[1])
+    assert waits.reason in ("gpus", "preempted", "turn"), waits
+    assert "Queue b uses 1 GPU, and none is guaranteed to it" in waits.message
+    kinds = [row.kind for row in manager.events(0) if row.job == own]
+    assert kinds.index("Claim") < kinds.index("Reserve") < kinds.index("Start")
+    assert {view.name: view.used_gpus for view in manager.look(queue_views)} == {"a": 1, "b": 1}
+    one(manager, **loop("b"))
+    with pytest.raises(WrongState, match=r"queue .b. has 2 waiting jobs of user .*, and may have 2: another cannot"):
+        one(manager, **loop("b"))
+    with pytest.raises(BadInput, match="unknown queue 'c'"):
+        one(manager, **loop("c"))
+    with pytest.raises(BadInput, match="the job names no queue: name one of a, b"):
+        one(manager, **loop(""))
+    with pytest.raises(
+        BadInput, match="queue 'b' gives at most 1 to a job that cannot be preempted: it could never start"
+    ):
+        one(manager, run="true", queue="b", num_nodes=1, resources={"accelerators": 2})
+    manager.settle()
+    before = manager.look(lambda state, now: tables(state))
+    manager.stop()
+
+    again = opened(tmp_path, "1x2", "best-effort", queues=QUICK)
+    try:
+        after = again.look(lambda state, now: tables(state))
+        same = [name for name in before if before[name] == after[name]]
+        assert {name for name in before if name.startswith("teams")} <= set(same)
+        assert "jobs.team" in same
+        again.cancel(own)
+        assert ended(again, own) == "CANCELLED"
+        until(again, lent[1], "RUNNING")  # what a does not use is lent again
+    finally:
+        again.stop(drain=True)
+
+
+def test_a_manager_whose_queues_changed_goes_on(tmp_path: Path) -> None:
+    manager = opened(tmp_path, "1x1", "best-effort", queues=QUICK)
+    runs, waits = one(manager, **loop("b")), one(manager, **loop("b", 0.1))
+    until(manager, runs, "RUNNING")
+    wait_for(lambda: manager.explain(waits).reason == "gpus")
+    manager.settle()
+    manager.stop()
+    other = Queues("other.yaml", (Queue("x"), Queue("y", limits=Limits(gpus=1)), Queue("a")))
+    for queues in (other, None, QUICK):
+        again = opened(tmp_path, "1x1", "best-effort", queues=queues)
+        try:
+            assert until(again, runs, "RUNNING").state == "RUNNING"
+            if queues is other:
+                assert "Its queue 'b' is not in the queues file" in again.explain(waits).message
+        finally:
+            again.stop()
+    last = opened(tmp_path, "1x1", "best-effort", queues=QUICK)
+    try:
+        last.cancel(runs)
+        assert ended(last, waits) == "COMPLETED"
+    finally:
+        last.stop(drain=True)
+
+
+def test_rows_for_users_are_added_as_they_come() -> None:
+    queues = Queues("q.yaml", (Queue("a", per_user=Limits(running=1)), Queue("b")))
+    works = [Work(float(i // 2), {"queue": "a", "user": f"u{i // 2}"}, 30.0) for i in range(80)]
+    world = Virtual(works, "2x4", "tiresias-l", queues=queues)
+    world.run()
+    assert not world.trouble
+    assert len(world.state.tables.teams) > 40
+    held: dict[str, int] = {}
+    for row in world.kept.rows:
+        user = world.state.jobs[row.job].user if row.job in world.state.jobs else ""
+        held[user] = held.get(user, 0) + {"Start": 1, "Stopped": -1, "Ended": -1}.get(row.kind, 0)
+        assert held[user] <= 1 or not user
+    assert np.all(world.state.tables.teams["used"] == 0)
+    assert json.dumps([row.data for row in world.kept.rows if row.kind == "Explained"])

@@ -1,0 +1,75 @@
+"""What a manager keeps right: when a stop becomes worth it, across restarts; GPU-hours; a first job that waits for no compiler."""
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.live_manager import ended, one, opened, until, wait_for
+
+from headway.cluster.named import cluster
+from headway.cluster.nodes import Cluster
+from headway.live.manager import Manager
+from headway.live.rehearsal import rehearse
+from headway.live.store.history import Wanted
+
+pytestmark = pytest.mark.xdist_group("live")
+
+
+def kinds(manager: Manager) -> list[str]:
+    """The kinds of the journal's rows since the manager opened."""
+    every = [row.kind for row in manager.events(0)]
+    return every[len(every) - every[::-1].index("Opened") :]
+
+
+def test_when_a_stop_becomes_worth_it_is_weighed_again_after_a_restart(tmp_path: Path) -> None:
+    """It was forgotten until the next event: the waiting job stopped nobody, however long it waited.
+
+    A decision weighs it only where something was recorded at its moment; Ticked is that, and nothing else.
+    """
+    manager = opened(tmp_path, "1x1", "headway")
+    holds = one(manager, run="sleep 60", preemptible=True, preemption={"grace": 0})
+    until(manager, holds, "RUNNING")
+    waits = one(manager, run="true")
+    until(manager, waits, "PENDING")
+    manager.settle()
+    assert "Ticked" not in kinds(manager)
+    manager.stop()
+    again = opened(tmp_path, "1x1", "headway")
+    wait_for(lambda: kinds(again)[:1] == ["Ticked"])
+    assert again._state.tables.counts["moment"][0] >= again.events(0)[-1].time
+    again.cancel(holds, at_once=True)
+    ended(again, waits)
+    again.stop()
+
+
+def test_gpu_hours_have_the_time_that_a_job_takes_to_stop(tmp_path: Path) -> None:
+    """A job that saved for an hour when it was stopped had run for nothing, by the history."""
+    manager = opened(tmp_path)
+    slow = "trap 'sleep 1.5; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    job = one(manager, run=slow, resources={"accelerators": 2}, preemption={"grace": "20s"})
+    until(manager, job, "RUNNING")
+    wait_for(lambda: "up" in manager.log_files(job, 1)[0].read_text())
+    asked = time.monotonic()
+    manager.cancel(job)
+    until(manager, job, "STOPPING")
+    time.sleep(0.5)
+    (row,) = manager.history(Wanted())
+    assert row.gpu_hours * 3600.0 >= 2 * 0.4  # also while it stops
+    assert ended(manager, job) == "CANCELLED"
+    took = time.monotonic() - asked
+    manager.settle()
+    (row,) = manager.history(Wanted())
+    view = manager.job(job)
+    assert row.gpu_hours * 3600.0 == pytest.approx(view.service_gpu_s + 2 * took, abs=1.0)
+    assert row.gpu_hours * 3600.0 >= view.service_gpu_s + 2 * 1.4
+    manager.stop()
+
+
+@pytest.mark.parametrize("policy", ["headway", "tiresias-l", "gittins", "gandiva", "backfill?limit=1h", "best-effort"])
+def test_a_rehearsal_needs_nothing_but_the_rules(policy: str) -> None:
+    rehearse(cluster("2x2"), policy, "consolidated")
+
+
+def test_a_rehearsal_with_links() -> None:
+    links = Cluster("small", ("a", "b"), (2, 2), (0, 1), (3, 3))
+    rehearse(links, "headway", "vclos")
