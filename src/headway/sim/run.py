@@ -26,7 +26,7 @@ from headway.network.slices.colouring import new_circuits
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_buffers
 from headway.sim.models import communication, profiles
 from headway.sim.models.communication import Traffic
-from headway.sim.models.contention import shared_links
+from headway.sim.models.contention import Holders, shared_links
 from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
 from headway.sim.models.outages import outages
@@ -112,14 +112,12 @@ class Run:
         return self.journal.seats
 
 
-def _links(workload: Workload, setting: Setting, traffic: Traffic, slots: int, slices: bool) -> Links | None:
-    """The links that jobs share, where the network has any; `slices`: some jobs hold links of their own."""
+def _links(workload: Workload, setting: Setting, traffic: Traffic, holders: Holders) -> Links | None:
+    """The links that jobs share, where the network has any."""
     network = setting.network
     if network.fabric is None or not network.sharing.is_shared:
         return None
-    links = shared_links(network.sharing, network.fabric, traffic, workload.duration_s, slots, setting.seed)
-    links.head["slices"] = slices
-    return links
+    return shared_links(network.sharing, network.fabric, traffic, workload.duration_s, setting.seed, holders)
 
 
 def prepare(
@@ -186,7 +184,7 @@ def prepare(
         int(gpus.sum()) * slots,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
-        links=_links(workload, setting, traffic, slots, placement.shares),
+        links=_links(workload, setting, traffic, Holders(slots, placement.shares)),
         circuits=new_circuits(fabric if placement.rewires else None),
         outages=outages(fabric, setting.network.sharing.failed),
         plan=row,

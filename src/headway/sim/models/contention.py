@@ -6,7 +6,7 @@ Step by step (`network/sharing/exact.py`) a job that sends has no speed: its pha
 nothing here is called.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,23 @@ from headway.network.sharing.uses import record_uses
 from headway.sim.models.communication import MOST_STEPS, Traffic
 
 
+class Holders(NamedTuple):
+    """Who holds what on the fabric: jobs on one GPU at most, and whether some jobs hold links."""
+
+    slots: int = 1
+    slices: bool = False
+
+
 def shared_links(
-    sharing: Sharing, fabric: Fabric, traffic: Traffic, duration_s: NDArray[np.float64], slots: int, seed: int
+    sharing: Sharing, fabric: Fabric, traffic: Traffic, duration_s: NDArray[np.float64], seed: int, holders: Holders
 ) -> Links:
     """Links without users. The pools hold what all GPUs can use at once: a flow per rank, queue pair and step."""
     hops = LINKS_PER_FLOW if fabric.cores_per_group else 2
-    uses = fabric.gpus * slots * hops * MOST_STEPS * sharing.queue_pairs
+    uses = fabric.gpus * holders.slots * hops * MOST_STEPS * sharing.queue_pairs
     links = new_links(fabric, sharing, seed, len(traffic.pattern), uses)
     links.jobs["pattern"], links.jobs["duty"] = traffic.pattern, traffic.duty
     links.jobs["iteration"] = duration_s / max(sharing.exact, 1)
+    links.head["slices"] = holders.slices
     return links
 
 
