@@ -123,6 +123,10 @@ class LiveEngine(Engine):
         if jobs > len(self.state.jobs):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
 
+    def book(self, bookings: NDArray[Any]) -> None:
+        """Keep nodes for teams as this table says."""
+        self._use(self.state._replace(bookings=bookings), self.options.history)
+
     def set_team(self, row: int, team: Team) -> None:
         """Make a row of the table of teams stand for a team."""
         self._use(set_team(self.state, row, team), self.options.history)

@@ -64,6 +64,7 @@ class ClusterState:
         self.min_runtimes, self.longest_s, self.least_turn_s = min_runtimes, policy.limit, policy.least_turn
         self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.notice_s if queues else 0.0)
         self.teams = LiveTeams(queues, self.engine)
+        self.teams.book(cluster.nodes)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
         self.by_row: list[Job] = []
         self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends

@@ -139,7 +139,10 @@ def prepare(
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
     teams, team = _teams(workload, cluster, policy, setting)
-    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), teams=teams, **ledger_of(fabric, placement))
+    booked = setting.queues.booked(cluster.nodes, dated=False) if setting.queues else None
+    state = new_state(
+        n, gpus, slots=slots, models=len(profiles.TABLE), teams=teams, bookings=booked, **ledger_of(fabric, placement)
+    )
     options = policy.options(
         n,
         by_class=placement.by_class,

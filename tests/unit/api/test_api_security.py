@@ -12,6 +12,7 @@ READS = (
     "/v1/jobs/1/explain",
     "/v1/jobs/1/logs",
     "/v1/nodes",
+    "/v1/queues",
     "/v1/status",
     "/metrics",
     "/v1/events",

@@ -193,6 +193,7 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "submit a job": submitting("/v1/jobs"),
     "ask when a job would start": submitting("/v1/dry-run"),
     "see how full the nodes are": reading("/v1/nodes"),
+    "see what the queues of teams use": reading("/v1/queues"),
     "see the counts of all jobs": reading("/v1/status"),
     "read the metrics": reading("/metrics"),
     "see how the manager is doing": reading("/v1/health"),
@@ -225,7 +226,7 @@ def test_every_action_of_the_api_is_in_the_table() -> None:
     routes = {route.path for route in make_api(MagicMock()).routes} - {"/openapi.json"}
     about = {"", "/explain", "/logs", "/progress", "/cancel", "/hold", "/release", "/requeue", "/story"}
     verbs = {f"/v1/jobs/{{job_id}}{each}" for each in about} | {"/v1/jobs", "/v1/dry-run", "/v1/actions", "/v1/history"}
-    nodes = {"/v1/nodes", "/v1/nodes/{node}/drain", "/v1/nodes/{node}/resume"}
+    nodes = {"/v1/nodes", "/v1/nodes/{node}/drain", "/v1/nodes/{node}/resume", "/v1/queues"}
     watching = {f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "me")} | PAGES
     rest = {"/v1/events", "/v1/status", "/v1/health", "/v1/workload", "/metrics", "/healthz"}
     assert routes == verbs | nodes | watching | rest

@@ -68,7 +68,7 @@ def test_a_job_waits_for_a_slice_at_most_its_patience_then_shares():
         result = runs(jobs, f"joint?patience={patience}&spread={spread}", collective="baseline")
         at, job, nodes, links = starts(result)[-1]
         row = result.run.jobs[5]
-        bound = max(row["slice_wait"] if not links else 0.0, row["whole_wait"]) * 900.0
+        bound = max(0.0 if links else 60.0 * row["slice_wait"], 900.0 * row["whole_wait"])
         assert job == 5
         assert len(nodes) == 4
         assert at == pytest.approx(1.0 + bound)

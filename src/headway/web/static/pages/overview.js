@@ -164,6 +164,8 @@ export function health(now, trend) {
   const idle = now.gpus - now.gpus_busy;
   const waits = now.counts.PENDING;
   const facts = [`${now.gpus_busy} of ${count(now.gpus, "GPU")} in use`, `${count(waits, "job")} waiting`, direction(trend)];
+  const top = Object.keys(now.reasons)[0];
+  if (waits && idle && top) facts.splice(2, 0, `${count(idle, "GPU")} idle meanwhile (${why(top)})`);
   if (now.trouble) return ["bad", "In trouble", [now.trouble, ...facts]];
   if (closed.length === now.nodes.length) return ["bad", "No node takes jobs", facts];
   if (closed.length) {
