@@ -1,6 +1,7 @@
 """A browser, and a manager started by `headway serve` with a person who looks at its page."""
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -131,3 +132,29 @@ def opened(browser):
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def barriers():
+    """`barriers(page, {path: a sign that it is there})`: what axe finds serious on these pages, and pages that are too wide."""
+    found = importlib.util.find_spec("axe_playwright_python")
+    if found is None or found.origin is None:
+        pytest.skip(
+            "SKIPPED: axe-playwright-python is not installed (pip install -e '.[dev]'): barriers are not looked for"
+        )
+    script = next(Path(found.origin).parent.rglob("axe*.js")).read_text("utf-8")
+
+    def look(page: Any, pages: dict[str, str]) -> list[str]:
+        page.evaluate(script)
+        said: list[str] = []
+        for path, sign in pages.items():
+            page.evaluate("path => { location.hash = path }", f"#{path}")
+            page.locator(sign).first.wait_for()
+            violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+            serious = [each for each in violations if each["impact"] in ("serious", "critical")]
+            said += [f"{path}: {one['id']}: {one['help']}: {[n['html'] for n in one['nodes'][:3]]}" for one in serious]
+            wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+            said += [f"{path} is {wide} px wide"] if wide > room else []
+        return said
+
+    return look
