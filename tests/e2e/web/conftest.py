@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+POLICY = re.compile("Content Security Policy|Trusted ?Types|TrustedHTML")  # the browser refused something of ours
 PATIENCE_MS = 45_000  # a machine may be busy with other tests
 
 
@@ -122,6 +124,7 @@ def opened(browser):
         page = context.new_page()
         page.mistakes = []
         page.on("pageerror", lambda error: page.mistakes.append(str(error)))
+        page.on("console", lambda said: page.mistakes.append(said.text) if POLICY.search(said.text) else None)
         page.on("dialog", lambda dialog: (page.mistakes.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
         page.goto(f"{site.url}/#token={token or site.token}")
         page.wait_for_selector("#connection[data-state=live]")
