@@ -112,7 +112,7 @@ def serving():
     return served
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def opened(browser):
     """`opened(site, path)`: a new tab that is signed in; whatever goes wrong in it fails the test."""
     contexts: list[Any] = []
