@@ -176,7 +176,7 @@ def ablation_table(kept: Kept) -> list[str]:
     """All sixteen combinations on every workload, then each ingredient's part."""
     slow = replace(testbed(), name="testbed-pcie", server_gbps=PCIE_GBPS)
     works = {name.replace("seeds 40-59", "seeds 40-47"): FEW if one is TESTBED else one for name, one in WORKS.items()}
-    works["the same, PCIe inside servers"] = replace(FEW, options=(("fabric", slow),))
+    works["testbed mix, PCIe inside servers"] = replace(FEW, options=(("fabric", slow),))
     every = list(itertools.product((False, True), repeat=len(INGREDIENTS)))
     gains = {}
     for name, work in works.items():
@@ -192,8 +192,9 @@ def ablation_table(kept: Kept) -> list[str]:
         [f"**{word} alone is worth**", *(f"{math.exp(parts[name][i]):.3f}x" for name in works)]
         for i, word in enumerate(INGREDIENTS)
     ]
-    series = {word: [100 * (math.exp(parts[name][i]) - 1) for name in works] for i, word in enumerate(INGREDIENTS)}
-    chart = bar_chart("What each ingredient adds to the speed-up, %", list(works), series, " %")
+    part = {word: [100 * parts[name][i] / sum(parts[name]) for name in works] for i, word in enumerate(INGREDIENTS)}
+    rows += [[f"*{word}, part of the gain*", *(f"{value:.1f} %" for value in part[word])] for word in INGREDIENTS]
+    chart = bar_chart("Part of the speed-up that is due to each ingredient, %", list(works), part, " %")
     (FOLDER / "stack-ablation.svg").write_text(chart)
     return _table(["with", *works], rows)
 
@@ -202,9 +203,9 @@ def patience_table(kept: Kept) -> list[str]:
     """The mean JCT of yarn over that of headway as jobs wait longer for links and for nodes."""
     never = "1000000000"
     rows = []
-    for links, nodes in ((0, 64), (1, 64), (4, 64), (16, 64), (never, 64), (1, 0), (1, 4), (1, 16), (1, never)):
+    for links, nodes in ((0, 64), (1, 64), (4, 64), (16, 64), (256, 64), (1, 0), (1, 4), (1, 16), (1, never)):
         text = f"mine=headway,placement:joint?patience={links}&spread={nodes}"
-        cells = ["for ever" if one == never else str(one) for one in (links, nodes)]
+        cells = ["never spread" if one == never else str(one) for one in (links, nodes)]
         for work in (TESTBED, WORKS["vclos-2048, vclos-large, load 0.75"], WORKS["Rubick's jobs"]):
             for reports in ("", ",progress_reports:1"):
                 cells.append(f"{kept.jct(work, YARN) / kept.jct(work, parse_stacks(text + reports)[0]):.3f}x")

@@ -6,6 +6,7 @@ import pytest
 from headway.cluster.named import cluster
 from headway.core.engine import drive
 from headway.core.tables.journal import journal
+from headway.iteration.plans import BEST
 from headway.job_state import JobState
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
@@ -108,6 +109,22 @@ def test_both_loops_write_the_same_journal_on_shared_links(rule):
     assert (compiled.jobs["state"] == JobState.COMPLETED).all()
     assert (world.links.directed["load"] == 0).all()
     assert (world.links.directed["first_share"] == -1).all()
+
+
+@pytest.mark.parametrize("rule", ["ecmp", "source", "ecmp?exact=4"])
+def test_both_loops_write_the_same_journal_where_some_hold_links_and_others_share(rule):
+    setting = Setting(preemption_cost=3.0, seed=5, network=Network(rule, FABRIC), plan=BEST)
+    given = jobs_of(5), cluster("12x4"), find_policy("headway"), find_placement("joint?patience=8"), setting
+    engine, world = prepare(*given)
+    book = journal(engine.state, 1 << 18, True)
+    drive(engine, SimulatedWorld(engine, world, book))
+    compiled = simulate_run(*given, keep_journal=True)
+    assert book.rows[: int(book.counts["rows"][0])].tobytes() == compiled.entries.tobytes()
+    assert (compiled.jobs["state"] == JobState.COMPLETED).all()
+    assert compiled.starts["isolated"] > 3
+    assert compiled.starts["shared"] > 3
+    assert (world.links.directed["first_share"] == -1).all()
+    assert (engine.state.leaves["free"] == (1 << FABRIC.uplinks) - 1).all()
 
 
 def test_rails_and_packed_jobs_can_share_links():

@@ -16,6 +16,7 @@ from headway.core.receipts import record_why
 from headway.core.record import record, record_action, record_rate
 from headway.core.tables.actions import actions
 from headway.core.tables.journal import journal
+from headway.iteration.plans import BEST, NO_PLAN
 from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies import TABLE as POLICIES
@@ -171,15 +172,16 @@ def test_also_with_queues(policy, jobs, setting, rounds, mine):
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias-l?promote=2", "gittins"])
-@pytest.mark.parametrize("network", ["ecmp", "vclos"])
+@pytest.mark.parametrize("network", ["ecmp", "vclos", "joint"])
 @CASES
 @given(jobs=workloads(), rounds=st.integers(1, 120))
 def test_also_where_links_are_shared_or_reserved(policy, network, jobs, rounds):
     jobs = jobs.take(np.isin(jobs.gpus, (1, 2, 3, 4, 6, 8)))
     if not len(jobs):
         return
-    isolated = network == "vclos"
-    placement = find_placement("vclos" if isolated else "spread")
-    setting = Setting(preemption_cost=30.0, network=Network("isolated" if isolated else network, FABRIC))
+    rule = {"vclos": "isolated", "joint": "source"}.get(network, network)
+    placement = find_placement("spread" if network == "ecmp" else network)
+    plan = BEST if network == "joint" else NO_PLAN
+    setting = Setting(preemption_cost=30.0, network=Network(rule, FABRIC), plan=plan)
     where = of_groups("drawn", ((6, 4),))
     check(lambda: prepare(jobs, where, find_policy(policy), placement, setting), rounds)

@@ -27,6 +27,7 @@ from headway.errors import unknown
 BASELINE, THEMIS, BEST = 1, 2, 3
 NO_PLAN: Final = 0
 PLANS: Final = {"none": NO_PLAN, "baseline": BASELINE, "themis": THEMIS, "best": BEST}
+ALL_REDUCE_PLANS: Final = {number: name for name, number in PLANS.items() if number != NO_PLAN}
 CHUNKS: Final = 256  # what planners may use (collectives/schedulers.py: AUTO_CHUNKS)
 
 

@@ -121,6 +121,9 @@ class ClusterState:
             "min_runtime": Attempts().min_runtime(spec, given, self.least_turn_s),
             "turns": TURNS if given is None else 0.0,
             "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
+            # Where links may be shared, only who asks for links of its own waits for them. The fewest nodes are waited for.
+            "slice_wait": np.inf if spec.network.isolation != "none" else 0.0,
+            "whole_wait": np.inf,
         }
 
     def limit_s(self, spec: JobSpec) -> float | None:

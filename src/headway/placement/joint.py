@@ -9,9 +9,10 @@ or on more (spread). Tried in the order of what they cost it:
 
 It takes 2 only once it has waited for `spread` times what that is expected to cost it, and 3 for `patience` times: the part of its time
 that is lost (`whole_wait` and `slice_wait` of its row, patience included) times the time that it is expected to run on. That is what it
-reports, else as long as it ran so far and at least a quarter of an hour. So what waiting for a better place costs is bounded. Models with
-skewed tensors are never spread. A slice that leaves GPUs of a leaf to others leaves them the first spine as well, so that they reach each
-other.
+reports, else as long as it ran so far, at least a minute (for nodes a quarter of an hour). So what waiting for a better place costs is
+bounded. Jobs that more nodes would slow by more than a twentieth, and models with skewed tensors, are never spread: in a long queue all
+have waited long enough, and would make it longer. A slice that leaves GPUs of a leaf to others leaves them the first spine as well, so
+that they reach each other.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,8 @@ from headway.placement.vclos import add_seats
 
 PATIENCE = 1.0  # for links: to have waited for what is at stake at most doubles it (ski rental)
 SPREAD_PATIENCE = 64.0  # for nodes: a job that spreads also breaks up what others need (docs/results/stack.md)
-LEAST_REST_S = 900.0  # a job that has hardly run is expected to run for a turn
+# What a job that has hardly run is expected to run on, for either: a wrong guess for links costs little, spreading lasts for a turn.
+LEAST_REST_S, LEAST_TURN_S = 60.0, 900.0
 FOR_ALL = np.uint64(1)  # the link to the first spine
 
 
@@ -96,15 +98,15 @@ def _among_others(room: Room, gpus: int) -> int:
 
 
 @jit
-def expected_rest_s(job: Any) -> float:
+def expected_rest_s(job: Any, least: float) -> float:
     """Seconds that a waiting job is expected to run on."""
-    return job.left if job.left > 0.0 else max(LEAST_REST_S, run_s(job, job.since))
+    return job.left if job.left > 0.0 else max(least, run_s(job, job.since))
 
 
 @jit
-def _is_over(job: Any, wait: float, out: Actions) -> bool:
+def _is_over(job: Any, wait: float, least: float, out: Actions) -> bool:
     """Whether the job has waited as long as it should; if not, the engine asks again when it has."""
-    until = job.queued + wait * expected_rest_s(job)
+    until = job.queued + wait * expected_rest_s(job, least)
     if out.counts[0].now < until:
         out.counts[0].again = min(out.counts[0].again, until)
         return False
@@ -120,7 +122,7 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     count = _alone(room, gpus, each, most, on_leaf)
     if count > 0:
         return _write(room, count, out)
-    may_spread = not job.skew > options.pack_limit and _is_over(job, job.whole_wait, out)
+    may_spread = not job.skew > options.pack_limit and _is_over(job, job.whole_wait, LEAST_TURN_S, out)
     if may_spread:
         room = _room(nodes, leaves, 0, True)
         count = _alone(room, gpus, 0, 0, on_leaf)
@@ -128,7 +130,7 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
             return _write(room, count, out)
         if count < 0:
             may_spread = False
-    if on_leaf == 0 or not _is_over(job, job.slice_wait, out):
+    if on_leaf == 0 or not _is_over(job, job.slice_wait, LEAST_REST_S, out):
         return False
     room = _room(nodes, leaves, each, False)
     count = _among_others(room, gpus)

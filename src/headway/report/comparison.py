@@ -60,10 +60,20 @@ def _where(study: Study) -> str:
     first = [view.summaries[0] for view in study.views]
     if "stack" not in first[0]:
         return f"{escaped(first[0]['placement'])} placement."
-    parts = ("policy", "placement", "network", "collective")
-    return " ".join(
-        f"<b>{escaped(one['stack'])}</b>: {escaped(', '.join(one[part] for part in parts))}." for one in first
-    )
+    return " ".join(f"<b>{escaped(one['stack'])}</b>: {escaped(', '.join(_parts(one)))}." for one in first)
+
+
+def _kind(study: Study) -> str:
+    return "stack" if "stack" in study.views[0].summaries[0] else "policy"
+
+
+def _parts(summary: dict[str, Any]) -> list[str]:
+    """What a stack is made of, with reports and turns where it says something of them."""
+    found = [str(summary[part]) for part in ("policy", "placement", "network", "collective")]
+    for name, usual in (("progress_reports", 0.0), ("progress_error", 1.0), ("min_runtime", "auto")):
+        if summary["settings"][name] != usual:
+            found.append(f"{name.replace('_', ' ')} {summary['settings'][name]}")
+    return found
 
 
 def figures(study: Study) -> list[Figure]:
@@ -86,7 +96,7 @@ def figures(study: Study) -> list[Figure]:
 def summary_table(study: Study) -> str:
     """Every policy, one row; the best mean JCT is marked."""
     best = min(figure(view.summaries, *MEAN_JCT).mean for view in study.views)
-    head = [*HEAD, *HEAD_DRAWN]
+    head = [_kind(study), *HEAD[1:], *HEAD_DRAWN]
     first = study.views[0].summaries
     rows = [_cells(view.summaries, first, best) + _drawn(view) for view in study.views]
     if len(first) > 1:  # then it is in a table of its own, with more figures
@@ -139,7 +149,7 @@ def against_table(study: Study) -> str:
         for view in study.views
     ]
     head = f"<p>Against {escaped(study.views[0].policy)}, seed by seed:</p>"
-    return head + table(("policy", *AGAINST), rows)
+    return head + table((_kind(study), *AGAINST), rows)
 
 
 def rows_of(groups: Sequence[Sequence[dict[str, Any]]]) -> str:

@@ -31,7 +31,7 @@ from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
 from headway.sim.models.outages import outages
 from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
-from headway.sim.world import World, new_world, truth_table
+from headway.sim.world_tables import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 16

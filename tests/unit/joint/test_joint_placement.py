@@ -8,6 +8,7 @@ from headway.core.events import NAMES
 from headway.errors import BadInput
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
+from headway.sim.results.output import journal_entries
 from headway.workloads.workload import workload
 
 TESTBED = "tiresias-testbed"
@@ -68,12 +69,32 @@ def test_a_job_waits_for_a_slice_at_most_its_patience_then_shares():
         result = runs(jobs, f"joint?patience={patience}&spread={spread}", collective="baseline")
         at, job, nodes, links = starts(result)[-1]
         row = result.run.jobs[5]
-        bound = max(row["slice_wait"] if not links else 0.0, row["whole_wait"]) * 900.0
+        bound = max(0.0 if links else 60.0 * row["slice_wait"], 900.0 * row["whole_wait"])
         assert job == 5
         assert len(nodes) == 4
         assert at == pytest.approx(1.0 + bound)
         assert result.summary["starts"]["spread"] == 1
         assert result.summary["starts"]["shared"] == (not links)
+
+
+def test_every_start_says_what_was_decided_and_why():
+    """The last has two whole servers on two leaves, with four links each: three beside the one that is for all."""
+    submit, sizes = [0.0, 1.0, *[2.0] * 2, 3.0], [16, 12, 11, 11, 8]
+    jobs = workload("told", submit, sizes, [5000.0] * 4 + [100.0], model=["ResNet50"] * 5)
+    result = runs(jobs, "joint?patience=3&spread=0", collective="best")
+    told = {one["job_id"]: one for one in journal_entries(result.run) if one["kind"] == "Start"}
+    assert told["0"]["routing"] == "isolated"
+    assert told["0"]["why"] == "isolated: its links on 2 leaves are its own"
+    assert {len(spines) for spines in told["0"]["links"].values()} == {8}
+    assert told["1"]["routing"] == "below one leaf"
+    assert told["1"]["plan"] == {"collective": "best", "server_first": 1.0}
+    last = told["4"]
+    assert last["nodes"] == last["fewest_nodes"] == 2
+    assert last["routing"] == "source"
+    bound = 60.0 * float(result.run.jobs["slice_wait"][4])
+    assert last["time_s"] == pytest.approx(3.0 + bound)
+    waits = f"after a wait of {bound:,.0f} s (it waits {bound:,.0f} s at most for better)"
+    assert last["why"] == f"shared: its flows take links by source, {waits}"
 
 
 def test_a_skewed_job_is_never_spread():

@@ -99,7 +99,10 @@ def test_the_table_names_stacks_and_says_what_is_wrong():
 
 def test_a_report_of_stacks_names_what_they_are(tmp_path):
     path = tmp_path / "report.html"
-    headway.compare(TRACE, "tiresias-testbed", stacks="yarn,headway", keep_journal=True).report(path)
+    headway.compare(TRACE, "tiresias-testbed", stacks="yarn,all=headway,progress_reports:1", keep_journal=True).report(
+        path
+    )
     page = path.read_text("utf-8")
-    assert "<b>headway</b>: headway, joint, source, best." in page
-    assert "--stacks yarn,headway" in page
+    assert "<b>all</b>: headway, joint, source, best, progress reports 1.0." in page
+    assert "<th>stack</th>" in page
+    assert "all=policy:headway,placement:joint,network:source,collective:best,progress_reports:1.0" in page

@@ -28,6 +28,7 @@ PLAN: Final = np.dtype([("plan", "i8"), ("inside", "f8"), ("nic", "f8")])
 # What sharing links is expected to cost, for deciding whether to wait for a slice: how much longer communication takes among others.
 # Spanning jobs were measured at 1.1 to 2.0 (docs/results/vclos.md).
 EXPECTED_CROWD: Final = 1.5
+MOST_LOST: Final = 0.05  # a job that more nodes would slow by more than this is never spread
 GBPS_INSIDE, GBPS_NIC = 1000.0, 100.0  # where no fabric is named: those of vClos's evaluation
 
 
@@ -84,8 +85,9 @@ def waits_of(placement: Placement, duty: NDArray[np.float64] | float, apart: NDA
     """`patience` times the part of its time that a job is expected to lose: among others on its links, and on more nodes."""
     if not placement.shares:
         return Waits()
-    links = placement.patience * duty * (EXPECTED_CROWD - 1.0)
-    return Waits(links, placement.spread_patience * (1.0 / np.asarray(apart) - 1.0))
+    lost = 1.0 / np.asarray(apart) - 1.0
+    nodes = np.where(lost > MOST_LOST, np.inf, placement.spread_patience * lost)
+    return Waits(placement.patience * duty * (EXPECTED_CROWD - 1.0), nodes)
 
 
 def spread_speed(gpus: NDArray[Any], fewest: NDArray[np.int32], talk: Talk, row: NDArray[Any]) -> NDArray[np.float64]:

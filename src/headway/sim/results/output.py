@@ -14,6 +14,7 @@ from headway.core.tables.teams import NO_TEAMS
 from headway.errors import BadInput
 from headway.io.files import writable, write_atomically, writing
 from headway.sim.results.result import Result
+from headway.sim.results.starts import Starts
 from headway.sim.run import Run, class_models
 
 FILES = ("jobs.csv", "receipts.csv", "journal.jsonl", "summary.json", "report.html")
@@ -47,11 +48,13 @@ def _write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
 
 
 def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
-    """The journal, entry by entry; Start and Pack name the GPUs taken as node:GPU, Reserve the GPUs promised per node."""
+    """The journal, entry by entry; Start and Pack name the GPUs taken as node:GPU and what else was decided, Reserve those promised."""
     nodes = zip(run.cluster.nodes, run.cluster.gpus, strict=True)
     names = [f"{node}:{gpu}" for node, count in nodes for gpu in range(count)]
     ids, ends = run.workload.job_id, np.append(run.entries["place_at"][1:], len(run.journal.places))
-    for row, end in zip(run.entries, ends, strict=True):
+    link_ends, starts = np.append(run.entries["link_at"][1:], len(run.journal.links)), Starts(run)
+    for row, end, link_end in zip(run.entries, ends, link_ends, strict=True):
+        starts.follow(row)
         kind, gpus, at = int(row["kind"]), int(row["gpus"]), int(row["seat_at"])
         entry: dict[str, Any] = {
             "time_s": float(row["time"]),
@@ -63,6 +66,7 @@ def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
         }
         if kind in (START, PACK):
             entry["on"] = [names[gpu] for gpu in sorted(run.seats[at : at + gpus] % len(names))]
+            entry |= starts.told(row, run.seats[at : at + gpus], run.journal.links[row["link_at"] : link_end])
         elif kind == RESERVE:
             places = run.journal.places[row["place_at"] : end]
             entry["places"] = {run.cluster.nodes[place["node"]]: int(place["gpus"]) for place in places}
