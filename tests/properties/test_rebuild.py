@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Booking, Limits, Queue, Queues
 from headway.core.engine import Engine, drive
 from headway.core.events import EXPLAINED, RATED, STOP
 from headway.core.receipts import record_why
@@ -154,10 +154,13 @@ QUEUES = Queues(
     (Queue("a", guaranteed_gpus=12, per_user=Limits(gpus=8)), Queue("b", guaranteed_gpus=6, limits=Limits(running=5))),
     notice_s=40.0,
     others="b",
+    bookings=(Booking(("n001",), "a", 20.0, 900.0, dated=False),),
 )
 
 
-@pytest.mark.parametrize("policy", ["fifo", "best-effort", "headway", "tiresias-l?promote=2", "2d-las", "gittins"])
+@pytest.mark.parametrize(
+    "policy", ["fifo", "best-effort", "headway", "tiresias-l?promote=2&threshold=auto", "2d-las", "gittins"]
+)
 @CASES
 @given(jobs=workloads(), setting=SETTINGS, rounds=st.integers(1, 120), mine=st.lists(st.booleans(), min_size=30))
 def test_also_with_queues(policy, jobs, setting, rounds, mine):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Booking, Limits, Queue, Queues
 from headway.core.events import CLAIM, REASONS, START, STOP
 from headway.errors import BadInput
 from headway.placement.registry import find_placement
@@ -136,3 +136,50 @@ def test_teams_are_charged_for_what_they_hold_and_borrow():
     used = dict(zip(("all", "top", "a", "b"), done.teams.table["gpu_s"], strict=True))
     assert used == {"all": 250.0, "top": 200.0, "b": 50.0, "a": 200.0}
     assert np.allclose(done.teams.table["borrowed_gpu_s"][1:], [100.0, 100.0, 50.0])
+
+
+def booked(begin: float, end: float) -> Queues:
+    """Two queues on two nodes of two GPUs; the first node is kept for a."""
+    return Queues("q", (Queue("a"), Queue("b")), bookings=(Booking(("n000",), "a", begin, end, dated=False),))
+
+
+def on_two_nodes(
+    queues: Queues, jobs: list[tuple[float, int, float, str]], policy: str, turn: float = 0.0, **columns
+) -> Run:
+    submit, asked, duration, queue = zip(*jobs, strict=True)
+    load = workload("by hand", submit, asked, duration, queue=queue, **columns)
+    where, setting = of_groups("two", [(2, 2)]), Setting(preemption_cost=5.0, min_runtime=turn, queues=queues)
+    return simulate_run(load, where, find_policy(policy), find_placement("consolidated"), setting, keep_journal=True)
+
+
+def nodes_of(done: Run, job: int) -> list[int]:
+    """The node of each start of a job."""
+    starts = np.flatnonzero((done.entries["kind"] == START) & (done.entries["job"] == job))
+    return [int(done.journal.places[done.entries["place_at"][i]]["node"]) for i in starts]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "best-effort", "headway", "tiresias-l", "las"])
+def test_a_node_is_kept_for_a_queue_for_a_time(policy):
+    jobs = [(0.0, 2, 400.0, "b"), (0.0, 2, 400.0, "b"), (120.0, 2, 30.0, "a"), (130.0, 1, 1.0, "b")]
+    done = on_two_nodes(booked(100.0, 300.0), jobs, policy)
+    on_first = next(j for j in (0, 1) if nodes_of(done, j)[0] == 0)
+    assert times(done, STOP, on_first)[0] == 100.0  # it can be stopped, so it ran there until then
+    assert nodes_of(done, 2)[0] == 0
+    assert times(done, START, 2)[0] == 120.0
+    again = next(at for at in times(done, START, on_first) if at > 100.0)
+    assert again >= 300.0 or nodes_of(done, on_first)[1] == 1
+    assert times(done, START, 3)[0] >= 300.0 or nodes_of(done, 3)[0] == 1
+    if policy in ("fifo", "best-effort"):
+        assert done.receipts_us[on_first, REASONS.index("reservation")] > 0
+
+
+def test_before_it_only_jobs_that_are_gone_in_time_start_there():
+    limits = [np.inf, 50.0, np.inf]
+    jobs = [(0.0, 2, 40.0, "b"), (0.0, 2, 40.0, "b"), (0.0, 2, 60.0, "b")]
+    done = on_two_nodes(booked(100.0, 300.0), jobs, "best-effort", preemptible=[False] * 3, limit_s=limits)
+    assert nodes_of(done, 0) == [1]  # nobody knows when it ends
+    assert nodes_of(done, 1) == [0]
+    assert nodes_of(done, 2) == [1]
+    turns = on_two_nodes(booked(100.0, 300.0), [(0.0, 2, 500.0, "b"), (0.0, 2, 500.0, "b")], "headway", turn=150.0)
+    assert sorted(nodes_of(turns, 0)[:1] + nodes_of(turns, 1)[:1]) == [0, 1]
+    assert max(times(turns, START, 0)[0], times(turns, START, 1)[0]) == 300.0  # its turn would not end before

@@ -27,11 +27,12 @@ from headway.network.fabric.file import load_fabric
 
 # Four leaves with one server of two GPUs each, and two spines: a job of four GPUs has two leaves, and two links of each.
 SMALL = "{name: small, kind: leaf-spine, leaves: 4, servers_per_leaf: 1, gpus_per_server: 2, spines: 2}"
+ALONE: dict[str, Any] = {"network": {"isolation": "vclos"}}
 QUICK = "tiresias-l?threshold=0.2"
 ISOLATED: dict[str, Any] = {
     "num_nodes": 2,
     "resources": {"accelerators": 2},
-    "network": {"isolation": "vclos"},
+    **ALONE,
     "preemption": {"grace": "1s", "min_runtime": 0},
 }
 pytestmark = pytest.mark.xdist_group("live")
@@ -49,9 +50,9 @@ def open_again(tmp_path: Path, small: Path) -> Iterator[Any]:
     """Open a manager of the fabric in one data folder; it is drained at the end."""
     made: list[Manager] = []
 
-    def start(**given: Any) -> Manager:
+    def start(placement: str = "joint", **given: Any) -> Manager:
         site = Site(fabric=served(str(small), tmp_path / "data"), **given)
-        made.append(opened(tmp_path / "data", "4x2", QUICK, placement="vclos", site=site))
+        made.append(opened(tmp_path / "data", "4x2", QUICK, placement=placement, site=site))
         return made[-1]
 
     yield start
@@ -99,6 +100,48 @@ def test_two_jobs_have_slices_and_give_them_back_at_the_end_and_when_preempted(
     assert free(manager) == [3, 3, 3, 3]
 
 
+def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp_path: Path, small: Path) -> None:
+    """Two leaves of two servers, of which one each is drained: four GPUs span both, and a part of a leaf leaves one link to others."""
+    small.write_text(SMALL.replace("leaves: 4, servers_per_leaf: 1", "leaves: 2, servers_per_leaf: 2"))
+    manager, data = open_again(), tmp_path / "data"
+    for node in ("n001", "n003"):
+        manager.drain(node)
+    asks = one(manager, run="sleep 60", **ISOLATED)
+    plain = one(
+        manager,
+        run="sleep 60",
+        **{
+            **ISOLATED,
+            "network": {},
+            "collective": {"schedule": "best"},
+            "num_nodes": 1,
+            "resources": {"accelerators": 2},
+        },
+    )
+    until(manager, plain, "RUNNING")
+    until(manager, asks, "PENDING", true=lambda view: bool(view.reason))
+    assert manager.slice(plain)["certificate"]["links"] == []  # below one leaf
+    manager.cancel(plain, at_once=True)
+    ended(manager, plain)
+    manager.hold(asks)
+    spans = one(manager, run="sleep 60", **{**ISOLATED, "network": {}, "collective": {"schedule": "best"}})
+    until(manager, spans, "RUNNING")
+    found = manager.slice(spans)
+    assert (found["isolated"], found["certificate"], found["links"]) == (False, None, [])
+    assert found["plan"] is not None
+    assert not (data / f"runs/{spans}/1/certificate.json").exists()
+    manager.release(asks)
+    until(manager, asks, "PENDING", true=lambda view: bool(view.reason))
+    manager.cancel(spans, at_once=True)
+    ended(manager, spans)
+    assert until(manager, asks, "PENDING").reason == "isolation"
+    manager.resume("n001")
+    until(manager, asks, "RUNNING")
+    assert verified(manager, data, small, asks) == []  # a whole leaf needs no links
+    manager.cancel(asks, at_once=True)
+    ended(manager, asks)
+
+
 KILLED = """
 import sys, time
 from pathlib import Path
@@ -107,7 +150,7 @@ from tests.unit.test_live_fabric import ISOLATED, QUICK
 from headway.live.fabric.served import served
 from headway.live.operation.site import Site
 data, small = Path(sys.argv[1]), sys.argv[2]
-manager = opened(data, "4x2", QUICK, placement="vclos", site=Site(fabric=served(small, data)))
+manager = opened(data, "4x2", QUICK, placement="joint", site=Site(fabric=served(small, data)))
 for _ in range(2):
     job = one(manager, run="sleep 60", **ISOLATED)
     until(manager, job, "RUNNING")
@@ -166,7 +209,7 @@ def test_the_job_has_its_plan_and_the_operator_the_routes(open_again: Any, tmp_p
 def test_what_cannot_be_had_is_refused_by_name(open_again: Any, tmp_path: Path, small: Path) -> None:
     manager = open_again()
     for wrong, words in (
-        ({"num_nodes": 1, "resources": {"accelerators": 7}}, "no slice of the fabric has 7 GPUs"),
+        ({"resources": {"accelerators": 7}, **ALONE}, r"no slice of the fabric has 7 GPUs .*: ask for 6 or 8"),
         ({"network": {"isolation": "ocs-vclos"}}, "needs optical switches"),
     ):
         with pytest.raises(BadInput, match=words):

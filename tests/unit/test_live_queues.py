@@ -10,7 +10,7 @@ import pytest
 from tests.imagined import Virtual, Work
 from tests.live_manager import ended, one, opened, until, wait_for
 
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Booking, Limits, Queue, Queues
 from headway.core.tables.actions import Actions
 from headway.errors import BadInput
 from headway.live.ask.explain import Explanation, explain
@@ -205,3 +205,23 @@ def test_rows_for_users_are_added_as_they_come() -> None:
         assert held[user] <= 1 or not user
     assert np.all(world.state.tables.teams["used"] == 0)
     assert json.dumps([row.data for row in world.kept.rows if row.kind == "Explained"])
+
+
+def test_a_node_is_kept_for_a_queue_and_explain_says_reservation() -> None:
+    booking = Booking(("n000",), "a", 100.0, 200.0, dated=True)
+    queues = Queues("q.yaml", (Queue("a"), Queue("b")), bookings=(booking,))
+    works = [Work(0.0, {**STOPPABLE, "queue": "b", "resources": {"accelerators": 2}}, 500.0) for _ in range(2)]
+    works += [Work(120.0, {"queue": "a", "resources": {"accelerators": 2}}, 20.0)]
+    world = Asked(works, "2x2", "best-effort", queues=queues)
+    world.asks = 1  # the first is on the first node
+    world.run()
+    assert not world.trouble
+    (stopped,) = [job for job in (1, 2) if world.times("Stop", job)]
+    assert world.times("Stop", stopped) == [100.0]
+    assert world.times("Start", 3) == [120.0]
+    assert world.times("Start", stopped)[1] >= 200.0
+    receipt = explain(world.state, world.state.jobs[stopped], 2000.0).receipt_us
+    assert receipt["reservation"] == 80_000_000  # but for the 20 s in which its queue's own job held the node
+    assert world.found is not None
+    assert world.found.reason == "reservation"
+    assert "n000 is kept for queue a, in 0 s until in 100 s" in world.found.message

@@ -10,7 +10,7 @@ import typer
 from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, sweep, trace
 from headway.cli.collective import commands as collective
 from headway.cli.machine import doctor
-from headway.cli.operate import health, history, journal, shell
+from headway.cli.operate import health, history, journal, queues, shell
 from headway.cli.slurm import commands as slurm
 from headway.cli.tables.terminal import plain_lines
 from headway.core.compiler import notices
@@ -24,7 +24,7 @@ app = typer.Typer(
     help="When, where and how distributed training jobs run on a shared GPU cluster.",
 )
 ABOUT_TRACES = (simulate, sweep, trace, collective, fabric)
-ABOUT_JOBS = (serve, submit, shell, cluster, control, history, health, journal, doctor, replay, slurm, demo)
+ABOUT_JOBS = (serve, submit, shell, cluster, control, history, queues, health, journal, doctor, replay, slurm, demo)
 for group in (*ABOUT_TRACES, *ABOUT_JOBS):
     group.register(app)
 

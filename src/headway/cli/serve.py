@@ -40,12 +40,12 @@ def serve(
     ] = None,
     policy: Annotated[str, typer.Option(help="When jobs run; see `headway policies`.")] = "headway",
     placement: Annotated[
-        str | None, typer.Option(help="Where jobs run; default: consolidated, with a fabric vclos.", show_default=False)
+        str | None, typer.Option(help="Where jobs run; default: consolidated, with a fabric joint.", show_default=False)
     ] = None,
     fabric: Annotated[
         str | None,
         typer.Option(
-            metavar="F", help="The network between the nodes (see `headway fabric`): jobs get links of their own."
+            metavar="F", help="The network between the nodes (see `headway fabric`): jobs can have links of their own."
         ),
     ] = None,
     inventory: Annotated[
@@ -133,7 +133,7 @@ def serve(
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
     url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
     site = with_served_fabric(site, fabric, folder, inventory)
-    placement = placement or ("vclos" if fabric else "consolidated")
+    placement = placement or ("joint" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
     given["queues"] = _queues(queues)
     manager = _manager(folder, cluster, executor, url, cap, **given)

@@ -218,6 +218,10 @@ class Client:
         """The nodes, with what is free on each."""
         return list(self.transport.call("GET", "/v1/nodes")["nodes"])
 
+    def queues(self) -> list[dict[str, Any]]:
+        """The queues of teams, with what each is guaranteed and uses; [] without a queues file."""
+        return list(self.transport.call("GET", "/v1/queues")["queues"])
+
     def set_node(self, node: str, verb: str) -> None:
         """drain a node (it takes no new job) or resume it."""
         from urllib.parse import quote

@@ -1,13 +1,14 @@
 """Queues of teams, as a simulation and a manager use them: their shares, and the rows that jobs have in the engine's table of teams."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.protocols import Policy
+from headway.core.tables.state import BOOKING
 from headway.core.tables.teams import CLUSTER, NO_MOST, Team
 from headway.errors import BadInput, unknown
 
@@ -48,6 +49,17 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class Booking:
+    """Nodes kept for a queue for a time: seconds since 1970 where they were dates, otherwise since the trace's time 0."""
+
+    nodes: tuple[str, ...]
+    queue: str
+    begin: float
+    end: float
+    dated: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Queues:
     """All queues, parents before their children."""
 
@@ -55,6 +67,7 @@ class Queues:
     queues: tuple[Queue, ...]
     notice_s: float = 0.0  # borrowed GPUs are kept so long after they were asked back
     others: str = ""  # the queue of jobs whose own is not here; "": there is none
+    bookings: tuple[Booking, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict, compare=False)  # of queues in the table of teams
 
     def __post_init__(self) -> None:
@@ -111,6 +124,24 @@ class Queues:
             raise BadInput(
                 f"{self.name}: the queues are guaranteed {asked} GPUs together, and {cluster} has {gpus}: guarantee fewer"
             )
+
+    def booked(self, nodes: Sequence[str], dated: bool, missing: bool = False) -> NDArray[Any]:
+        """The engine's table of nodes kept for queues, on a cluster with these nodes (`missing`: perhaps without some of those named).
+
+        `dated`: times are dates, as a manager needs them.
+        """
+        rows = []
+        for booking in self.bookings:
+            if booking.dated != dated:
+                wanted = "a date, such as 2027-01-31T08:00" if dated else "a time from the trace's time 0, such as 36h"
+                raise BadInput(f"{self.name}: reservations.from and to: write {wanted}")
+            for name in booking.nodes:
+                if name not in nodes and missing:
+                    continue
+                if name not in nodes:
+                    raise BadInput(f"{self.name}: reservations.nodes: {unknown('node', name, nodes)}")
+                rows.append((booking.begin, booking.end, nodes.index(name), self.rows[booking.queue]))
+        return np.sort(np.array(rows, BOOKING), order="begin")
 
     def largest_job(self, name: str, preemptible: bool, gpus: int) -> int:
         """GPUs that a job of this queue may ask for at most on a cluster of so many, whatever runs there."""

@@ -12,15 +12,19 @@ queues:
   vision: {parent: research, guaranteed_gpus: 8}
   speech: {parent: research, guaranteed_gpus: 8}
   guests: {}
+reservations:                     # nodes kept for a queue (and those below it) for a time
+  - {nodes: [n000, n001], queue: vision, from: 36h, to: 48h}     # in a simulation; a manager needs dates: 2027-01-31T08:00
 """
 
+from datetime import date, datetime
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Booking, Limits, Queue, Queues
 from headway.core.tables.teams import NO_MOST
 from headway.errors import BadInput, unknown
 from headway.io.units import seconds
@@ -39,6 +43,20 @@ def _seconds(value: Any) -> float:
 
 Most = Annotated[int, Field(ge=0, le=MOST_GPUS, strict=True, examples=["10"])]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
+
+
+def _moment(value: Any) -> tuple[float, bool]:
+    """A date as seconds since 1970, local time unless it says otherwise; or a time in seconds."""
+    if isinstance(value, str) and value[:4].isdigit() and "-" in value:
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return value.timestamp(), True
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day).timestamp(), True
+    return _seconds(value), False
+
+
+Moment = Annotated[tuple[float, bool], BeforeValidator(_moment)]
 
 
 class LimitsEntry(BaseModel):
@@ -66,12 +84,23 @@ class QueueEntry(BaseModel):
     per_user: LimitsEntry = LimitsEntry()
 
 
+class ReservationEntry(BaseModel):
+    """Nodes kept for a queue for a time."""
+
+    model_config = ConfigDict(extra="forbid")
+    nodes: Annotated[list[str], Field(min_length=1, examples=["[n000, n001]"])]
+    queue: Annotated[str, Field(examples=["research"])]
+    begin: Annotated[Moment, Field(alias="from", examples=["36h"])]
+    end: Annotated[Moment, Field(alias="to", examples=["48h"])]
+
+
 class QueuesFile(BaseModel):
     """A queues file."""
 
     model_config = ConfigDict(extra="forbid")
     notice: Seconds = 0.0
     others: str = ""
+    reservations: list[ReservationEntry] = []
     queues: Annotated[dict[str, QueueEntry], Field(min_length=1, examples=["{research: {guaranteed_gpus: 8}}"])]
 
 
@@ -80,7 +109,10 @@ def queues_from(path: str | PathLike[str]) -> Queues:
     given = read_yaml(Path(path), QueuesFile, "queues file")
     try:
         names = _sorted(given)
-        made = Queues(str(path), tuple(_queue(name, given.queues[name]) for name in names), given.notice, given.others)
+        queues = tuple(_queue(name, given.queues[name]) for name in names)
+        bookings = tuple(_booking(entry, given.queues) for entry in given.reservations)
+        made = Queues(str(path), queues, given.notice, given.others, bookings)
+        _check_bookings(made)
         _check_guarantees(made)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
@@ -96,6 +128,25 @@ def _queue(name: str, entry: QueueEntry) -> Queue:
             f"queue {name!r} is guaranteed {entry.guaranteed_gpus} GPUs and limited to {most.gpus}: raise the limit"
         )
     return Queue(name, entry.parent, entry.weight, entry.guaranteed_gpus, entry.priority, most, entry.per_user.made())
+
+
+def _booking(entry: ReservationEntry, queues: dict[str, QueueEntry]) -> Booking:
+    (begin, dated), (end, also) = entry.begin, entry.end
+    if entry.queue not in queues:
+        raise BadInput(f"reservations.queue: {unknown('queue', entry.queue, queues)}")
+    if dated != also:
+        raise BadInput("reservations: from and to are both dates, or both times from the trace's time 0 such as 36h")
+    if end <= begin:
+        raise BadInput("reservations: `to` must be later than `from`")
+    return Booking(tuple(entry.nodes), entry.queue, begin, end, dated)
+
+
+def _check_bookings(made: Queues) -> None:
+    """A node is kept for one queue at a time."""
+    spans = sorted((node, one.begin, one.end) for one in made.bookings for node in one.nodes)
+    for (node, _, end), (other, begin, _) in pairwise(spans):
+        if node == other and begin < end:
+            raise BadInput(f"reservations: node {node!r} is kept for two queues at the same time")
 
 
 def _sorted(given: QueuesFile) -> list[str]:

@@ -13,9 +13,10 @@ import numpy as np
 from numba import types
 
 from headway.core.compiler.jit import jit
+from headway.core.deciding.bookings import open_bookings
 from headway.core.deciding.offers import close_class, open_classes, open_rooms
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
-from headway.core.deciding.seating import keep_promises, seat_waiting, withdraw_promises
+from headway.core.deciding.seating import clear_booked, keep_promises, seat_waiting, withdraw_promises
 from headway.core.deciding.teams import first_of_teams, is_below, open_teams
 from headway.core.deciding.why import explain_classes
 from headway.core.events import NOT_WAITING, RESIZE, WAIT_GPUS, WAIT_QUOTA, WAIT_RESERVATION
@@ -175,6 +176,7 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
         list_as_kept(state, scratch)
     if options.teams > NO_TEAMS:
         open_teams(state, options, scratch)
+        open_bookings(state, scratch, now)
 
 
 @jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, ALLOT_TYPE, SCRATCH_TYPE, types.float64, ACTIONS_TYPE))
@@ -187,7 +189,8 @@ def decide(
     scratch.walk[0].weighed, scratch.walk[0].again = -1, np.inf
     if state.counts[0].moment == now or state.counts[0].waiting == 0:  # in between, what was weighed stands
         scratch.walk[0].worth_at = np.inf
-    if state.counts[0].waiting == 0 and not (options.migrates or options.packs or options.elastic):
+    booked = len(state.bookings) > 0
+    if state.counts[0].waiting == 0 and not (options.migrates or options.packs or options.elastic or booked):
         return
     _begin(state, options, key, scratch, now)
     if options.packs and scratch.walk[0].full:
@@ -196,6 +199,8 @@ def decide(
         _resize(state, options, allot, scratch, out)
     if out.counts[0].rows > 0:
         return
+    if booked and scratch.walk[0].full:
+        clear_booked(state, options, scratch, out)
     if not scratch.walk[0].full:
         keep_promises(state, options, scratch, out)
     _seat_all(state, options, key, place, scratch, out)
@@ -223,21 +228,22 @@ def next_changed_why(state: State, scratch: Scratch, i: int) -> int:
 
 @jit(types.boolean(OPTIONS_TYPE, SCRATCH_TYPE, types.float64, types.float64))
 def tick_due(options: Options, scratch: Scratch, wake: float, now: float) -> bool:
-    """Whether a world has to record Ticked before it decides: a quantum ended at `wake`, or a job has waited long enough to stop others."""
+    """Whether a world has to record Ticked before it decides: a quantum ended, a job waited long enough, or nodes are kept for a team."""
     weighed = options.rent > 0.0 and 0.0 < scratch.walk[0].worth_at <= now
-    return (options.quantum < np.inf and wake <= now) or weighed
+    return (options.quantum < np.inf and wake <= now) or weighed or scratch.walk[0].booked_at <= now
 
 
 @jit(types.float64(STATE_TYPE, OPTIONS_TYPE, SCRATCH_TYPE, types.float64))
 def wake_at(state: State, options: Options, scratch: Scratch, now: float) -> float:
     """After a decision: when to decide again even if nothing happens.
 
-    At the next timer, when a job will have waited long enough to stop others, when the placement asked for it or, where there is a quantum
-    and someone waits, at its end.
+    At the next timer, when a job will have waited long enough to stop others, when nodes begin or cease to be kept for a team, when the
+    placement asked for it or, where there is a quantum and someone waits, at its end.
     """
+    walk = scratch.walk[0]
     if options.quantum == np.inf:
-        return min(next_timer(state), scratch.walk[0].worth_at, scratch.walk[0].again)
+        return min(next_timer(state), walk.worth_at, walk.booked_at, walk.again)
     if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):
-        return np.inf
+        return float(scratch.walk[0].booked_at)
     turn = (np.floor(now / options.quantum) + 1) * options.quantum
-    return turn if turn > now else turn + options.quantum
+    return min(turn if turn > now else turn + options.quantum, scratch.walk[0].booked_at)

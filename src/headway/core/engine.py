@@ -113,7 +113,8 @@ class Engine:
         before: Any = getattr(self, "scratch", None)
         self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
         if before is not None:
-            self.scratch.walk["worth_at"] = before.walk["worth_at"]
+            for name in ("worth_at", "booked_at"):
+                self.scratch.walk[name] = before.walk[name]
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record one fact, or one action about to be performed."""

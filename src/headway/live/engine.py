@@ -1,6 +1,6 @@
 """The engine of a live cluster: its tables grow as jobs arrive."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from time import perf_counter
 from typing import Any
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
-from headway.core.events import ENDED
-from headway.core.operations import copied, grow, grow_history, refit_thresholds, set_team
+from headway.core.events import ENDED, START, SUBMITTED
+from headway.core.operations import admit, copied, grow, grow_history, refit_thresholds, set_team
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
@@ -20,8 +20,8 @@ from headway.core.tables.state import State, new_state
 from headway.core.tables.teams import Team
 from headway.errors import BadInput
 from headway.live.operation.measures import QUICK, Histogram
-from headway.network.slices.vclos import can_ever_fit, possible_sizes
 
+NEAR = 16  # how far from a size that cannot be had others are looked for
 FIRST_ROOM = 1024  # rows of the job table at first; doubled when they are used up
 
 
@@ -30,7 +30,7 @@ def _check_fabric(cluster: Cluster, policy: Policy, placement: Placement) -> Non
     if placement.needs_fabric and (not cluster.links or placement.rewires):
         have = "has no optical switches that are known here" if placement.rewires else "has none that is known here"
         raise BadInput(f"placement {placement.name!r} needs a fabric, and cluster {cluster.name} {have}")
-    if placement.needs_fabric and policy.packs:
+    if (placement.needs_fabric or (placement.shares and cluster.links)) and policy.packs:
         raise BadInput(
             f"policy {policy.name!r} puts two jobs on one GPU, where {placement.name} could not keep them apart"
         )
@@ -78,7 +78,11 @@ class LiveEngine(Engine):
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
         self.spent = Histogram(QUICK)  # seconds of each decision
-        self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if placement.needs_fabric else 0
+        reserves = placement.needs_fabric or placement.shares
+        self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if reserves else 0
+        self.shares = placement.shares  # only jobs that ask for links of their own wait for them
+        self._empty: Callable[[], LiveEngine] = lambda: LiveEngine(cluster, policy, placement)
+        self._ever: dict[int, bool] = {}  # sizes that were looked at
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
@@ -96,23 +100,32 @@ class LiveEngine(Engine):
         return made
 
     def why_never(self, gpus: int) -> str:
-        """Why a job of so many GPUs could never be placed, where placements reserve links; empty: it could."""
-        if self.uplinks == 0 or can_ever_fit(*self._shape, gpus):
+        """Why a job of so many GPUs could never have links of its own, where placements reserve them; empty: it could."""
+        if self.uplinks == 0 or self._could_have(gpus):
             return ""
-        below, above = possible_sizes(*self._shape, gpus)
-        near = " or ".join(str(size) for size in (below, above) if size)
+        total = int(self.state.nodes["gpus"].sum())
+        smaller, larger = range(gpus - 1, max(0, gpus - NEAR), -1), range(gpus + 1, min(total, gpus + NEAR) + 1)
+        found = [next((size for size in sizes if self._could_have(size)), 0) for sizes in (smaller, larger)]
+        near = " or ".join(str(size) for size in found if size) or "another number"
         return f"no slice of the fabric has {gpus} GPUs and links of its own: ask for {near}"
 
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        """Leaves, GPUs of the largest, and links of each to spines."""
-        nodes = self.state.nodes
-        return len(self.state.leaves), int(np.bincount(nodes["leaf"], weights=nodes["gpus"]).max()), self.uplinks
+    def _could_have(self, gpus: int) -> bool:
+        """Whether a job of this size is placed on the empty cluster, if it waits for links of its own."""
+        if gpus not in self._ever:
+            empty = self._empty()
+            admit(empty.state, 0, submit=0.0, gpus=gpus, slice_wait=np.inf, whole_wait=np.inf)
+            empty.record(Event(SUBMITTED, 0), 0.0)
+            self._ever[gpus] = any(action.kind == START for action in empty.decide(0.0).actions)
+        return self._ever[gpus]
 
     def make_room(self, jobs: int) -> None:
         """Make sure that the tables have at least so many rows."""
         if jobs > len(self.state.jobs):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
+
+    def book(self, bookings: NDArray[Any]) -> None:
+        """Keep nodes for teams as this table says."""
+        self._use(self.state._replace(bookings=bookings), self.options.history)
 
     def set_team(self, row: int, team: Team) -> None:
         """Make a row of the table of teams stand for a team."""

@@ -61,9 +61,10 @@ class Manager(Accepting, Questions, Verbs):
         cluster = with_fabric(cluster, site.fabric.fabric) if site.fabric else cluster
         if queues:
             queues.check_size(cluster.total, cluster.name)
+            queues.booked(cluster.nodes, dated=True)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
-        self._links = site.fabric.mark(cluster) if site.fabric and rules[1].needs_fabric else ""
+        self._links = site.fabric.mark(cluster) if site.fabric and (rules[1].needs_fabric or rules[1].shares) else ""
         past = recovery.open_journal(
             self.data,
             lambda before: ClusterState(before or cluster, *rules, min_runtimes, site, queues),

@@ -64,6 +64,7 @@ class ClusterState:
         self.min_runtimes, self.longest_s, self.least_turn_s = min_runtimes, policy.limit, policy.least_turn
         self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.notice_s if queues else 0.0)
         self.teams = LiveTeams(queues, self.engine)
+        self.teams.book(cluster.nodes)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
         self.by_row: list[Job] = []
         self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
@@ -120,6 +121,9 @@ class ClusterState:
             "min_runtime": Attempts().min_runtime(spec, given, self.least_turn_s),
             "turns": TURNS if given is None else 0.0,
             "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
+            # Where links may be shared, only who asks for links of its own waits for them. The fewest nodes are waited for.
+            "slice_wait": np.inf if spec.network.isolation != "none" else 0.0,
+            "whole_wait": np.inf,
         }
 
     def limit_s(self, spec: JobSpec) -> float | None:

@@ -4,6 +4,7 @@ A job whose queue is not in the queues file (the file may have changed since it 
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from headway.cluster.queues import Limits, Queue, Queues
@@ -39,6 +40,11 @@ class LiveTeams:
 
     def __bool__(self) -> bool:
         return self.queues is not None
+
+    def book(self, nodes: Sequence[str]) -> None:
+        """Keep nodes for queues as the file says, as far as the cluster has them."""
+        if self.queues is not None and self.queues.bookings:
+            self._engine.book(self.queues.booked(nodes, dated=True, missing=True))
 
     def queue_of(self, spec: JobSpec) -> Queue | None:
         """The queue that a job is in; None: the file has none for it."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.events import EXPLAINED, NO_JOB, REASONS, WAIT_GPUS, WAIT_PREEMPTED
+from headway.core.tables.teams import NO_TEAMS
 from headway.job_state import JobState
 from headway.sim.results.result import Result
 from headway.sim.results.timeline import holds
@@ -77,10 +78,11 @@ class Film:
 
     @cached_property
     def _classes(self) -> Whole:
-        """The class of each job, in which all wait for one reason (core/order.py)."""
-        jobs, models = self.run.jobs, class_models(self.run.policy)
+        """The class of each job, in which all wait for one reason (core/receipts.py: class_of)."""
+        jobs, models, teams = self.run.jobs, class_models(self.run.policy), self.run.teams
         few = jobs["skew"] > self.run.placement.pack_limit
-        return np.asarray((2 * jobs["asked"] + few) * models + jobs["model"] % models, np.int64)
+        kinds = (2 * jobs["asked"] + few) * models + jobs["model"] % models
+        return np.asarray(kinds * (len(teams.table) if teams else NO_TEAMS) + jobs["team"], np.int64)
 
     @cached_property
     def _explained(self) -> tuple[Whole, Whole]:

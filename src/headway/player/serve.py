@@ -3,6 +3,7 @@
 import socket
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -112,7 +113,8 @@ def _jobs(api: FastAPI, film: Film) -> None:
     @api.get("/v1/jobs/{job_id}", responses=ABOUT_A_JOB)
     def show(job_id: JobId, caller: Reader, at: At = None) -> JobView:
         """One job at a moment."""
-        return scenes.job_view(_frame(film, at), seen(job_id))
+        frame, j = _frame(film, at), seen(job_id)
+        return replace(scenes.job_view(frame, j), slice=wires.slice_of(frame, j))
 
     @api.get("/v1/jobs/{job_id}/explain", responses=ABOUT_A_JOB)
     def explain(job_id: JobId, caller: Reader, at: At = None) -> Explanation:

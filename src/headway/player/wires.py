@@ -1,8 +1,12 @@
 """The network at one moment of a run: links that jobs have for themselves, or share, and circuits through optical switches."""
 
+from typing import Any
+
 import numpy as np
 
 from headway.core.events import PACK, START
+from headway.live.fabric.served import ServedFabric
+from headway.live.fabric.slices import Slice
 from headway.live.watch.answers import Circuit, NetworkView, Uplink
 from headway.live.watch.story import bits
 from headway.network.fabric.model import Fabric
@@ -83,6 +87,17 @@ def _circuits(frame: Frame, fabric: Fabric) -> tuple[Circuit, ...]:
                 left.remove(same)
             found.append(Circuit(switch, leaf, same[1] if same else -1, j + 1))
     return tuple(found)
+
+
+def slice_of(frame: Frame, j: int) -> dict[str, Any] | None:
+    """What a job holds of the fabric, in the shape that a manager gives; circuits move when others come, and have no certificate here."""
+    fabric, film = frame.film.run.setting.network.fabric, frame.film
+    now = [row for row in film.holds_of(j) if row in frame.on]
+    if fabric is None or fabric.ocs or not film.run.placement.needs_fabric or not now:
+        return None
+    links = tuple((leaf, mask) for held, leaf, mask in _held(frame) if held == j)
+    certificate = ServedFabric(fabric).certificate(tuple(frame.gpus_of(now[0]).tolist()), links)
+    return Slice(certificate, certificate.as_text(), "").view()
 
 
 def _shared(frame: Frame, fabric: Fabric) -> tuple[Uplink, ...]:

@@ -17,7 +17,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "headway": (
         "headway",
         "queues by attained GPU-time, four times as long each; stops jobs only where that pays (the default)",
-        {"rent": "0.5"},
+        {"rent": "0.35"},
     ),
     "fifo": ("fifo", "first come, first served; a job that does not fit holds up those behind it", {}),
     "best-effort": ("best_effort", "first come, first served; a job that does not fit is passed over", {}),

@@ -71,6 +71,6 @@ POLICY = Policy(
     change=change,
     thresholds=tuple(FIRST_GPU_S * GROWTH**i for i in range(QUEUES - 1)),
     least_turn=TURN_S,
-    rent=0.5,
+    rent=0.35,
     reports=True,
 )

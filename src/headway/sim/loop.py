@@ -20,7 +20,8 @@ from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Opt
 from headway.core.tables.scratch import PLACE_TYPE, Scratch, new_scratch, room_for_actions
 from headway.core.tables.state import STATE_TYPE, State, new_state
 from headway.core.timers import due
-from headway.sim.world import WORLD_TYPE, World, learn, next_fact, next_time, perform
+from headway.sim.world import learn, next_fact, next_time, perform
+from headway.sim.world_tables import WORLD_TYPE, World
 
 FINISHED: Final = 0
 JOURNAL_FULL: Final = 1

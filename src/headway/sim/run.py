@@ -31,7 +31,7 @@ from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
 from headway.sim.models.outages import outages
 from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
-from headway.sim.world import World, new_world, truth_table
+from headway.sim.world_tables import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 16
@@ -139,7 +139,10 @@ def prepare(
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
     teams, team = _teams(workload, cluster, policy, setting)
-    state = new_state(n, gpus, slots=slots, models=len(profiles.TABLE), teams=teams, **ledger_of(fabric, placement))
+    booked = setting.queues.booked(cluster.nodes, dated=False) if setting.queues else None
+    state = new_state(
+        n, gpus, slots=slots, models=len(profiles.TABLE), teams=teams, bookings=booked, **ledger_of(fabric, placement)
+    )
     options = policy.options(
         n,
         by_class=placement.by_class,

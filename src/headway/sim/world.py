@@ -3,11 +3,9 @@
 Kernels only; the compiled loop (sim/loop.py) and the Python loop (sim/world_python.py) call the same ones.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numba import typeof
-from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
@@ -15,120 +13,20 @@ from headway.core.ledger import holds_links, nodes_held, withdraw_links
 from headway.core.order import priority
 from headway.core.record import record_rate
 from headway.core.tables.journal import Journal, note
-from headway.core.tables.state import TIMER, State
+from headway.core.tables.state import State
 from headway.core.timers import pop, push
-from headway.iteration.plans import NO_PLAN
 from headway.job_state import JobState
 from headway.network.sharing.exact import set_pace, work_left
-from headway.network.sharing.links import Links, no_links
-from headway.network.slices.colouring import Circuits, block, new_circuits
+from headway.network.slices.colouring import block
 from headway.sim.models.contention import are_shared, begin_sending, end_sending, in_phases, met, next_end, slowed
-from headway.sim.models.outages import lose_uplinks, no_outages
-from headway.sim.models.plan import Talk, plan_row, plans, talk_here
+from headway.sim.models.outages import lose_uplinks
+from headway.sim.models.plan import plans, talk_here
 from headway.sim.models.rewiring import SWITCHING_S, can_rewire, set_up, take_down
 from headway.sim.models.slices import first_on_held, open_links, spans_leaves
+from headway.sim.world_tables import World
 
-TRUTH: Final = np.dtype(
-    [
-        ("left", "f8"),  # work left as of `timed`, in seconds at rate 1
-        ("timed", "f8"),
-        ("save", "f8"),  # seconds from Stop to Stopped
-        ("resume", "f8"),  # seconds from Start to Started, but for the first start
-        ("moved", "f8"),  # the same on other nodes than before
-        ("apart", "f8"),  # speed on more nodes than needed
-        ("volume", "f8"),  # what it has to say, in Gbit per second of computing (sim/models/plan.py)
-        ("exchanges", "i8"),  # whether to all
-        ("usual", "f8"),  # its iteration on the fewest nodes with the baseline plan, in units of its computation
-        ("talk", "f8"),  # its communication where it is, in the same
-        ("home", "i8"),  # stands for the nodes that it ran on last
-        ("stamp", "i8"),  # a fact on the heap holds while it carries the job's stamp
-    ]
-)
-CLOCK: Final = np.dtype(
-    [
-        ("now", "f8"),
-        ("wake", "f8"),  # when to decide again though nothing happens
-        ("preemption_s", "f8"),  # lost to saving and resuming
-        ("held_gpu_s", "f8"),
-        ("stalled_s", "f8"),  # lost to moved circuits
-        ("isolated", "i8"),  # starts with links of their own
-        ("shared", "i8"),  # starts below several leaves without
-        ("spread", "i8"),  # starts on more nodes than needed
-        ("starts", "i8"),  # in all
-        ("row", "i8"),  # the next action of the decision being performed; -1: none is
-        ("still", "i8"),  # rounds since time last moved on
-        ("heap", "i8"),  # facts on the heap
-        ("next", "i8"),  # the next job to arrive
-        ("done", "i8"),  # jobs that have ended
-        ("rounds", "i8"),
-        ("facts", "i8"),
-        ("outage", "i8"),  # the next to come
-    ]
-)
 STAMP_BITS: Final = 24
 JOB_BITS: Final = 32
-
-
-class World(NamedTuple):
-    """Truth by job, future facts, and the rates that follow from who shares what."""
-
-    truth: NDArray[Any]
-    heap: NDArray[Any]
-    speed: NDArray[np.float64]  # by model and GPUs: of elastic jobs
-    together: NDArray[np.float64]  # by two models: speed of the first when packed with the second
-    clock: NDArray[Any]  # one row of CLOCK
-    links: Links
-    circuits: Circuits
-    outages: NDArray[Any]  # sim/models/outages.py
-    plan: NDArray[Any]  # one row of sim/models/plan.py
-
-
-Seconds = NDArray[np.float64] | float  # per job, or for all
-
-
-def truth_table(
-    duration_s: NDArray[np.float64],
-    *,
-    save: Seconds = 0.0,
-    resume: Seconds = 0.0,
-    moved: Seconds = 0.0,
-    apart: Seconds = 1.0,
-    talk: Talk | None = None,
-) -> NDArray[Any]:
-    """Jobs with these durations; see TRUTH."""
-    truth = np.zeros(len(duration_s), TRUTH)
-    truth["left"] = duration_s
-    truth["save"], truth["resume"], truth["moved"], truth["apart"] = save, resume, moved, apart
-    if talk is not None:
-        truth["volume"], truth["exchanges"], truth["usual"] = talk
-    return truth
-
-
-def new_world(
-    truth: NDArray[Any],
-    seats: int,
-    *,
-    speed: NDArray[np.float64] | None = None,
-    together: NDArray[np.float64] | None = None,
-    links: Links | None = None,
-    circuits: Circuits | None = None,
-    outages: NDArray[Any] | None = None,
-    plan: NDArray[Any] | None = None,
-) -> World:
-    """A world of these jobs."""
-    clock = np.zeros(1, CLOCK)
-    clock["wake"], clock["row"] = np.inf, -1
-    return World(
-        truth,
-        np.zeros(8 * seats + 64, TIMER),
-        np.ones((1, 1)) if speed is None else speed,
-        np.ones((1, 1)) if together is None else together,
-        clock,
-        no_links() if links is None else links,
-        new_circuits(None) if circuits is None else circuits,
-        no_outages() if outages is None else outages,
-        plan_row(NO_PLAN, None) if plan is None else plan,
-    )
 
 
 def resume_from(state: State, world: World, now: float) -> None:
@@ -144,9 +42,6 @@ def resume_from(state: State, world: World, now: float) -> None:
             _expect(world, now + world.truth["left"][j] / state.jobs["rate"][j], ENDED, j)
         else:
             _expect(world, now, STARTED if states[j] == JobState.STARTING else STOPPED, j)
-
-
-WORLD_TYPE = typeof(new_world(truth_table(np.ones(1)), 1))
 
 
 @jit

@@ -9,7 +9,8 @@ from headway.core.events import NO_JOB, STARTED
 from headway.core.tables.actions import one_action
 from headway.core.tables.journal import Journal, note, note_action, note_nobody, note_why
 from headway.sim.loop import any_fact
-from headway.sim.world import World, learn, next_time, perform
+from headway.sim.world import learn, next_time, perform
+from headway.sim.world_tables import World
 
 
 class SimulatedWorld:

@@ -12,6 +12,7 @@ READS = (
     "/v1/jobs/1/explain",
     "/v1/jobs/1/logs",
     "/v1/nodes",
+    "/v1/queues",
     "/v1/status",
     "/metrics",
     "/v1/events",
@@ -55,8 +56,11 @@ def test_strangers_reach_nothing(idle: Any, who: str) -> None:
 def test_open_paths_tell_nothing_of_jobs(idle: Any) -> None:
     assert idle.ask("GET", "/healthz", "").json() == {"ok": True}
     assert idle.ask("GET", "/openapi.json", "").json()["info"]["title"] == "Headway"
-    for path in ("/docs", "/redoc", "/"):
+    for path in ("/docs", "/redoc"):
         assert idle.ask("GET", path).status_code == 404
+    secret = idle.submit("ada", name="not-for-all")
+    assert "not-for-all" not in idle.ask("GET", "/", "").text  # a page that asks for a token
+    idle.ask("POST", f"/v1/jobs/{secret}/cancel")
 
 
 def test_a_reading_token_changes_nothing(idle: Any) -> None:

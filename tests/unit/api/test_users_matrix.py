@@ -37,6 +37,7 @@ def table(title: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in body}
 
 
+PAGES = {"/", "/web/{given}/{path:path}"}  # of the dashboard: the same for everybody
 API, MACHINE = table("Through the API"), table("On the machine")
 
 
@@ -107,11 +108,16 @@ def submitting(path: str, **more: Any) -> Callable[[Any, str], str]:
     return submit
 
 
-def in_list(served: Any, who: str) -> str:
-    answer = served.ask("GET", "/v1/jobs?limit=1000", who)
-    if answer.status_code != 200:
-        return outcome(answer)
-    return "yes" if served.running in [job["job_id"] for job in answer.json()["jobs"]] else "hidden"
+def listed_by(path: str) -> Callable[[Any, str], str]:
+    """Whether an answer with a list of jobs has it."""
+
+    def look(served: Any, who: str) -> str:
+        answer = served.ask("GET", path, who)
+        if answer.status_code != 200:
+            return outcome(answer)
+        return "yes" if served.running in [job["job_id"] for job in answer.json()["jobs"]] else "hidden"
+
+    return look
 
 
 def on_node(served: Any, who: str) -> str:
@@ -150,11 +156,9 @@ def among_many(served: Any, who: str) -> str:
     return "hidden" if refused else "yes"
 
 
-def in_history(served: Any, who: str) -> str:
-    answer = served.ask("GET", "/v1/history?limit=1000", who)
-    if answer.status_code != 200:
-        return outcome(answer)
-    return "yes" if served.running in [job["job_id"] for job in answer.json()["jobs"]] else "hidden"
+def replayed(served: Any, who: str) -> str:
+    """There may be nothing to replay."""
+    return outcome(served.ask("POST", "/v1/replay", who, json={"policies": ["fifo"]}))
 
 
 def last_errors(served: Any, who: str) -> str:
@@ -168,13 +172,17 @@ def last_errors(served: Any, who: str) -> str:
 
 
 ASKED: dict[str, Callable[[Any, str], str]] = {
-    "see it in the list": in_list,
+    "see it in the list": listed_by("/v1/jobs?limit=1000"),
     "show it": reading("/v1/jobs/{}"),
     "explain it": reading("/v1/jobs/{}/explain"),
     "read its logs": reading("/v1/jobs/{}/logs"),
     "see its events": in_events,
     "see it on its node": on_node,
-    "see it in the history": in_history,
+    "see it in the history": listed_by("/v1/history?limit=1000"),
+    "see it in the queue": listed_by("/v1/queue?limit=500"),
+    "see it in the overview": listed_by("/v1/overview"),
+    "see which links it has": listed_by("/v1/network"),
+    "read its story": reading("/v1/jobs/{}/story"),
     "cancel it": acting("cancel"),
     "cancel it among many": among_many,
     "hold it": acting("hold"),
@@ -185,6 +193,7 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "submit a job": submitting("/v1/jobs"),
     "ask when a job would start": submitting("/v1/dry-run"),
     "see how full the nodes are": reading("/v1/nodes"),
+    "see what the queues of teams use": reading("/v1/queues"),
     "see the counts of all jobs": reading("/v1/status"),
     "read the metrics": reading("/metrics"),
     "see how the manager is doing": reading("/v1/health"),
@@ -192,7 +201,12 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "drain a node": on_nodes("drain"),
     "resume a node": on_nodes("resume"),
     "take the workload for a replay": reading("/v1/workload"),
+    "see what would have been": replayed,
+    "see how full the cluster was": reading("/v1/trend"),
+    "see the policies": reading("/v1/policies"),
+    "ask whose token it is": reading("/v1/me"),
     "ask whether the manager is well": reading("/healthz"),
+    "open the dashboard's page": reading("/"),
 }
 
 
@@ -210,10 +224,12 @@ def test_every_action_of_the_api_is_in_the_table() -> None:
     assert set(ASKED) == set(API)
     # A new route belongs into the table: this list is what the rows above ask for.
     routes = {route.path for route in make_api(MagicMock()).routes} - {"/openapi.json"}
-    about = {"", "/explain", "/logs", "/progress", "/cancel", "/hold", "/release", "/requeue"}
+    about = {"", "/explain", "/logs", "/progress", "/cancel", "/hold", "/release", "/requeue", "/story"}
     verbs = {f"/v1/jobs/{{job_id}}{each}" for each in about} | {"/v1/jobs", "/v1/dry-run", "/v1/actions", "/v1/history"}
-    nodes = {"/v1/nodes", "/v1/nodes/{node}/drain", "/v1/nodes/{node}/resume"}
-    assert routes == verbs | nodes | {"/v1/events", "/v1/status", "/v1/health", "/v1/workload", "/metrics", "/healthz"}
+    nodes = {"/v1/nodes", "/v1/nodes/{node}/drain", "/v1/nodes/{node}/resume", "/v1/queues"}
+    watching = {f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "me")} | PAGES
+    rest = {"/v1/events", "/v1/status", "/v1/health", "/v1/workload", "/metrics", "/healthz"}
+    assert routes == verbs | nodes | watching | rest
     words = {cell for row in API.values() for cell in row.values()}
     assert words == {"yes", "no", "hidden", "unknown"}
 

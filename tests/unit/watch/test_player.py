@@ -130,3 +130,23 @@ def test_links_of_a_recorded_run(network: str, placement: str, tmp_path) -> None
         assert len({(one.leaf, one.switch) for one in found.circuits}) == len(found.circuits)
     else:
         assert any(link.load > 1 for link in found.links)
+
+
+def test_certificates_of_a_recorded_run_are_sound(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from headway.network.certificates.verify import verify
+    from headway.sim.api import simulate
+
+    trace = tmp_path / "large.csv"
+    rows = [f"{i},{60 * i},{(64, 8, 96, 16, 128)[i % 5]},1200" for i in range(20)]
+    trace.write_text("\n".join(["job_id,submit_s,gpus,duration_s", *rows]) + "\n")
+    given = {"cluster": "vclos-512", "network": "isolated", "placement": "vclos", "policy": "tiresias-l"}
+    film = Film(simulate(str(trace), **given, skip_impossible=True, keep_journal=True))
+    frame = film.at(600.0)
+    running = sorted(set(film.held.job[frame.on].tolist()))
+    slices = [wires.slice_of(frame, j) for j in running]
+    assert [one.isolation for one in verify([(str(i), one["certificate"]) for i, one in enumerate(slices)])] == [
+        "full"
+    ] * len(running)
+    assert sum(len(one["links"]) for one in slices) == len(wires.network(frame).links) > 0
+    over = next(j for j in range(film.jobs) if j not in running)
+    assert wires.slice_of(frame, over) is None

@@ -63,6 +63,8 @@ def _slice(held: dict[str, Any] | None) -> str:
     """The links that a job has alone, leaf by leaf."""
     if held is None:
         return ""
+    if not held.get("isolated", True):
+        return "none: it shares links with other jobs"
     if not held["links"]:
         return "below one leaf switch: no links needed"
     by_leaf: dict[str, list[str]] = {}
@@ -74,7 +76,7 @@ def _slice(held: dict[str, Any] | None) -> str:
 
 
 def _certificate(held: dict[str, Any] | None) -> str:
-    if held is None:
+    if held is None or held["certificate"] is None:
         return ""
     by = f", signed by {held['signed_by']}" if held["signed_by"] else ", not signed"
     return f"{held['certificate']['digest'][:23]}{by}; clean: {', '.join(held['patterns'])} (all of it: --json)"

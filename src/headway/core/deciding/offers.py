@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
+from headway.core.deciding.bookings import may_use
 from headway.core.events import NOT_WAITING
 from headway.core.order import first_waiting
 from headway.core.tables.actions import Actions, forget
@@ -74,14 +75,14 @@ def offer_places(scratch: Scratch, places: Actions, row: int) -> None:
 
 
 @jit
-def limit_offer(state: State, scratch: Scratch, late: bool) -> int:
-    """Take closed nodes off the offer and, for a job that would stay beyond the bound, what is kept. Returns the GPUs on offer."""
-    gpus = 0
+def limit_offer(state: State, options: Options, scratch: Scratch, job: Any, late: bool) -> int:
+    """Take closed nodes off the offer, those kept for other teams and, if the job is late, what is kept. Returns the GPUs on offer."""
+    gpus, booked = 0, len(state.bookings) > 0 and not scratch.walk[0].unbooked
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
         if late:
             room.offer = max(0, min(room.offer, room.extra))
-        if state.nodes[x].closed:
+        if state.nodes[x].closed or (booked and not may_use(state, options, scratch, job, x)):
             room.offer = 0
         room.shown = room.offer
         gpus += room.offer

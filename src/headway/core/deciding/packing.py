@@ -35,7 +35,9 @@ def _gather(state: State, options: Options, place: Any, scratch: Scratch, out: A
     if sits_on == state.fewest[job.gpus]:
         return
     offer(scratch, NOW)
-    if limit_offer(state, scratch, True) < job.gpus or not choose_place(state, options, place, scratch, out, job):
+    if limit_offer(state, options, scratch, job, True) < job.gpus or not choose_place(
+        state, options, place, scratch, out, job
+    ):
         return
     if out.counts[0].seats - out.rows[out.counts[0].rows].seat_at >= sits_on:
         forget(out)

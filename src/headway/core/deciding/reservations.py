@@ -166,7 +166,9 @@ def _fits(
     state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, listed: int, gone: int
 ) -> bool:
     _offer_without(state, scratch, out, listed, gone)
-    return limit_offer(state, scratch, False) >= job.gpus and choose_place(state, options, place, scratch, out, job)
+    return limit_offer(state, options, scratch, job, False) >= job.gpus and choose_place(
+        state, options, place, scratch, out, job
+    )
 
 
 @jit

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
+from headway.core.deciding.bookings import may_use, sits_in_the_way
 from headway.core.deciding.offers import NOW, SOON, choose_place, free_gpus, holds, limit_offer, offer, withdraw
 from headway.core.deciding.reservations import is_late
 from headway.core.deciding.teams import (
@@ -64,11 +65,15 @@ def _set_aside(state: State, options: Options, scratch: Scratch, job: Any, row: 
 
 
 @jit
-def _promised(state: State, scratch: Scratch, job: Any) -> int:
+def _promised(state: State, options: Options, scratch: Scratch, job: Any) -> int:
     """The row of the job's promise if it can still be kept, or -1."""
     row = job.promise
     if row < 0 or row >= state.promises.counts[0].rows or state.promises.rows[row].job != job.row:
         return -1
+    if len(state.bookings) > 0:
+        for k in range(state.promises.rows[row].seat_at, state.promises.rows[row + 1].seat_at):
+            if not may_use(state, options, scratch, job, state.promises.seats[k].node):
+                return -1
     return row if holds(state, scratch, state.promises, row, SOON) else -1
 
 
@@ -87,7 +92,7 @@ def keep_promises(state: State, options: Options, scratch: Scratch, out: Actions
     """Where nobody may be stopped, all promises are kept, before anyone else is seated."""
     for row in range(state.promises.counts[0].rows):
         job = state.jobs[state.promises.rows[row].job]
-        if job.promise != row or job.state != JobState.PENDING or _promised(state, scratch, job) < 0:
+        if job.promise != row or job.state != JobState.PENDING or _promised(state, options, scratch, job) < 0:
             continue
         _uncount(state, options, scratch, job)
         if not _start_promised(state, options, scratch, out, job, row):
@@ -100,7 +105,9 @@ def _finds_place(
 ) -> bool:
     """Whether there is a place for the job now or soon. True: it is in the row being written."""
     offer(scratch, within)
-    return limit_offer(state, scratch, late) >= job.gpus and choose_place(state, options, place, scratch, out, job)
+    return limit_offer(state, options, scratch, job, late) >= job.gpus and choose_place(
+        state, options, place, scratch, out, job
+    )
 
 
 @jit
@@ -293,7 +300,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
     if options.teams > NO_TEAMS and _look_at_team(state, options, scratch, out, job):
         return WAIT_QUOTA
     lacking = WAIT_GPUS if walk.limited < 0 else WAIT_QUOTA
-    row = _promised(state, scratch, job) if walk.limited < 0 else -1
+    row = _promised(state, options, scratch, job) if walk.limited < 0 else -1
     if row >= 0 and _start_promised(state, options, scratch, out, job, row):
         return NOT_WAITING
     if job.gpus > walk.spare:
@@ -319,7 +326,31 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
     if starts and late and _finds_place(state, options, place, scratch, out, job, NOW, False):
         forget(out)
         return WAIT_RESERVATION
+    if starts and len(state.bookings) > 0 and _is_booked(state, options, place, scratch, out, job):
+        return WAIT_RESERVATION
     return lacking
+
+
+@jit
+def _is_booked(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether there would be a place if no node were kept for another team."""
+    scratch.walk[0].unbooked = 1
+    found = _finds_place(state, options, place, scratch, out, job, NOW, False)
+    scratch.walk[0].unbooked = 0
+    forget(out)
+    return found
+
+
+@jit
+def clear_booked(state: State, options: Options, scratch: Scratch, out: Actions) -> None:
+    """Stop whoever sits on a node that is kept for another team by now, and can be stopped."""
+    for i in range(state.counts[0].running):
+        job = state.jobs[state.run[i]]
+        if job.state == JobState.RUNNING and not is_firm(job, options) and sits_in_the_way(state, scratch, job):
+            close_row(out, STOP, job.row)
+            mark_stopped(state, scratch, job)
+            count_stop(state, options, scratch, job)
+            scratch.walk[0].stops += 1
 
 
 @jit

@@ -77,7 +77,9 @@ def _fits(
             _add(state, scratch, other, limited)
     if limited and not within_limits(state, scratch, job):
         return False
-    return limit_offer(state, scratch, late) >= job.gpus and choose_place(state, options, place, scratch, out, job)
+    return limit_offer(state, options, scratch, job, late) >= job.gpus and choose_place(
+        state, options, place, scratch, out, job
+    )
 
 
 @jit

@@ -14,7 +14,10 @@ from headway.core.tables.state import TIMER, State, new_state
 # What is still there for the jobs not seated yet, GPUs per node and links per leaf (as bits): free now; free now or soon; what may be held
 # beyond the bound of the reservation; what a placement is shown and may change; and the same as it was shown.
 ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
-NODE_ROOM: Final = np.dtype([("leaf", "i4"), *((name, "i4") for name in ROOMS)])
+# `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none.
+NODE_ROOM: Final = np.dtype(
+    [("leaf", "i4"), *((name, "i4") for name in ROOMS), ("kept_for", "i4"), ("kept_from", "f8")]
+)
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
 # The classes still open, with the first job of each that has not had its turn; per class, `rest`: the first job not seated yet, and `why`
 # it and those after it wait.
@@ -49,6 +52,7 @@ WALK: Final = np.dtype(
         ("bound", "f8"),  # by when the GPUs of the reservation are free
         ("firm_by", "f8"),  # the same with those who may still pass
         ("stopped_by", "f8"),  # by when those that stop have stopped
+        ("booked_at", "f8"),  # when nodes begin or cease to be kept for a team next
         ("worth_at", "f8"),  # when the first job will have waited long enough to stop others
         ("again", "f8"),  # when the placement wants to be asked again
         ("decision", "i8"),
@@ -62,6 +66,7 @@ WALK: Final = np.dtype(
         ("chosen", "i8"),  # jobs in `chosen`
         ("weighed", "i8"),  # the last job for which stopping others is not worth it yet; -1: none
         ("first", "i8"),  # the first waiting job that found no place; -1: none
+        ("unbooked", "i8"),  # whether nodes are looked at as if none were kept for a team
         ("reclaims", "i8"),  # whether GPUs lent by the team of the job being seated are taken back for it
         ("asked", "i8"),  # the last job for which GPUs were asked back; -1: none
         ("limited", "i8"),  # the team whose limit keeps the job being seated waiting; -1: none
@@ -90,9 +95,10 @@ class Scratch(NamedTuple):
 def new_scratch(state: State) -> Scratch:
     """Scratch for decisions on this state, until its tables grow."""
     nodes, leaves = np.zeros(len(state.nodes), NODE_ROOM), np.zeros(len(state.leaves), LEAF_ROOM)
+    nodes["kept_for"] = -1
     nodes["leaf"], leaves["spine"] = state.nodes["leaf"], state.leaves["spine"]
     walk = np.zeros(1, WALK)
-    walk["worth_at"] = walk["again"] = np.inf
+    walk["worth_at"] = walk["booked_at"] = walk["again"] = np.inf
     return Scratch(
         nodes,
         leaves,

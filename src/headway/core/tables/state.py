@@ -39,6 +39,8 @@ SEAT: Final = np.dtype([("holder", "i4"), ("next", "i4"), ("node", "i4")])
 HELD_LINK: Final = np.dtype([("mask", "u8"), ("leaf", "i4"), ("next", "i4")])
 # root: per class, the tree of its waiting jobs; why they wait, and since when for that. open: the classes with someone waiting, ascending.
 CLASS: Final = np.dtype([("since", "f8"), ("root", "i4"), ("open", "i4"), ("why", "i4")])
+# Nodes that are kept for a team for a time, by the beginning.
+BOOKING: Final = np.dtype([("begin", "f8"), ("end", "f8"), ("node", "i4"), ("team", "i4")])
 TIMER: Final = np.dtype([("at", "f8"), ("what", "i8")])
 COUNT: Final = np.dtype(
     [
@@ -75,6 +77,7 @@ class State(NamedTuple):
     ]  # by job and reason: seconds spent so, settled on the job's own events; see core/receipts.py
     bad_pairs: NDArray[np.int8]  # models that proved bad partners on one GPU, by row of the profile table
     teams: NDArray[Any]  # the cluster and, where there is a queues file, its queues; see core/tables/teams.py
+    bookings: NDArray[Any]  # nodes kept for teams, by the beginning
     counts: NDArray[Any]  # one row of COUNT
 
 
@@ -88,6 +91,7 @@ def new_state(
     spines: NDArray[np.int64] | None = None,
     models: int = 1,
     teams: Sequence[Team] = (),
+    bookings: NDArray[Any] | None = None,
 ) -> State:
     """An empty state with room for so many jobs on these nodes.
 
@@ -131,6 +135,7 @@ def new_state(
         np.zeros((jobs, len(REASONS))),
         np.zeros((models, models), np.int8),
         table,
+        np.zeros(0, BOOKING) if bookings is None else bookings,
         count,
     )
 

@@ -23,8 +23,9 @@ from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import CANCEL, HOLD, TIME_UP, Blocker, Job
 from headway.live.state import ClusterState
 from headway.live.turns import given_turn
-from headway.sim.world import new_world, resume_from, truth_table
+from headway.sim.world import resume_from
 from headway.sim.world_python import SimulatedWorld
+from headway.sim.world_tables import new_world, truth_table
 
 MOST_ROUNDS = 10_000  # a second or two, of all futures together
 DRAWS = 15  # futures

@@ -17,8 +17,9 @@ from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.turns import Attempts
 from headway.sim.loop import any_fact
-from headway.sim.world import World, learn, perform
+from headway.sim.world import learn, perform
 from headway.sim.world_python import SimulatedWorld
+from headway.sim.world_tables import World
 
 
 @dataclass(frozen=True, slots=True)

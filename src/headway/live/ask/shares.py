@@ -102,6 +102,9 @@ def queue_words(
         )
     if reason == "quota":
         return _quota_words(state, job, queue)
+    kept = _booked(state, job, now) if reason == "reservation" else ""
+    if kept:
+        return f"there would be room, but {kept}", ["that is over", "a time limit by which it would be gone before"]
     numbers = queue_numbers(state, job)
     used, guaranteed = int(numbers["queue_gpus_used"]), queue.guaranteed_gpus
     if is_asking(state, job):
@@ -118,6 +121,17 @@ def queue_words(
     else:
         line = f"queue {queue.name} uses {counted(used, 'GPU')}, and none is guaranteed to it"
     return f"{message}. {line[0].upper()}{line[1:]}", change
+
+
+def _booked(state: ClusterState, job: Job, now: float) -> str:
+    """Which nodes are kept for other queues, now or next: `n000 is kept for queue a, in 2 h until in 5 h`."""
+    assert state.teams.queues is not None
+    own = {queue.name for queue in state.teams.queues.path(state.teams.name_of(job.spec))}
+    for booking in sorted(state.teams.queues.bookings, key=lambda one: one.begin):
+        if booking.end > now and booking.queue not in own:
+            names = f"{', '.join(booking.nodes[:8])} {'is' if len(booking.nodes) == 1 else 'are'}"
+            return f"{names} kept for queue {booking.queue}, {within(booking.begin - now)} until {within(booking.end - now)}"
+    return ""
 
 
 def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list[str]]:

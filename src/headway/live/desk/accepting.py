@@ -107,7 +107,8 @@ class Accepting(Door):
             has = f"the cluster {cluster.name} has {cluster.total}"
             raise BadInput(f"the job asks for {spec.gpus} GPUs, but {has}: it could never start")
         self._state.teams.check(spec, cluster.total)
-        if why := self._state.engine.why_never(spec.gpus):
+        needs_links = spec.network.isolation != "none" or not self._state.engine.shares
+        if needs_links and (why := self._state.engine.why_never(spec.gpus)):
             raise BadInput(why)
         longest_s = self._state.longest_s
         if spec.time_limit is not None and spec.time_limit > longest_s:

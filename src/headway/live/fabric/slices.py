@@ -28,43 +28,47 @@ CERTIFICATE, ROUTES, UNDO, PLAN = "certificate.json", "routes.sh", "routes-undo.
 class Slice:
     """What one attempt holds of the fabric."""
 
-    certificate: Certificate
+    certificate: Certificate | None  # None: it shares links with other jobs
     text: str  # of the certificate, signed
     plan: str  # of its collectives, as JSON; empty: none was asked for, or there is nothing to plan
 
     def view(self) -> dict[str, Any]:
         """As `show` and the API give it."""
-        content = json.loads(self.text)
+        content = json.loads(self.text) if self.text else {"links": [], "routing": {}, "patterns": []}
         return {
+            "isolated": self.certificate is not None,
             "links": content["links"],
             "routing": content["routing"],
             "patterns": content["patterns"],
             "signed_by": fingerprint(key_in(content["signature"])) if "signature" in content else None,
-            "certificate": content,
+            "certificate": content if self.text else None,
             "plan": json.loads(self.plan) if self.plan else None,
         }
 
 
 def slice_of(served: ServedFabric, spec: JobSpec, gpus: tuple[int, ...], links: Links) -> Slice:
     """The slice of a job on these GPUs, in the order of ranks, with these links."""
-    certificate = served.certificate(gpus, links)
     network = own_network(served.fabric, gpus)
     asked = spec.collective.schedule
     plan = _plan(network, asked, int(spec.collective.size)) if network and asked != "none" else ""
+    if not links and len({int(served.fabric.leaf_of_gpu[gpu]) for gpu in gpus}) > 1:
+        return Slice(None, "", plan)
+    certificate = served.certificate(gpus, links)
     return Slice(certificate, certificate.as_text(served.key), plan)
 
 
 def files_of(served: ServedFabric, found: Slice) -> dict[str, str]:
     """The files of an attempt's folder: for `fabric verify`, for the operator, and for the job."""
+    files = {PLAN: found.plan} if found.plan else {}
+    if found.certificate is None:
+        return files
     hall = served.inventory or planned(served.fabric)
-    files = {CERTIFICATE: found.text}
+    files[CERTIFICATE] = found.text
     for name, undo in ((ROUTES, False), (UNDO, True)):
         try:
             files[name] = render(found.certificate, hall, "linux", undo=undo)
         except BadInput as error:  # an inventory that lacks something: the job runs, and the file says what is missing
             files[name] = f"# {error}\nexit 1\n"
-    if found.plan:
-        files[PLAN] = found.plan
     return files
 
 

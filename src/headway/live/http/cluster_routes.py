@@ -12,6 +12,7 @@ from headway.cluster.nodes import Cluster
 from headway.job_state import SHOWN_STATES, JobState
 from headway.live.ask.health import ManagerHealth
 from headway.live.ask.replay import PastJob
+from headway.live.ask.shares import QueueView, queue_views
 from headway.live.ask.views import JobFilter, NodeView
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
@@ -31,6 +32,12 @@ class Nodes(BaseModel):
     """The nodes in their order."""
 
     nodes: list[NodeView]
+
+
+class TeamQueues(BaseModel):
+    """The queues, each followed by those below it."""
+
+    queues: list[QueueView]
 
 
 class Health(BaseModel):
@@ -86,6 +93,11 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
             own = {job.job_id for job in manager.jobs(JobFilter(caller.user, active, limit=MOST_RUNNING))}
             found = [replace(node, jobs=tuple(number for number in node.jobs if number in own)) for node in found]
         return Nodes(nodes=found)
+
+    @api.get("/v1/queues", tags=["cluster"], responses=REFUSALS)
+    def queues(caller: Reader) -> TeamQueues:
+        """The queues of teams: what each asks for, is guaranteed, uses and has borrowed; none without a queues file."""
+        return TeamQueues(queues=manager.look(queue_views))
 
     @api.post("/v1/nodes/{node}/drain", status_code=204, tags=["cluster"], responses=ABOUT_A_JOB)
     def drain(node: NodeName, caller: Operator) -> None:

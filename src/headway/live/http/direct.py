@@ -75,7 +75,8 @@ class Answers:
         while self._told:
             waiting, done = self._told.popleft()
             if not waiting.done():  # whoever went away is not told; the job is not taken back
-                waiting.set_result(done)
+                with contextlib.suppress(RuntimeError):  # it waited in another server, which is gone
+                    waiting.set_result(done)
 
 
 class Created(Response):

@@ -13,7 +13,7 @@ def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = Fal
             "network.isolation: ocs-vclos needs optical switches, and there are none here: write vclos or none"
         )
     if spec.network.isolation != "none" and not isolates:
-        why = "the placement here reserves no links (headway serve --placement vclos)" if fabric else NO_FABRIC
+        why = "the placement here reserves no links (headway serve --placement joint or vclos)" if fabric else NO_FABRIC
         raise BadInput(f"network.isolation: {why}: write isolation: none")
     if spec.collective.schedule != "none" and not fabric:
         raise BadInput(f"collective.schedule: {NO_FABRIC}: write schedule: none")

@@ -19,6 +19,8 @@ const ctx = { me: null, recording: null, news: [], refresh: () => {}, lost: fals
 let page = null;
 let events = null;
 let due = 0;
+let reading = null;
+let again = false;
 
 function theme() {
   const next = { auto: "light", light: "dark", dark: "auto" };
@@ -45,10 +47,11 @@ function signIn(message) {
   events?.stop();
   page?.close?.();
   page = null;
+  ctx.me = null;
   const field = h("input", {
     id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "token-help",
   });
-  const problem = h("p", { class: "problem", role: "alert" }, message ?? "");
+  const problem = h("p", { class: "problem", role: "alert" }, (message ?? "").split(": send ")[0]);
   const submit = async (event) => {
     event.preventDefault();
     token.set(field.value.trim());
@@ -56,7 +59,7 @@ function signIn(message) {
       await begin();
     } catch (error) {
       token.clear();
-      problem.textContent = error instanceof Refused ? error.message : "The manager cannot be reached.";
+      problem.textContent = error instanceof Refused ? error.message.split(": send ")[0] : "The manager cannot be reached.";
       field.focus();
     }
   };
@@ -124,7 +127,22 @@ function soon() {
   due = setTimeout(update, UPDATE_MS);
 }
 
-async function update() {
+/** Read again; asked while it is reading, it reads once more afterwards. */
+function update() {
+  if (reading) {
+    again = true;
+    return reading;
+  }
+  reading = (async () => {
+    do {
+      again = false;
+      await readOnce();
+    } while (again);
+  })().finally(() => (reading = null));
+  return reading;
+}
+
+async function readOnce() {
   clearTimeout(due);
   due = 0;
   if (!page?.update || document.hidden) return;
@@ -206,5 +224,5 @@ addEventListener("hashchange", () => {
 document.addEventListener("visibilitychange", () => !document.hidden && update());
 setInterval(() => !ctx.recording && page && update(), POLL_MS);
 document.documentElement.dataset.theme = localStorage.getItem("headway-theme") ?? "auto";
-if (token.get()) begin().catch((error) => signIn(error instanceof Refused && error.status !== 401 ? error.message : error.message));
+if (token.get()) begin().catch((error) => signIn(error instanceof Refused ? error.message : "The manager cannot be reached."));
 else signIn();

@@ -86,7 +86,7 @@ def hooks_of(launch: Launch, folder: str, path: str) -> dict[str, Any]:
     env = {"PATH": path, "HEADWAY_USER": launch.user, "HEADWAY_JOB_NAME": launch.spec.name}
     env |= {"HEADWAY_JOB_ID": str(launch.job), "HEADWAY_ATTEMPT": str(launch.attempt), "HEADWAY_RUN": folder}
     env |= {"HEADWAY_NODES": ",".join(dict.fromkeys(launch.nodes)), "HEADWAY_GPUS": ",".join(map(str, launch.gpus))}
-    if launch.files:  # a slice of a fabric: what puts its routes in force, and takes them back
+    if "certificate.json" in launch.files:  # a slice of a fabric: what puts its routes in force, and takes them back
         files = {"HEADWAY_CERTIFICATE": "certificate.json", "HEADWAY_ROUTES": "routes.sh"}
         files |= {"HEADWAY_ROUTES_UNDO": "routes-undo.sh"}
         env |= {name: os.path.join(folder, file) for name, file in files.items()}

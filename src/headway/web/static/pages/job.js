@@ -14,6 +14,8 @@ const OVER = new Set(["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"]);
 const ON_GPUS = new Set(["STARTING", "RUNNING", "STOPPING"]);
 const PALETTE = ["c2", "c5", "c1", "c6", "c7", "c4", "c8", "c3"];
 const MARKS = 200;
+const HARDLY_US = 50_000;
+const PLAN_CHUNKS = 64; // of the plans that jobs are given
 
 export async function open(root, ctx, [id]) {
   const view = new Job(root, ctx, Number(id));
@@ -37,7 +39,7 @@ class Job {
       h("section", { class: "card" }, this.facts),
       life,
       h("div", { class: "columns even" },
-        h("div", null, h("section", { class: "card" }, h("h2", null, "Why it waits"), this.waits), h("section", { class: "card" }, h("h2", null, "Where its wait went"), this.receipt)),
+        h("div", null, h("section", { class: "card" }, (this.stands = h("h2", null, "Why it waits")), this.waits), h("section", { class: "card" }, h("h2", null, "Where its wait went"), this.receipt)),
         h("div", null, h("section", { class: "card" }, h("h2", null, "What it holds"), this.holds),
           h("section", { class: "card" }, h("details", null, h("summary", null, "Everything that happened"), this.marks)),
           ctx.recording ? null : h("section", { class: "card" }, h("details", null, h("summary", null, "Job file"), this.file)))),
@@ -121,6 +123,7 @@ class Job {
   }
 
   drawWaits(job, explanation) {
+    this.stands.textContent = explanation.reason ? "Why it waits" : "Where it stands";
     const words = [h("p", null, explanation.message)];
     if (explanation.reason) words.unshift(h("p", null, h("b", null, why(explanation.reason))));
     if (explanation.would_change.length) words.push(h("h3", null, "What would change it"), h("ul", null, explanation.would_change.map((line) => h("li", null, line))));
@@ -133,7 +136,7 @@ class Job {
 
   drawReceipt(explanation, story) {
     const parts = Object.entries(explanation.receipt_us).sort((a, b) => b[1] - a[1]);
-    if (!parts.length) return show(this.receipt, h("p", { class: "dim" }, "It has not waited."));
+    if (explanation.wait_us < HARDLY_US) return show(this.receipt, h("p", { class: "dim" }, "It has not waited."));
     show(this.receipt,
       h("p", null, "It waited ", h("b", null, span(explanation.wait_us / 1e6)), " of the ", span((this.job.ended_at ?? story.now) - this.job.submitted_at), " since it was submitted."),
       shares(parts.map(([reason, us], i) => ({ name: why(reason), value: us / 1e6, className: PALETTE[i % PALETTE.length] })), span, "Wait"));
@@ -146,7 +149,12 @@ class Job {
     if (now.links.length) {
       lines.push(h("h3", null, `Links of its own (${now.links.length})`), h("p", null, now.links.join(", ")));
     }
-    if (this.job.certificate) lines.push(h("h3", null, "Certificate"), h("p", null, this.job.certificate));
+    const held = job.slice;
+    if (held) {
+      const signed = held.signed_by ? `signed by ${held.signed_by}` : "not signed";
+      lines.push(h("h3", null, "Certificate"), h("p", null, `No other job uses these links: clean for ${held.patterns.join(", ")}; ${signed}.`),
+        h("details", null, h("summary", null, "As JSON, for headway fabric verify"), h("pre", { class: "jobfile", tabindex: "0", "aria-label": "Certificate" }, JSON.stringify(held.certificate))));
+    }
     show(this.holds, lines);
   }
 
@@ -161,11 +169,15 @@ class Job {
     const ran = story.phases.findLast((each) => Object.keys(each.nodes).length);
     const nodes = ran ? Object.keys(ran.nodes).length : (job.spec?.num_nodes ?? 1);
     const each = Math.max(1, Math.round(job.gpus / nodes));
-    const parts = [each > 1 ? `switch:${each}:1200Gbps:700ns` : null, nodes > 1 ? `switch:${nodes}:200Gbps:1700ns` : null].filter(Boolean);
-    const note = h("p", { class: "dim" }, `For ${count(nodes, "node")} of ${count(each, "GPU")}, with bandwidths to set as they are. Plans are computed here; running jobs are not changed.`);
+    const fabric = job.slice?.certificate.fabric;
+    const [inside, between] = fabric ? [`${fabric.server_gbps}Gbps:0ns`, `${fabric.link_gbps}Gbps:0ns`] : ["1200Gbps:700ns", "200Gbps:1700ns"];
+    const parts = [each > 1 ? `switch:${each}:${inside}` : null, nodes > 1 ? `switch:${nodes}:${between}` : null].filter(Boolean);
+    const own = job.slice?.plan && job.spec?.collective;
+    const where = `For ${count(nodes, "node")} of ${count(each, "GPU")}`;
+    const note = own ? `${where}, as the job was given it.` : `${where}${fabric ? "" : ", with bandwidths to set as they are"}. The job itself was given no plan.`;
     this.planned.hidden = false;
-    this.planned.append(h("summary", null, "Plan of its collective"), note);
-    this.plan = new Collective(this.planned, parts.join(","));
+    this.planned.append(h("summary", null, "Plan of its collective"), h("p", { class: "dim" }, note));
+    this.plan = new Collective(this.planned, parts.join(","), own ? { scheduler: own.schedule, size: own.size, chunks: PLAN_CHUNKS } : {});
   }
 
   close() {

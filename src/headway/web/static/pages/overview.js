@@ -11,6 +11,7 @@ const RANGES = [[900, "15 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]]
 const STEPS = 96;
 const SHOWN = 8; // waiting jobs and events
 const TREND_MS = 2000;
+const IDLE = { gpus: "too few for who waits", preempted: "too few for who waits", fragmentation: "not together", reservation: "kept for a job that comes first" };
 const NEWS = {
   Submitted: "was submitted", Start: "gets GPUs", Started: "runs", Stop: "is asked to stop", Stopped: "has freed its GPUs",
   Ended: "has ended", Held: "is held back", Released: "is released", Drained: "is drained", Resumed: "takes jobs again",
@@ -164,6 +165,8 @@ export function health(now, trend) {
   const idle = now.gpus - now.gpus_busy;
   const waits = now.counts.PENDING;
   const facts = [`${now.gpus_busy} of ${count(now.gpus, "GPU")} in use`, `${count(waits, "job")} waiting`, direction(trend)];
+  const top = Object.keys(now.reasons)[0];
+  if (waits && idle && top) facts.splice(2, 0, `${count(idle, "GPU")} idle: ${IDLE[top] ?? why(top)}`);
   if (now.trouble) return ["bad", "In trouble", [now.trouble, ...facts]];
   if (closed.length === now.nodes.length) return ["bad", "No node takes jobs", facts];
   if (closed.length) {

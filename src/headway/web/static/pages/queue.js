@@ -193,7 +193,7 @@ class Queue {
   row(i, job) {
     const place = { top: `${i * this.rowPx}px` };
     if (!job) return h("div", { class: "vrow dim", role: "row", css: place, "aria-rowindex": i + 2 }, h("span", { role: "cell", class: "v-name" }, "…"));
-    const cell = (name, ...content) => h("span", { role: "cell", class: `v-${name}` }, content);
+    const cell = (name, ...content) => h("span", { role: "cell", class: `v-${name}`, title: typeof content[0] === "string" && content[0].length > 16 ? content[0] : null }, content);
     return h("div", { class: "vrow", role: "row", css: place, "aria-rowindex": i + 2, "data-job": job.job_id },
       cell("order", job.position ?? ""),
       cell("name", link(job)), cell("user", job.user), cell("state", state(job.state)), cell("gpus", job.gpus), cell("queue", job.queue),

@@ -8,12 +8,12 @@ const LEFT = 110;
 const PHASES = { rs: ["reduce-scatter", "c1"], ag: ["all-gather", "c2"] };
 
 export class Collective {
-  /** `topology`: what the field begins with. */
-  constructor(root, topology = "3D-SW_SW_SW_hetero") {
+  /** What the fields begin with: a topology, and perhaps size (bytes), scheduler and chunks. */
+  constructor(root, topology = "3D-SW_SW_SW_hetero", { size, scheduler = "themis", chunks = 8 } = {}) {
     this.topology = h("input", { id: "topology", value: topology, size: 38, spellcheck: "false" });
-    this.size = h("input", { id: "size", value: "1GB", size: 7 });
-    this.scheduler = h("select", { id: "scheduler" }, ["themis", "best"].map((name) => h("option", { value: name }, name)));
-    this.chunks = h("select", { id: "chunks" }, [4, 8, 16, 32, 64].map((n) => h("option", { value: n, selected: n === 8 }, n)));
+    this.size = h("input", { id: "size", value: size ? `${Math.round(size)}B` : "1GB", size: 12 });
+    this.scheduler = h("select", { id: "scheduler" }, ["themis", "best"].map((name) => h("option", { value: name, selected: name === scheduler }, name)));
+    this.chunks = h("select", { id: "chunks" }, [4, 8, 16, 32, 64].map((n) => h("option", { value: n, selected: n === chunks }, n)));
     this.button = h("button", { type: "submit", class: "primary" }, "Plan");
     this.status = h("p", { role: "status", class: "dim" });
     this.answer = h("div", { id: "plans" });

@@ -1,0 +1,61 @@
+"""`headway queues`: who uses what of the cluster, and who borrowed it."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headway.cli.manager_options import Session, add_command, print_view
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    add_command(app, queues)
+
+
+def queues(session: Session) -> None:
+    """The queues of teams: share asked for, guaranteed and used GPUs, what is borrowed, and jobs that run and wait (serve --queues).
+
+    Example: headway queues --json
+    """
+    found = session.client.queues()
+    if session.printed_as_json(found):
+        return
+    print_view(
+        queues_table(found)
+        if found
+        else "no queues file: all jobs share the cluster alike (headway serve --queues FILE)"
+    )
+
+
+def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
+    """One line per queue, those below another indented."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in (
+        "QUEUE",
+        "SHARE",
+        "GUARANTEED",
+        "USED",
+        "BORROWED",
+        "RUNNING",
+        "WAITING",
+        "GPU-H",
+        "BORROWED",
+        "LIMITS",
+    ):
+        table.add_column(name, justify="left" if name in ("QUEUE", "LIMITS") else "right", overflow="fold")
+    depth: dict[str | None, int] = {None: -1}
+    for one in found:
+        depth[one["name"]] = depth[one["parent"]] + 1
+        limits = [f"{name} {most}" for name, most in one["limits"].items()]
+        limits += [f"{name} {most} per user" for name, most in one["per_user"].items()]
+        numbers = [str(one[name]) for name in ("guaranteed_gpus", "used_gpus", "borrowed_gpus", "running", "waiting")]
+        hours = [f"{one[name]:,.1f}" for name in ("used_gpu_h", "borrowed_gpu_h")]
+        named = Text("  " * depth[one["name"]] + one["name"], style="yellow" if one["borrowed_gpus"] else "")
+        table.add_row(named, f"{100 * one['share']:.0f}%", *numbers, *hours, ", ".join(limits))
+    return table

@@ -1,0 +1,147 @@
+"""Queues files: what they say, and one line for every mistake in them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headway.cli.main import app
+from headway.cluster.queues import Limits
+from headway.cluster.queues_file import queues_from
+from headway.errors import BadInput
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "queues.yaml"
+
+
+def test_the_example_says_what_it_means() -> None:
+    made = queues_from(EXAMPLE)
+    assert made.notice_s == 600.0
+    assert made.leaves == ["production", "guests", "vision", "speech"]
+    assert [queue.name for queue in made.as_tree()] == ["research", "vision", "speech", "production", "guests"]
+    assert made.find("nobody knows").name == "guests"
+    assert made["vision"].per_user == Limits(running=4, waiting=50)
+    assert made.shares() == pytest.approx(
+        {"": 1, "research": 0.5, "production": 0.25, "guests": 0.25, "vision": 0.25, "speech": 0.25}
+    )
+    # Of 40 GPUs, 16 are for nobody: guests that cannot be preempted get those, vision also its own and what is left of research's.
+    assert made.largest_job("guests", True, 40) == 40
+    assert made.largest_job("guests", False, 40) == 16
+    assert made.largest_job("vision", False, 40) == 8 + 4 + 16
+    assert made.largest_job("production", True, 40) == 24
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("queues: {a: {weight: 0}}", "line 1: queues.a.weight: should be greater than 0, got 0, such as weight: 2"),
+        ("queues: {a: {guarantee: 4}}", "unknown key 'guarantee'"),
+        ("queues: {}", "queues is empty: at least one is needed"),
+        ("queues: {a: {parent: b}}", "queues.a.parent: unknown queue 'b'"),
+        ("queues: {a: {parent: b}, b: {parent: a}}", "or it is above itself"),
+        ("queues: {a: {}, b: {parent: a, guaranteed_gpus: 4}}", "set its guaranteed_gpus to 4 at least"),
+        ("queues: {a: {guaranteed_gpus: 4, limits: {gpus: 2}}}", "is guaranteed 4 GPUs and limited to 2"),
+        ("others: z\nqueues: {a: {}}", "others: unknown queue 'z'"),
+        ("notice: soon\nqueues: {a: {}}", "notice: 'soon' is not a time"),
+        ("queues: {a: {per_user: {gpus: 1}}, b: {parent: a}}", "limits per_user belong to those that jobs are in"),
+        (
+            "queues: {a: {}}\nreservations: [{nodes: [n0], queue: b, from: 1h, to: 2h}]",
+            "reservations.queue: unknown queue 'b'",
+        ),
+        (
+            "queues: {a: {}}\nreservations: [{nodes: [n0], queue: a, from: 2h, to: 1h}]",
+            "`to` must be later than `from`",
+        ),
+        (
+            "queues: {a: {}}\nreservations: [{nodes: [n0], queue: a, from: 2h, to: 2027-01-01}]",
+            "both dates, or both times",
+        ),
+        (
+            "queues: {a: {}}\nreservations: [{nodes: [n0], queue: a, from: 0, to: 2h}, {nodes: [n0], queue: a, from: 1h, to: 3h}]",
+            "node 'n0' is kept for two queues at the same time",
+        ),
+    ],
+)
+def test_mistakes_are_one_line_with_the_file(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text(text)
+    with pytest.raises(BadInput) as raised:
+        queues_from(path)
+    assert words in str(raised.value)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_date_is_local_time_and_a_manager_wants_one(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text(
+        "queues: {a: {}}\nreservations: [{nodes: [n000], queue: a, from: 2027-01-31T08:00:00Z, to: 2027-02-01}]"
+    )
+    made = queues_from(path)
+    assert made.bookings[0].begin == 1801382400.0
+    assert len(made.booked(["n000"], dated=True)) == 1
+    with pytest.raises(BadInput, match="write a time from the trace's time 0, such as 36h"):
+        made.booked(["n000"], dated=False)
+    with pytest.raises(BadInput, match=r"reservations\.nodes: unknown node 'n000'"):
+        made.booked(["x"], dated=True)
+
+
+TRACE = "job_id,submit_s,gpus,duration_s,user,queue\n" + "".join(
+    f"{i},{i},{1 + i % 4},{100 + 7 * i},u{i % 3},{['vision', 'speech', 'production', 'elsewhere'][i % 4]}\n"
+    for i in range(60)
+)
+
+
+def test_simulate_with_the_example_tells_who_had_what(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(TRACE)
+    words = [
+        "simulate",
+        str(tmp_path / "jobs.csv"),
+        "--cluster",
+        "5x8",
+        "--queues",
+        str(EXAMPLE),
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    found = {one["queue"]: one for one in json.loads(done.stdout)["queues"]}
+    assert {name: one["jobs"] for name, one in found.items()} == {
+        **{"research": 30, "vision": 15, "speech": 15},
+        **{"production": 15, "guests": 15},
+    }
+    assert sum(found[name]["used_gpu_h"] for name in ("research", "production", "guests")) > 0
+    assert found["research"]["used_gpu_h"] == pytest.approx(
+        found["vision"]["used_gpu_h"] + found["speech"]["used_gpu_h"]
+    )
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Queues under headway" in page
+    assert "borrowed GPU" in page
+    assert (tmp_path / "out" / "jobs.csv").read_text().startswith("job_id,user,queue,gpus")
+    explained = [
+        line for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines() if '"Explained"' in line
+    ]
+    assert all(json.loads(line)["queue"] in found for line in explained)
+
+
+def test_jobs_that_a_queue_could_never_run_and_guarantees_beyond_the_cluster_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(TRACE.replace("elsewhere", "nowhere"))
+    (tmp_path / "q.yaml").write_text("queues: {vision: {limits: {gpus: 2}}, default: {}}\nothers: default\n")
+    (tmp_path / "large.yaml").write_text("queues: {vision: {guaranteed_gpus: 99}}\nothers: vision\n")
+    (tmp_path / "none.yaml").write_text("queues: {vision: {}}\n")
+    for name, words in (
+        ("large.yaml", "the queues are guaranteed 99 GPUs together, and 5x8 has 40"),
+        ("none.yaml", "queue 'speech'"),
+    ):
+        done = CliRunner().invoke(
+            app, ["simulate", str(tmp_path / "jobs.csv"), "--cluster", "5x8", "--queues", str(tmp_path / name)]
+        )
+        assert isinstance(done.exception, BadInput)
+        assert words in str(done.exception)
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,gpus,duration_s,queue\n0,0,4,10,vision\n1,0,1,10,vision\n")
+    words = ["simulate", str(tmp_path / "jobs.csv"), "--cluster", "5x8", "--queues", str(tmp_path / "q.yaml")]
+    done = CliRunner().invoke(app, words)
+    assert "job 0 asks for 4 GPUs, and queue 'vision' gives at most 2" in str(done.exception)
+    assert CliRunner().invoke(app, [*words, "--skip-impossible"]).exit_code == 0
