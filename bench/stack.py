@@ -44,7 +44,7 @@ class Work:
 
 
 def _vclos(mix: str, cluster: str, load: float, jobs: int = 5000) -> Work:
-    return Work(f"synthetic:{mix}?jobs={jobs}&load={load}&cluster={cluster}", cluster)
+    return Work(f"synthetic:{mix}?jobs={jobs}&load={load}&cluster={cluster}", cluster, (0, 1, 2))
 
 
 TESTBED = Work("synthetic:tiresias-480", "tiresias-testbed", tuple(range(40, 60)))

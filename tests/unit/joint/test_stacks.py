@@ -86,10 +86,13 @@ def test_the_command_of_a_comparison_runs_it_again():
 
 
 def test_the_table_names_stacks_and_says_what_is_wrong():
-    shown = ran("compare", TRACE, "--cluster", "tiresias-testbed", "--stacks", "yarn,headway")
+    jobs = "synthetic:tiresias-480?jobs=120&seed=7"
+    shown = ran("compare", jobs, "--cluster", "tiresias-testbed", "--stacks", "yarn,headway")
     assert shown.exit_code == 0, shown.output
     assert " stack" in shown.stdout
     assert "vs yarn" in shown.stdout
+    assert "headway: of " in shown.stdout
+    assert " had links of their own, " in shown.stdout
     neither = ran("compare", TRACE, "--cluster", "15x4")
     assert neither.exit_code == 1
     assert "--policies fifo,tiresias-l, or --stacks yarn,headway" in str(neither.exception)

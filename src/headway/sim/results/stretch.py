@@ -43,4 +43,8 @@ def stretch_told(summary: dict[str, Any]) -> list[str]:
     lines = [f"run times on {network}: {longer}" + (f"; effective load {load:.2f}" if load is not None else "")]
     if load is not None and load >= SATURATED:
         lines.append(f"{network} does not carry this load: waiting and JCT grow with the length of the run")
+    starts = summary.get("starts", {})
+    if starts.get("isolated") and starts.get("shared"):
+        counts = f"{starts['isolated']:,} had links of their own, {starts['shared']:,} shared links"
+        lines.append(f"of {starts['starts']:,} starts {counts}, {starts['spread']:,} were on more nodes than needed")
     return lines
