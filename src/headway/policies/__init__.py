@@ -6,7 +6,7 @@ Names and summaries are here as plain text, so that listing them does not load t
 NO_QUANTUM = "none"
 QUEUES = {
     "queues": "2",
-    "threshold": "3200 GPU-seconds (auto: fitted)",
+    "threshold": "3200 GPU-seconds",
     "thresholds": "by threshold, doubling",
     "promote": "inf",
 }
@@ -33,7 +33,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s"}),
     "tiresias-l": (
         "tiresias_l",
-        "discretised 2D-LAS: queues by attained GPU-time, the policy that Tiresias ships",
+        "discretised 2D-LAS: queues by attained GPU-time, the policy that Tiresias ships; threshold=auto is fitted",
         {**QUEUES, "quantum": NO_QUANTUM},
     ),
     "gittins": (

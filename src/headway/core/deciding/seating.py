@@ -176,7 +176,8 @@ def _promise_by_order(
     walk = scratch.walk[0]
     if not choose_victims(state, options, place, scratch, out, job, late):
         return False
-    if not late and _starts_late(state, options, key, place, scratch, out, job):
+    owed = _is_owed(state, options, scratch, job)  # then it is never late
+    if not late and not owed and _starts_late(state, options, key, place, scratch, out, job):
         late = True
         forget(out)
         if not choose_victims(state, options, place, scratch, out, job, late):
