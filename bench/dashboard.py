@@ -1,4 +1,4 @@
-"""How quick the dashboard is with 10,000 jobs in the queue: first paint, scrolling, and the answers behind it.
+"""How quick the dashboard is with 10,000 jobs in the queue or in a recorded run: first paint, scrolling, and the answers behind it.
 
 `python -m bench.dashboard`; needs Chromium and playwright (the development environment has it).
 """
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,33 @@ def chromium() -> Iterator[Any]:
         found.close()
 
 
+def recorded() -> None:
+    """How long a recorded run of 10,000 jobs takes to answer."""
+    from headway.live.watch.overview import QueueWanted
+    from headway.player import scenes, wires
+    from headway.player.film import Film
+    from headway.sim.api import simulate
+
+    film = Film(simulate(f"synthetic:tiresias-480?jobs={JOBS}", cluster="64x8", policy="tiresias-l", keep_journal=True))
+    asked: dict[str, Callable[[Any], Any]] = {
+        "overview": scenes.overview,
+        "trend": lambda frame: scenes.trend(frame, 96),
+        "queue": lambda frame: scenes.queue_page(frame, QueueWanted()),
+        "story of a job": lambda frame: scenes.story(frame, 100),
+        "network": wires.network,
+    }
+    for name, answer in asked.items():
+        times = []
+        for share in range(1, 2 * ROUNDS):
+            began = time.perf_counter()
+            answer(film.at(film.first + (film.last - film.first) * share / (2 * ROUNDS)))
+            times.append(1e3 * (time.perf_counter() - began))
+        print(f"recorded run of {JOBS:,} jobs, {name:15} {statistics.median(times):5.1f} ms")
+
+
 def main() -> None:
     """Measure and print."""
+    recorded()
     with serving("--cluster", "1x2") as (url, client), chromium() as browser:
         client.set_node("n000", "drain")
         client.submit_spec({"name": "sweep", "run": "true", "array": f"0-{JOBS - 1}"})

@@ -142,8 +142,9 @@ class Account:
         """Whether a waiting job fits into what its queue is guaranteed and does not use, and into all limits."""
         own = self.made[str(self.run.workload.queue[j])]
         gpus, jobs = int(self.gpus[j]), 1
-        if self.used(own.name, True)[0] + gpus > own.guaranteed_gpus:
-            return False
+        asked = sum(int(self.gpus[k]) for k in self.claims if k != j and self.run.workload.queue[k] == own.name)
+        if self.used(own.name, True)[0] + asked + gpus > own.guaranteed_gpus:
+            return False  # or others of its queue, before it, have asked for that
         for name in self.paths(j):
             queue, (used, running) = self.made[name], self.used(name, True)
             if used + gpus > queue.limits.gpus or running + jobs > queue.limits.running:

@@ -123,6 +123,13 @@ def test_a_job_that_cannot_be_stopped_borrows_only_what_nobody_is_guaranteed():
     assert done.receipts_us[1, REASONS.index("quota")] == 100_000_000
 
 
+@pytest.mark.parametrize("policy", ["best-effort", "headway"])
+def test_one_that_can_be_stopped_borrows_past_one_that_cannot(policy):
+    queues = Queues("q", (Queue("a", guaranteed_gpus=2), Queue("b")))
+    done = run(queues, [(0.0, 1, 100.0, "b")] * 4, 3, policy=policy, preemptible=[False, False, True, True])
+    assert [times(done, START, j)[0] for j in range(4)] == [0.0, 100.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("policy", ["gandiva", "optimus"])
 def test_policies_under_which_gpus_of_a_team_cannot_be_counted_are_refused(policy):
     with pytest.raises(BadInput, match="with queues"):

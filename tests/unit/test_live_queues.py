@@ -10,11 +10,14 @@ import pytest
 from tests.imagined import Virtual, Work
 from tests.live_manager import ended, one, opened, until, wait_for
 
+from headway.cluster.named import cluster
 from headway.cluster.queues import Booking, Limits, Queue, Queues
 from headway.core.tables.actions import Actions
 from headway.errors import BadInput
 from headway.live.ask.explain import Explanation, explain
+from headway.live.ask.replay import replay
 from headway.live.ask.shares import queue_views
+from headway.live.ask.views import past_jobs
 from headway.live.errors import WrongState
 from headway.live.state import ClusterState
 
@@ -225,3 +228,16 @@ def test_a_node_is_kept_for_a_queue_and_explain_says_reservation() -> None:
     assert world.found is not None
     assert world.found.reason == "reservation"
     assert "n000 is kept for queue a, in 0 s until in 100 s" in world.found.message
+
+
+def test_jobs_are_replayed_under_a_queues_file() -> None:
+    works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 100.0) for _ in range(4)] + [
+        Work(1.0, {**STOPPABLE, "queue": "a"}, 10.0)
+    ]
+    world = Virtual(works, "1x2", "best-effort")
+    world.run()
+    past = past_jobs(world.state, 0.0, 1000.0)
+    plain, shared = (replay(past, cluster("1x2"), ["best-effort"], queues=given) for given in (None, TWO))
+    assert plain.simulated[0].preemptions == 0
+    assert shared.simulated[0].preemptions is not None
+    assert shared.simulated[0].preemptions > 0  # a has its GPUs back

@@ -24,6 +24,10 @@ def replay(
     policy: Annotated[list[str], typer.Option(help="A policy to try; may be repeated, or several with commas.")],
     last: Annotated[str | None, typer.Option(help="Only jobs submitted in the last 12h, 7d; default: all.")] = None,
     placement: Annotated[str | None, typer.Option(help="Another placement; default: the manager's.")] = None,
+    queues: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A queues file (docs/queues.md); default: without queues of teams."),
+    ] = None,
 ) -> None:
     """What the completion times of each user would have been under another policy, from the jobs that ran.
 
@@ -32,7 +36,8 @@ def replay(
     from headway.io.units import seconds
 
     names = [name for given in policy for name in given.split(",") if name]
-    found = run_replay(session.client, names, None if last is None else seconds(last, "--last"), placement)
+    last_s = None if last is None else seconds(last, "--last")
+    found = run_replay(session.client, names, last_s, placement, queues)
     if session.printed_as_json(found):
         return
     print_view(replay_table(found))
@@ -40,11 +45,14 @@ def replay(
         print_view(f"- {line}", style="dim")
 
 
-def run_replay(client: "Client", policies: list[str], last_s: float | None, placement: str | None = None) -> "Replay":
+def run_replay(
+    client: "Client", policies: list[str], last_s: float | None, placement: str | None = None, queues: str | None = None
+) -> "Replay":
     """Fetch the workload and simulate it; the manager's policy comes first, to show how far the simulator can be trusted."""
     from rich.console import Console
 
     from headway.cluster.nodes import Cluster
+    from headway.cluster.queues_file import queues_from
     from headway.live.ask.replay import ran_jobs, replay
 
     content: dict[str, Any] = client.workload(last_s)
@@ -53,7 +61,8 @@ def run_replay(client: "Client", policies: list[str], last_s: float | None, plac
     current = content["policy"]
     with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
         tried = [current, *(policy for policy in policies if policy != current)]
-        return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"])
+        teams = None if queues is None else queues_from(queues)
+        return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"], teams)
 
 
 def replay_table(found: "Replay") -> "Table":

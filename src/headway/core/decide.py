@@ -93,8 +93,10 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
             walk.open = 0
             return
     c, following = scratch.classes[i].id, -1
-    # One that is only kept from the GPUs of a reservation does not speak for the others of its class: they may be gone in time.
-    held_back = why == WAIT_RESERVATION and not options.preempts and walk.looks < MOST_LOOKS
+    # One that is only kept from the GPUs of a reservation does not speak for the others of its class: they may be gone in time. Nor does
+    # one that may not borrow because it cannot be stopped.
+    held_back = why == WAIT_RESERVATION and not options.preempts
+    held_back = (held_back or walk.alone == scratch.classes[i].head) and walk.looks < MOST_LOOKS
     walk.looks += held_back
     if seated or held_back or asked or not options.by_class:
         following = next_waiting(state, c, scratch.classes[i].head)
@@ -168,7 +170,8 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
     walk.decision += 1
     walk.now, walk.stopped_by = now, state.counts[0].stopped_by
     walk.full = (options.preempts or options.teams > NO_TEAMS) and state.counts[0].moment == now
-    walk.first, walk.reserved, walk.stops, walk.looks, walk.asked = -1, -1, 0, 0, -1
+    walk.first, walk.reserved, walk.stops, walk.looks = -1, -1, 0, 0
+    walk.asked, walk.alone = -1, -1
     open_rooms(state, scratch)
     if options.moving:
         list_by_key(state, options, key, scratch, now)

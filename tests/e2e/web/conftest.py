@@ -1,7 +1,9 @@
 """A browser, and a manager started by `headway serve` with a person who looks at its page."""
 
 import contextlib
+import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -25,6 +27,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+POLICY = re.compile("Content Security Policy|Trusted ?Types|TrustedHTML")  # the browser refused something of ours
 PATIENCE_MS = 45_000  # a machine may be busy with other tests
 
 
@@ -121,6 +124,7 @@ def opened(browser):
         page = context.new_page()
         page.mistakes = []
         page.on("pageerror", lambda error: page.mistakes.append(str(error)))
+        page.on("console", lambda said: page.mistakes.append(said.text) if POLICY.search(said.text) else None)
         page.on("dialog", lambda dialog: (page.mistakes.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
         page.goto(f"{site.url}/#token={token or site.token}")
         page.wait_for_selector("#connection[data-state=live]")
@@ -131,3 +135,29 @@ def opened(browser):
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def barriers():
+    """`barriers(page, {path: a sign that it is there})`: what axe finds serious on these pages, and pages that are too wide."""
+    found = importlib.util.find_spec("axe_playwright_python")
+    if found is None or found.origin is None:
+        pytest.skip(
+            "SKIPPED: axe-playwright-python is not installed (pip install -e '.[dev]'): barriers are not looked for"
+        )
+    script = next(Path(found.origin).parent.rglob("axe*.js")).read_text("utf-8")
+
+    def look(page: Any, pages: dict[str, str]) -> list[str]:
+        page.evaluate(script)
+        said: list[str] = []
+        for path, sign in pages.items():
+            page.evaluate("path => { location.hash = path }", f"#{path}")
+            page.locator(sign).first.wait_for()
+            violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+            serious = [each for each in violations if each["impact"] in ("serious", "critical")]
+            said += [f"{path}: {one['id']}: {one['help']}: {[n['html'] for n in one['nodes'][:3]]}" for one in serious]
+            wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+            said += [f"{path} is {wide} px wide"] if wide > room else []
+        return said
+
+    return look

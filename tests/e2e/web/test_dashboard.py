@@ -58,6 +58,9 @@ def test_a_job_is_watched_from_submission_to_end(site: Any, opened: Any, tmp_pat
     assert page.locator(".log").inner_text().count("step 40") == 1
     assert "attempt 2" in page.locator(".log").inner_text()
     page.locator(".facts", has_text="1 time").wait_for()
+    page.get_by_label("Attempt").select_option("1")
+    page.locator(".log", has_text="step 1\n").wait_for()
+    assert "step 40" not in page.locator(".log").inner_text(), "the first attempt did not come that far"
     assert page.locator(".shares .stack span").count() >= 1, "the wait receipt"
     with site.client() as client:
         assert client.job(short).state == "COMPLETED"

@@ -77,3 +77,16 @@ def test_a_run_is_played_and_paused(run: Any, opened: Any) -> None:
     page.get_by_role("button", name="Plan").click()
     page.locator(".gantt svg").nth(1).wait_for()
     assert page.mistakes == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 1280), ("light", 390)])
+def test_a_busy_cluster_has_no_serious_barrier(run: Any, opened: Any, barriers: Any, scheme: str, width: int) -> None:
+    page = opened(run, color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True)
+    drag(page, 0.5)
+    pages = {
+        "/": ".gpu[data-state=running]",
+        "/queue": ".vrow[data-job]",
+        "/job/5": ".timeline svg",
+        "/network": "#topology",
+    }
+    assert barriers(page, pages) == []

@@ -1,7 +1,5 @@
 """Ten thousand jobs in the queue: only the rows in sight exist, the whole list is reached; and no page has a serious barrier (axe)."""
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,31 +59,10 @@ def test_the_queue_is_searched_filtered_and_sorted(site: Any, opened: Any) -> No
     assert page.mistakes == []
 
 
-def axe_script() -> str:
-    """axe-core as its Python package carries it."""
-    found = importlib.util.find_spec("axe_playwright_python")
-    if found is None or found.origin is None:
-        pytest.skip(
-            "SKIPPED: axe-playwright-python is not installed (pip install -e '.[dev]'): barriers are not looked for"
-        )
-    return next(Path(found.origin).parent.rglob("axe*.js")).read_text("utf-8")
-
-
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_no_page_has_a_serious_barrier(site: Any, opened: Any, scheme: str, width: int) -> None:
-    script = axe_script()
-    size = {"width": width, "height": 844}
-    page = opened(site, color_scheme=scheme, viewport=size, bypass_csp=True)
-    page.evaluate(script)
-    for path, sign in PAGES.items():
-        page.evaluate("path => { location.hash = path }", f"#{path}")
-        page.locator(sign).first.wait_for()
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
-        said = [f"{path}: {each['id']}: {each['help']}: {[n['html'] for n in each['nodes'][:3]]}" for each in serious]
-        assert said == []
-        wide = page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= width, f"{path} is {wide} px wide"
+def test_no_page_has_a_serious_barrier(site: Any, opened: Any, barriers: Any, scheme: str, width: int) -> None:
+    page = opened(site, color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True)
+    assert barriers(page, PAGES) == []
 
 
 PAGES = {

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+WORDS = {"running": "running jobs", "waiting": "waiting jobs", "gpus": "GPUs"}
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     add_command(app, queues)
@@ -31,31 +34,23 @@ def queues(session: Session) -> None:
 
 
 def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
-    """One line per queue, those below another indented."""
+    """One line per queue, those below another indented; then what limits them."""
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in (
-        "QUEUE",
-        "SHARE",
-        "GUARANTEED",
-        "USED",
-        "BORROWED",
-        "RUNNING",
-        "WAITING",
-        "GPU-H",
-        "BORROWED",
-        "LIMITS",
-    ):
-        table.add_column(name, justify="left" if name in ("QUEUE", "LIMITS") else "right", overflow="fold")
+    for name in ("QUEUE", "SHARE", "GUARANTEED", "USED", "BORROWED", "RUNNING", "WAITING", "GPU-H"):
+        table.add_column(name, justify="left" if name == "QUEUE" else "right", overflow="fold", no_wrap=name != "QUEUE")
     depth: dict[str | None, int] = {None: -1}
+    lines: list[RenderableType] = [table]
     for one in found:
         depth[one["name"]] = depth[one["parent"]] + 1
-        limits = [f"{name} {most}" for name, most in one["limits"].items()]
-        limits += [f"{name} {most} per user" for name, most in one["per_user"].items()]
         numbers = [str(one[name]) for name in ("guaranteed_gpus", "used_gpus", "borrowed_gpus", "running", "waiting")]
-        hours = [f"{one[name]:,.1f}" for name in ("used_gpu_h", "borrowed_gpu_h")]
         named = Text("  " * depth[one["name"]] + one["name"], style="yellow" if one["borrowed_gpus"] else "")
-        table.add_row(named, f"{100 * one['share']:.0f}%", *numbers, *hours, ", ".join(limits))
-    return table
+        table.add_row(named, f"{100 * one['share']:.0f}%", *numbers, f"{one['used_gpu_h']:,.1f}")
+        limits = [f"{most} {WORDS[name]}" for name, most in one["limits"].items()]
+        limits += [f"{most} {WORDS[name]} per user" for name, most in one["per_user"].items()]
+        if limits:
+            lines.append(Text(f"{one['name']} may have {', '.join(limits)}", style="dim"))
+    return Group(*lines)

@@ -285,7 +285,7 @@ def _look_at_team(state: State, options: Options, scratch: Scratch, out: Actions
         close_row(out, CLAIM, job.row)
     walk.limited = over_limit(state, scratch, job, True)
     if walk.limited < 0 and is_firm(job, options) and not may_stay(state, scratch, job):
-        walk.limited = job.team
+        walk.limited, walk.alone = job.team, job.row
         return True
     return walk.limited >= 0 and not (walk.full and options.preempts)
 

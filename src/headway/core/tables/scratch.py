@@ -69,6 +69,10 @@ WALK: Final = np.dtype(
         ("unbooked", "i8"),  # whether nodes are looked at as if none were kept for a team
         ("reclaims", "i8"),  # whether GPUs lent by the team of the job being seated are taken back for it
         ("asked", "i8"),  # the last job for which GPUs were asked back; -1: none
+        (
+            "alone",
+            "i8",
+        ),  # the last job kept waiting only because it cannot be stopped: others of its class may start; -1: none
         ("limited", "i8"),  # the team whose limit keeps the job being seated waiting; -1: none
         ("owing", "i8"),  # GPUs that teams asked back, and were not given yet
         ("reserved", "i8"),  # the job that the reservation is for; -1: not worked out yet

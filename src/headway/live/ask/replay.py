@@ -7,13 +7,14 @@ another policy nobody knows.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
+from headway.cluster.queues import Queues
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import drive
 from headway.core.keys import TURNS
@@ -93,19 +94,23 @@ def ran_jobs(rows: Sequence[Mapping[str, Any]]) -> list[PastJob]:
 
 
 def replay(
-    jobs: Sequence[PastJob], cluster: Cluster, policies: Sequence[str], placement: str = "consolidated"
+    jobs: Sequence[PastJob],
+    cluster: Cluster,
+    policies: Sequence[str],
+    placement: str = "consolidated",
+    queues: Queues | None = None,
 ) -> Replay:
-    """Simulate the jobs under each policy, on the same cluster."""
+    """Simulate the jobs under each policy, on the same cluster; with queues of teams, but for reservations of nodes."""
     fitting = [job for job in jobs if job.gpus <= cluster.total]
     averaged = sum(job.averaged for job in fitting)
     if not averaged:
         raise BadInput("no job has ended in that time: there is nothing to replay")
-    simulated = tuple(_simulate(fitting, cluster, policy, placement) for policy in policies)
+    simulated = tuple(_simulate(fitting, cluster, policy, placement, queues) for policy in policies)
     measured = _outcome("measured", fitting, np.array([job.ended_at or np.nan for job in fitting]), None)
     return Replay(len(fitting), averaged, measured, simulated, _caveats(jobs, cluster))
 
 
-def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement: str) -> Outcome:
+def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement: str, queues: Queues | None) -> Outcome:
     """Run the simulator to the end. Jobs that could not be preempted live cannot be preempted here."""
     from headway.live.ask.relived import Habits, Relived
     from headway.placement.registry import find_placement
@@ -125,10 +130,13 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
         [max(SHORTEST_S, job.run_s) for job in jobs],
         job_id=[str(job.job_id) for job in jobs],
         user=[job.user for job in jobs],
+        queue=[job.queue for job in jobs],
         preemptible=[job.preemptible for job in jobs],
         limit_s=[np.inf if job.limit_s is None else job.limit_s for job in jobs],
     )
-    engine, world = prepare(load, cluster, rules, find_placement(placement), Setting())
+    engine, world = prepare(
+        load, cluster, rules, find_placement(placement), Setting(queues=queues and replace(queues, bookings=()))
+    )
     world.truth["save"] = _saves(jobs)
     turns = np.array([TURNS if job.min_runtime_s is None else 0.0 for job in jobs])
     admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)

@@ -137,6 +137,9 @@ def _booked(state: ClusterState, job: Job, now: float) -> str:
 def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list[str]]:
     """Which limit keeps the job waiting."""
     found = state.teams.broken_limit(job.spec, job.user)
+    if found is None and job.spec.may_preempt:
+        line = f"jobs of its size before it in queue {queue.name} cannot be preempted, and may borrow no GPUs: it comes after them"
+        return line, ["those jobs start", "a job with GPUs ends"]
     if found is None:
         line = (
             f"it cannot be preempted, and queue {queue.name} already uses what is guaranteed to it: "

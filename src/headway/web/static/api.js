@@ -2,6 +2,7 @@
 
 const KEY = "headway-token";
 const RETRY_MS = [300, 700, 1500, 3000, 5000];
+const ANSWER_MS = 15000;
 const SILENCE_MS = 40000; // the manager says something at least every 15 s
 
 export class Refused extends Error {
@@ -53,7 +54,8 @@ export function address(path, parameters = {}) {
   return query.size ? `${path}?${query}` : path;
 }
 
-export const get = async (path, parameters, signal) => (await ask(address(path, parameters), { signal })).json();
+/** Ask; an answer that does not come in time counts as a lost connection, so that the page asks again. */
+export const get = async (path, parameters) => (await ask(address(path, parameters), { signal: AbortSignal.timeout(ANSWER_MS) })).json();
 
 export async function post(path, body) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };

@@ -158,7 +158,7 @@ function failed(error) {
   if (error?.name === "AbortError") return;
   if (error instanceof Refused && error.status === 401) return signIn(error.message);
   if (error instanceof Refused) return tell(error.message);
-  if (error instanceof TypeError && /fetch|network/i.test(error.message)) return connection("lost");
+  if (error?.name === "TimeoutError" || (error instanceof TypeError && /fetch|network/i.test(error.message))) return connection("lost");
   tell(String(error?.message ?? error));
   console.error(error);
 }

@@ -62,6 +62,8 @@ class Job {
       this.logs = new Logs(this.output, this.id);
     }
     this.wasOver = OVER.has(job.state);
+    // A job that waits shows the number of the attempt to come.
+    this.logs?.offer(ON_GPUS.has(job.state) || OVER.has(job.state) ? job.attempt : job.attempt - 1);
     this.drawHead(job);
     this.drawFacts(job, story);
     this.timeline.update(story);

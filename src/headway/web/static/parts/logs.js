@@ -14,30 +14,49 @@ export class Logs {
     this.size = 0;
     this.text = h("pre", { class: "log", tabindex: "0", role: "log", "aria-label": "Output of the job" });
     this.follow = h("input", { type: "checkbox", checked: true });
-    root.append(h("div", { class: "row" }, h("h2", null, "Output"), h("span", { class: "space" }), h("label", null, this.follow, " follow")), this.text);
-    this.abort = new AbortController();
-    this.run();
+    this.attempt = h("select", { "aria-label": "Attempt", hidden: true, onchange: () => this.restart() }, h("option", { value: "" }, "this attempt"));
+    root.append(h("div", { class: "row" }, h("h2", null, "Output"), h("span", { class: "space" }), this.attempt, h("label", null, this.follow, " follow")), this.text);
+    this.restart();
   }
 
-  async run() {
-    while (!this.abort.signal.aborted) {
+  /** Offer the attempts before the present one. */
+  offer(attempts) {
+    const before = Math.max(0, attempts - 1);
+    if (this.attempt.options.length - 1 >= before) return;
+    for (let n = this.attempt.options.length; n <= before; n++) this.attempt.append(h("option", { value: n }, `attempt ${n}`));
+    this.attempt.hidden = false;
+  }
+
+  restart() {
+    this.abort?.abort();
+    this.abort = new AbortController();
+    this.text.replaceChildren();
+    this.size = 0;
+    this.run(this.abort.signal);
+  }
+
+  async run(signal) {
+    while (!signal.aborted) {
       try {
-        if (await this.read()) return;
+        if (await this.read(signal)) return;
       } catch (error) {
+        if (signal.aborted) return;
         if (error.status) return this.add(this.size ? "" : `(${error.message})`);
       }
-      if (this.abort.signal.aborted) return;
+      if (signal.aborted) return;
       await new Promise((done) => setTimeout(done, RETRY_MS));
+      if (signal.aborted) return;
       this.text.replaceChildren();
       this.size = 0;
     }
   }
 
   /** Read to the end; whether it was the end of the job. */
-  async read() {
+  async read(signal) {
     let attempt = 0;
     const open = {}; // a rank whose last line has no end yet
-    for await (const line of lines(`/v1/jobs/${this.job}/logs`, { follow: true, format: "json", tail: TAIL }, this.abort.signal)) {
+    const wanted = this.attempt.value ? { attempt: this.attempt.value } : { follow: true };
+    for await (const line of lines(`/v1/jobs/${this.job}/logs`, { ...wanted, format: "json", tail: TAIL }, signal)) {
       if (!line) continue;
       const part = JSON.parse(line);
       if (part.done) {
