@@ -164,7 +164,8 @@ class SlurmCluster:
 
     def ask(self, *command: str) -> str:
         """What a command of Slurm answers."""
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=30, check=False)
+        silent = {**self.environment, "SBATCH_OUTPUT": "/dev/null"}  # else jobs leave their output where the tests run
+        done = subprocess.run(command, env=silent, capture_output=True, text=True, timeout=30, check=False)
         return done.stdout.strip()
 
     def stop(self) -> None:
