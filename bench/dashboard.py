@@ -20,6 +20,7 @@ from headway.client.client import Client
 from headway.client.folder import TOKEN_FILE, URL_FILE
 
 JOBS, ROUNDS = 10_000, 5
+ON_GPUS = ("STARTING", "RUNNING", "STOPPING")
 SERVE = "from headway.cli.main import main; main()"
 FLAGS = [
     "--no-sandbox",
@@ -63,9 +64,12 @@ def serving(*options: str) -> Iterator[tuple[str, Client]]:
                 time.sleep(0.1)
             with Client(data=data) as client:
                 yield f"{client.url}/#token={(data / TOKEN_FILE).read_text().strip()}", client
-                for job in client.jobs():
-                    if job.state in ("STARTING", "RUNNING"):
-                        client.cancel(job.job_id, now=True)
+                for node in client.nodes():
+                    client.set_node(node["name"], "drain")
+                running = [job.job_id for job in client.jobs(state=ON_GPUS)]
+                client.act_all("cancel", running, True)
+                for job_id in running:
+                    client.wait(job_id, 30)
         finally:
             process.terminate()
             process.wait(30)
