@@ -103,7 +103,8 @@ def check_journal(path, printed) -> None:
     assert len(lines) == printed["events"]
     assert [line["time_s"] for line in lines] == sorted(line["time_s"] for line in lines)
     for line in lines:
-        more = {"Start": {"on"}, "Reserve": {"places"}, "Rated": {"rate"}, "Explained": {"why", "few_nodes"}}.get(
+        start = {"on", "nodes", "fewest_nodes", "why"}
+        more = {"Start": start, "Reserve": {"places"}, "Rated": {"rate"}, "Explained": {"why", "few_nodes"}}.get(
             line["kind"], set()
         )
         assert set(line) == {"time_s", "kind", "job_id", "attempt", "level", "gpus"} | more
