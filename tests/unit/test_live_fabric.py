@@ -85,6 +85,9 @@ def test_two_jobs_have_slices_and_give_them_back_at_the_end_and_when_preempted(
         until(manager, job, "RUNNING")
     assert len(verified(manager, data, small, first, second)) == 8
     assert free(manager) == [0, 0, 0, 0]
+    said = manager.explain(first).message
+    assert "isolated: 4 links (leaf0 to spine0, spine1; leaf1 to spine0, spine1) are its own" in said
+    assert "because its job file asks for them (isolation: vclos)" in said
     third = one(manager, run="sleep 60", **ISOLATED)
     until(manager, third, "RUNNING")
     assert manager.job(second).preemptions == 1
@@ -121,6 +124,7 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     until(manager, plain, "RUNNING")
     until(manager, asks, "PENDING", true=lambda view: bool(view.reason))
     assert manager.slice(plain)["certificate"]["links"] == []  # below one leaf
+    assert "its GPUs are all below leaf0" in manager.explain(plain).message
     manager.cancel(plain, at_once=True)
     ended(manager, plain)
     manager.hold(asks)
@@ -129,6 +133,7 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     found = manager.slice(spans)
     assert (found["isolated"], found["certificate"], found["links"]) == (False, None, [])
     assert found["plan"] is not None
+    assert "shared: it uses links of leaf0, leaf1 that others may use too" in manager.explain(spans).message
     assert not (data / f"runs/{spans}/1/certificate.json").exists()
     manager.release(asks)
     until(manager, asks, "PENDING", true=lambda view: bool(view.reason))
