@@ -140,6 +140,13 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     manager.cancel(spans, at_once=True)
     ended(manager, spans)
     assert until(manager, asks, "PENDING").reason == "isolation"
+    said = manager.explain(asks)
+    assert (
+        "4 are free, but not with links for it alone, and its job file asks for them (isolation: vclos)" in said.message
+    )
+    assert {"headway nodes resume n001", "network: {isolation: none} in its job file: it would share links"} <= set(
+        said.would_change
+    )
     manager.resume("n001")
     until(manager, asks, "RUNNING")
     assert verified(manager, data, small, asks) == []  # a whole leaf needs no links

@@ -27,6 +27,18 @@ def links_words(state: ClusterState, job: Job) -> str:
     )
 
 
+def missing_words(state: ClusterState, job: Job, free: int) -> tuple[str, list[str]]:
+    """Why a job waits for links, with what would change that."""
+    own = _why_own(state, job)
+    line = f"it needs {counted(job.spec.gpus, 'GPU')} and {free} are free, but not with links for it alone, and {own}"
+    change = ["a job with links or GPUs ends, so that a slice or enough GPUs below one leaf become free"]
+    closed = [name for name, shut in zip(state.cluster.nodes, state.tables.nodes["closed"], strict=True) if shut]
+    change += [f"headway nodes resume {name}" for name in closed[:1]]
+    if state.engine.shares:
+        change.append("network: {isolation: none} in its job file: it would share links")
+    return line, change
+
+
 def _why_own(state: ClusterState, job: Job) -> str:
     if job.spec.network.isolation != "none":
         return f"its job file asks for them (isolation: {job.spec.network.isolation})"
