@@ -12,6 +12,7 @@ import numpy as np
 from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
+from headway.live.ask.held_links import links_words, missing_words
 from headway.live.ask.receipt import receipt, waiting_order
 from headway.live.ask.reserved import (
     COMES_FIRST,
@@ -137,7 +138,8 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
     if job.final:
         return job.message or f"it has ended: {job.final.name}", []
     if state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
-        return "it is running", []
+        held = links_words(state, job)
+        return f"it is running; {held}" if held else "it is running", []
     if job.blockers:
         return _blocked(state, job, reason, now)
     if reason == "node_down":
@@ -156,6 +158,8 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         if state.placement == "consolidated":
             change.append("placement consolidated?strict=no takes more nodes")
         return f"{_are(free, 'GPU')} free, but not {asked} on {need}: at most {most} on one", change
+    if reason == "isolation":
+        return missing_words(state, job, free)
     if state.engine.options.blocks and ahead:
         line = f"nobody overtakes under this policy, and {_are(ahead, 'job')} ahead of it"
         passes = ["a policy that lets jobs pass, such as best-effort or tiresias-l"] if asked <= free else []

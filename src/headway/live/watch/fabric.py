@@ -7,6 +7,7 @@ from headway.live.watch.overview import Now
 from headway.live.watch.story import bits
 
 RESERVED = "links are reserved: no two jobs share one"
+MIXED = "a job has links of its own where they can be had; jobs without share what is left"
 UNKNOWN = "links are not managed: jobs share whatever the network gives them"
 
 
@@ -20,8 +21,9 @@ def network(state: ClusterState, now: float, sees: Sees) -> NetworkView:
     spines = max((mask.bit_length() for mask in cluster.links), default=0)
     held = links_held(state, {job.id for job in seen.jobs}) if state.engine.uplinks else ()
     kind = "leaf-spine" if leaves else "none"
-    words = RESERVED if state.engine.uplinks else UNKNOWN
-    return NetworkView(now, kind, cluster.name, words, tuple(map(tuple, leaves)), spines, held, (), with_gpus)
+    words = UNKNOWN if not state.engine.uplinks else MIXED if state.engine.shares else RESERVED
+    name = state.site.fabric.fabric.name if state.site.fabric else cluster.name
+    return NetworkView(now, kind, name, words, tuple(map(tuple, leaves)), spines, held, (), with_gpus)
 
 
 def links_held(state: ClusterState, seen: set[int]) -> tuple[Uplink, ...]:

@@ -2,6 +2,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+// Characters that turn the direction of what follows: a name could read as another one.
+const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
+const plain = (text) => String(text).replace(TURNS, "\ufffd");
+
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -11,7 +15,7 @@ function fill(element, attributes, children) {
   }
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : String(child));
+    element.append(child instanceof Node ? child : plain(child));
   }
   return element;
 }

@@ -152,9 +152,11 @@ class Job {
       lines.push(h("h3", null, `Links of its own (${now.links.length})`), h("p", null, now.links.join(", ")));
     }
     const held = job.slice;
-    if (held) {
+    if (held && !held.isolated) {
+      lines.push(h("h3", null, "Shared links"), h("p", null, "It has no links of its own: others may use those that it uses, so there is no certificate."));
+    } else if (held) {
       const signed = held.signed_by ? `signed by ${held.signed_by}` : "not signed";
-      lines.push(h("h3", null, "Certificate"), h("p", null, `No other job uses these links: clean for ${held.patterns.join(", ")}; ${signed}.`),
+      lines.push(h("h3", null, "Certificate"), h("p", null, `${held.links.length ? "No other job uses these links" : "It needs no links above its leaf"}: clean for ${held.patterns.join(", ")}; ${signed}.`),
         h("details", null, h("summary", null, "As JSON, for headway fabric verify"), h("pre", { class: "jobfile", tabindex: "0", "aria-label": "Certificate" }, JSON.stringify(held.certificate))));
     }
     show(this.holds, lines);
@@ -171,7 +173,7 @@ class Job {
     const ran = story.phases.findLast((each) => Object.keys(each.nodes).length);
     const nodes = ran ? Object.keys(ran.nodes).length : (job.spec?.num_nodes ?? 1);
     const each = Math.max(1, Math.round(job.gpus / nodes));
-    const fabric = job.slice?.certificate.fabric;
+    const fabric = job.slice?.certificate?.fabric;
     const [inside, between] = fabric ? [`${fabric.server_gbps}Gbps:0ns`, `${fabric.link_gbps}Gbps:0ns`] : ["1200Gbps:700ns", "200Gbps:1700ns"];
     const parts = [each > 1 ? `switch:${each}:${inside}` : null, nodes > 1 ? `switch:${nodes}:${between}` : null].filter(Boolean);
     const own = job.slice?.plan && job.spec?.collective;

@@ -42,7 +42,8 @@ class Network {
     const contended = this.net.links.filter((each) => each.load > 1).length;
     show(this.words, known
       ? [`${this.net.name}: ${count(this.net.leaves.length, "leaf", "leaves")}, ${count(this.net.spines, this.optical ? "optical switch" : "uplink", this.optical ? "optical switches" : "uplinks")} each; ${this.net.sharing}. Leaves are below, ${this.optical ? "optical switches" : "spines"} above; then every uplink as a cell. `,
-        h("b", null, contended ? `${count(contended, "link")} contended.` : "No link is contended.")]
+        // A manager knows who has links of their own; how others share the rest only a simulation works out.
+        this.ctx.recording ? h("b", null, contended ? `${count(contended, "link")} contended.` : "No link is contended.") : null]
       : `The switches of ${this.net.name} are not known here, so there is nothing to draw: ${this.net.sharing}. A manager or a simulation with --fabric has them.`);
     this.box.hidden = this.only.hidden = !known;
     this.choose();

@@ -37,6 +37,7 @@ class Queue {
     const choices = [["", "not ended"], ...ACTIVE.map((name) => [name, name.toLowerCase()]), ["OVER", "ended"], ...(ctx.recording ? [] : OVER.map((name) => [name, name.toLowerCase()]))];
     this.state = h("select", { "aria-label": "State", onchange: () => this.restart() }, choices.map(([value, words]) => h("option", { value }, words)));
     this.summary = h("p", { class: "dim", role: "status", id: "matching" });
+    this.teams = h("section", { class: "levels", "aria-label": "Queues of teams" });
     this.levels = h("section", { class: "levels", "aria-label": "Priority queues" });
     this.head = h("div", { class: "vrow vhead", role: "row" });
     this.tall = h("div", { class: "tall", role: "presentation" });
@@ -44,7 +45,7 @@ class Queue {
     this.table = h("div", { class: "vtable", role: "table", "aria-label": "Jobs" }, h("div", { role: "rowgroup" }, this.head), this.view);
     root.append(
       h("div", { class: "row" }, h("h1", null, "Queue"), this.text, this.user, this.queue, this.state, this.summary),
-      this.levels, h("section", { class: "card flush" }, this.table));
+      this.teams, this.levels, h("section", { class: "card flush" }, this.table));
     this.narrow = matchMedia("(max-width: 900px)");
     this.onNarrow = () => this.draw();
     this.narrow.addEventListener("change", this.onNarrow);
@@ -105,7 +106,7 @@ class Queue {
     const [first, last] = this.inSight;
     const wanted = this.over ? [0] : [...new Set([Math.floor(first / PAGE), Math.floor(Math.max(first, last - 1) / PAGE)])];
     const kept = new Map(this.pages);
-    await Promise.all(wanted.map((page) => this.load(page)));
+    await Promise.all([this.loadTeams(), ...wanted.map((page) => this.load(page))]);
     // What is not in sight is asked for again when it comes into sight.
     for (const page of kept.keys()) if (!wanted.includes(page) && this.pages.get(page) === kept.get(page) && !this.over) this.asked.delete(page);
     this.draw();
@@ -162,6 +163,22 @@ class Queue {
     this.total = Math.max(this.total * (page ? 1 : 0), page * PAGE + found.jobs.length + (found.next_after_id ? PAGE : 0));
     show(this.summary, `${found.next_after_id ? "the newest of the ended jobs; scroll for older ones" : count(page * PAGE + found.jobs.length, "ended job")}`);
     show(this.levels);
+  }
+
+  /** What each team is guaranteed, uses and has borrowed; nothing without a queues file. */
+  async loadTeams() {
+    if (this.ctx.recording) return;
+    const { queues } = await get("/v1/queues");
+    show(this.teams, queues.map((each) => {
+      const most = Math.max(1, each.guaranteed_gpus, each.used_gpus);
+      const own = each.used_gpus - each.borrowed_gpus;
+      const said = `${count(each.used_gpus, "GPU")} in use, ${each.guaranteed_gpus} guaranteed${each.borrowed_gpus ? `, ${each.borrowed_gpus} borrowed` : ""}`;
+      return h("div", { class: "level card", "data-team": each.name },
+        h("b", null, each.parent ? `${each.name} (of ${each.parent})` : each.name), h("span", { class: "dim" }, said),
+        h("span", { class: "bars", role: "img", "aria-label": said },
+          h("i", { class: "c1", css: { width: `${(100 * own) / most}%` } }), h("i", { class: "c2", css: { width: `${(100 * each.borrowed_gpus) / most}%` } })),
+        h("span", { class: "dim" }, `${each.running} running, ${each.waiting} waiting`));
+    }));
   }
 
   drawLevels({ levels }) {
