@@ -230,6 +230,32 @@ def test_a_node_is_kept_for_a_queue_and_explain_says_reservation() -> None:
     assert "n000 is kept for queue a, in 0 s until in 100 s" in world.found.message
 
 
+class AskedLate(Virtual):
+    """Asks why every job waits, after a time."""
+
+    found: dict[int, Explanation]
+
+    def look(self) -> None:
+        if 120.0 <= self.time < 400.0:
+            waiting = [job for job in self.state.jobs.values() if self.state.shown_state(job).name == "PENDING"]
+            self.found = {job.id: explain(self.state, job, self.time) for job in waiting if job.known}
+
+
+@pytest.mark.parametrize("other", ["b", "c"])
+def test_explain_names_kept_nodes_also_behind_another_job_and_where_the_queue_is_gone(other: str) -> None:
+    booking = Booking(("n001",), "a", 50.0, 400.0, dated=True)
+    works = [Work(0.0, {**STOPPABLE, "queue": "b", "resources": {"accelerators": 2}}, 500.0) for _ in range(4)]
+    works += [Work(120.0, {**STOPPABLE, "queue": "b", "resources": {"accelerators": 2}}, 5.0)]
+    queues = Queues("q.yaml", (Queue("a"), Queue(other)), bookings=(booking,))
+    world = AskedLate(works, "2x2", "headway", queues=queues)
+    world.run()
+    assert not world.trouble
+    assert [found.reason for found in world.found.values()] == ["reservation"] * len(world.found)
+    assert any("GPUs are kept for job" in found.message for found in world.found.values())
+    for found in world.found.values():
+        assert "n001 is kept for queue a, in 0 s until in " in found.message
+
+
 def test_jobs_are_replayed_under_a_queues_file() -> None:
     works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 100.0) for _ in range(4)] + [
         Work(1.0, {**STOPPABLE, "queue": "a"}, 10.0)

@@ -31,12 +31,29 @@ def test_the_example_says_what_it_means() -> None:
     assert made.largest_job("production", True, 40) == 24
 
 
+def test_a_queue_with_nothing_behind_its_name_has_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "q.yaml"
+    path.write_text("queues:\n  a:\n  '7': {weight: 3}\n")
+    assert queues_from(path).shares() == {"": 1.0, "a": 0.25, "7": 0.75}
+
+
+def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_path: Path) -> None:
+    jobs, path = tmp_path / "jobs.csv", tmp_path / "q.yaml"
+    jobs.write_text("job_id,submit_s,gpus,duration_s\n1,0,2,10\n")
+    path.write_text("queues: {default: {limits: {gpus: 1}}}")
+    ran = CliRunner().invoke(app, ["simulate", str(jobs), "--cluster", "1x4", "--queues", str(path)])
+    assert ran.exit_code
+    assert "queue 'default' gives at most 1" in str(ran.exception)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("queues: {a: {weight: 0}}", "line 1: queues.a.weight: should be greater than 0, got 0, such as weight: 2"),
         ("queues: {a: {guarantee: 4}}", "unknown key 'guarantee'"),
         ("queues: {}", "queues is empty: at least one is needed"),
+        ("queues: {7: {}}", "the name 7 is not text in YAML: write '7' in quotes"),
+        ("queues: [a]", "queues: should be a valid dictionary, got ['a']"),
         ("queues: {a: {parent: b}}", "queues.a.parent: unknown queue 'b'"),
         ("queues: {a: {parent: b}, b: {parent: a}}", "or it is above itself"),
         ("queues: {a: {}, b: {parent: a, guaranteed_gpus: 4}}", "set its guaranteed_gpus to 4 at least"),

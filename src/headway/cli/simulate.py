@@ -183,7 +183,8 @@ def _compared(
 
     base = Experiment(**given | {"seed": given["seed"] or 0})
     if (policies is None) == (stacks is None):
-        raise BadInput("name what to compare: --policies fifo,tiresias-l, or --stacks yarn,headway")
+        both = "" if policies is None else ", not both: a stack names its policy"
+        raise BadInput(f"name what to compare: --policies fifo,tiresias-l, or --stacks yarn,headway{both}")
     if policies is None:
         return None, [replace(base, **stack.settings) for stack in parse_stacks(stacks or "")]
     names = split_policies(policies)

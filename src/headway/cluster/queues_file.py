@@ -94,6 +94,16 @@ class ReservationEntry(BaseModel):
     end: Annotated[Moment, Field(alias="to", examples=["48h"])]
 
 
+def _entries(value: Any) -> Any:
+    """The queues of a file: one with nothing behind its colon has the defaults."""
+    if not isinstance(value, dict):
+        return value
+    for name in value:
+        if not isinstance(name, str):
+            raise ValueError(f"the name {name} is not text in YAML: write '{name}' in quotes")
+    return {name: {} if entry is None else entry for name, entry in value.items()}
+
+
 class QueuesFile(BaseModel):
     """A queues file."""
 
@@ -101,7 +111,11 @@ class QueuesFile(BaseModel):
     notice: Seconds = 0.0
     others: str = ""
     reservations: list[ReservationEntry] = []
-    queues: Annotated[dict[str, QueueEntry], Field(min_length=1, examples=["{research: {guaranteed_gpus: 8}}"])]
+    queues: Annotated[
+        dict[str, QueueEntry],
+        BeforeValidator(_entries),
+        Field(min_length=1, examples=["{research: {guaranteed_gpus: 8}}"]),
+    ]
 
 
 def queues_from(path: str | PathLike[str]) -> Queues:

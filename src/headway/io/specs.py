@@ -38,14 +38,14 @@ def check(options: Mapping[str, str], known: Iterable[str], what: str) -> None:
             raise unknown(f"option of {what}", key, names)
 
 
-def number(options: Mapping[str, str], key: str) -> float:
-    """A finite number above 0."""
+def number(options: Mapping[str, str], key: str, zero: bool = False) -> float:
+    """A finite number above 0, or also 0 where that means something."""
     try:
         value = float(options[key])
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise BadInput(f"{key}={options[key]} must be a finite number above 0")
+    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+        raise BadInput(f"{key}={options[key]} must be a finite number {'of at least' if zero else 'above'} 0")
     return value
 
 

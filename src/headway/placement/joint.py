@@ -156,4 +156,4 @@ def make(given: Mapping[str, str]) -> Placement:
 
 
 def _times(given: Mapping[str, str], key: str, default: float) -> float:
-    return default if key not in given else 0.0 if given[key] == "0" else specs.number(given, key)
+    return default if key not in given else specs.number(given, key, zero=True)

@@ -80,10 +80,11 @@ def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None,
     """The jobs that their queues can ever run. Others are refused by name, or left out."""
     if queues is None:
         return workload
-    kinds = list(zip(workload.queue.tolist(), workload.preemptible.tolist(), strict=True))
-    most = {
-        kind: queues.largest_job(queues.find(kind[0]).name, kind[1], cluster.total) for kind in dict.fromkeys(kinds)
-    }
+    found = {name: queues.find(name).name for name in dict.fromkeys(workload.queue.tolist())}
+    kinds = [
+        (found[name], stops) for name, stops in zip(workload.queue.tolist(), workload.preemptible.tolist(), strict=True)
+    ]
+    most = {kind: queues.largest_job(*kind, cluster.total) for kind in dict.fromkeys(kinds)}
     too_large = workload.gpus > np.array([most[kind] for kind in kinds])
     if not too_large.any() or (skip_impossible and not too_large.all()):
         return workload.take(~too_large)

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 import headway
 from headway.cli.main import app
 from headway.errors import BadInput
+from headway.placement.registry import find_placement
 from headway.sim.stacks import STACKS, WORDS, parse_stacks
 
 TRACE = "synthetic:tiresias-480?jobs=40"
@@ -109,3 +110,13 @@ def test_a_report_of_stacks_names_what_they_are(tmp_path):
     assert "<b>all</b>: headway, joint, source, best, progress reports 1.0." in page
     assert "<th>stack</th>" in page
     assert "all=policy:headway,placement:joint,network:source,collective:best,progress_reports:1.0" in page
+
+
+def test_wrong_numbers_of_joint_and_policies_beside_stacks_are_told():
+    with pytest.raises(BadInput, match="patience=-1 must be a finite number of at least 0"):
+        find_placement("joint?patience=-1")
+    assert find_placement("joint?patience=0.0").patience == 0
+    both = ["--cluster", "tiresias-testbed", "--stacks", "yarn", "--policies", "fifo"]
+    refused = ran("compare", TRACE, *both)
+    assert refused.exit_code
+    assert "or --stacks yarn,headway, not both" in str(refused.exception)

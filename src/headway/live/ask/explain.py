@@ -28,7 +28,7 @@ from headway.live.ask.reserved import (
     turns,
     within,
 )
-from headway.live.ask.shares import is_asking, queue_numbers, queue_words, same_queue
+from headway.live.ask.shares import booked, is_asking, queue_numbers, queue_words, same_queue
 from headway.live.jobfile.after import WORDS
 from headway.live.records import Job
 from headway.live.state import ClusterState
@@ -202,6 +202,8 @@ def _kept_words(
     message = (
         f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)}, {bound(kept, now)}"
     )
+    nodes = booked(state, job, now)
+    message += f". Besides, {nodes}" if nodes else ""
     return message, [f"{other} starts", *_earlier(state, job, kept)]
 
 

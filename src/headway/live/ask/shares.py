@@ -95,14 +95,13 @@ def queue_words(
 ) -> tuple[str, list[str]]:
     """The same sentence with what the job's queue has to do with its wait, and what would change it."""
     queue = state.teams.queue_of(job.spec)
+    kept = booked(state, job, now) if reason == "reservation" else ""
     if queue is None:
-        return (
-            f"{message}. Its queue {job.spec.queue!r} is not in the queues file, so nothing is guaranteed to it",
-            change,
-        )
+        nodes = f", and {kept}" if kept else ""
+        gone = f"Its queue {job.spec.queue!r} is not in the queues file, so nothing is guaranteed to it{nodes}"
+        return f"{message}. {gone}", change
     if reason == "quota":
         return _quota_words(state, job, queue)
-    kept = _booked(state, job, now) if reason == "reservation" else ""
     if kept:
         return f"there would be room, but {kept}", ["that is over", "a time limit by which it would be gone before"]
     numbers = queue_numbers(state, job)
@@ -123,10 +122,12 @@ def queue_words(
     return f"{message}. {line[0].upper()}{line[1:]}", change
 
 
-def _booked(state: ClusterState, job: Job, now: float) -> str:
+def booked(state: ClusterState, job: Job, now: float) -> str:
     """Which nodes are kept for other queues, now or next: `n000 is kept for queue a, in 2 h until in 5 h`."""
-    assert state.teams.queues is not None
-    own = {queue.name for queue in state.teams.queues.path(state.teams.name_of(job.spec))}
+    if state.teams.queues is None:
+        return ""
+    queue = state.teams.queue_of(job.spec)
+    own = {one.name for one in state.teams.queues.path(queue.name)} if queue else set()
     for booking in sorted(state.teams.queues.bookings, key=lambda one: one.begin):
         if booking.end > now and booking.queue not in own:
             names = f"{', '.join(booking.nodes[:8])} {'is' if len(booking.nodes) == 1 else 'are'}"
