@@ -40,6 +40,18 @@ def test_the_table_fits_80_columns(tmp_path):
     assert any("best-effort" in line and line.rstrip().endswith("x") for line in lines)
 
 
+def test_long_times_fold_the_names_and_cut_no_figure(tmp_path):
+    # 110.0 min is the widest that the columns of times get.
+    rows = [f"{i},0,1,6600" for i in range(8)]
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,gpus,duration_s\n" + "\n".join(rows) + "\n")
+    long = "tiresias-l?threshold=3600"
+    done = headway(tmp_path, "compare", "jobs.csv", "--cluster", "1x8", "--policies", f"{long},best-effort")
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.rstrip().endswith("vs 1st") for line in lines)
+    assert any(line.rstrip().endswith("1.00x") for line in lines)
+
+
 def test_seeds_give_intervals(tmp_path):
     found = json.loads(headway(tmp_path, "compare", *SMALL, "--policies", "fifo,srtf", "--seeds", "3", "--json").stdout)
     assert [one["policy"] for one in found] == ["fifo", "srtf"]

@@ -30,7 +30,7 @@ def show_runs(results: "Sequence[Result]") -> None:
     first, many = results[0].summary, len(results) > 1
     # Fits 80 columns with the names of the built-in policies.
     table = _table(
-        _title(first, 1), _kind(first), (*FIGURES, *([_against(first)] if many else [])), overflow="fold", min_width=11
+        _title(first, 1), _kind(first), (*FIGURES, *([_against(first)] if many else [])), overflow="fold", min_width=8
     )
     for result in results:
         table.add_row(*_row(result.summary, first if many else None))
