@@ -36,6 +36,10 @@ def ask(environment, *command):
     return done.stdout.strip()
 
 
+def hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(folder, slurm):
     """Begins the sweep on Slurm; none outlives its test."""
@@ -44,7 +48,8 @@ def start(folder, slurm):
     def start_one(*more):
         command = [*HEADWAY, "sweep", "grid.yaml", "--on", "slurm", "--workers", "3", *more]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        begun.append(subprocess.Popen(command, cwd=folder, env=slurm, **pipes))
+        # A shell in the background makes its commands deaf to interrupts, and they their children.
+        begun.append(subprocess.Popen(command, cwd=folder, env=slurm, preexec_fn=hear_interrupts, **pipes))
         return begun[-1]
 
     yield start_one

@@ -34,6 +34,7 @@ def test_two_kinds_of_nodes() -> None:
         ("vclos-2048", 256, 2048),
         ("vclos-4096", 512, 4096),
         ("vclos-8192", 1024, 8192),
+        ("rubick-64", 8, 64),
     ],
 )
 def test_presets_have_the_published_sizes(name: str, nodes: int, gpus: int) -> None:
@@ -42,7 +43,7 @@ def test_presets_have_the_published_sizes(name: str, nodes: int, gpus: int) -> N
 
 
 def test_every_preset_is_covered_above() -> None:
-    assert len(PRESETS) == 12
+    assert len(PRESETS) == 13
 
 
 def test_names_sort_as_numbers_in_large_clusters() -> None:

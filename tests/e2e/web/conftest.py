@@ -31,9 +31,9 @@ POLICY = re.compile("Content Security Policy|Trusted ?Types|TrustedHTML")  # the
 PATIENCE_MS = 45_000  # a machine may be busy with other tests
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, driven by playwright; a loud skip without either."""
+    """Headless Chromium, driven by playwright; a loud skip without either. Gone after the file: its event loop runs meanwhile."""
     api = pytest.importorskip(
         "playwright.sync_api", reason="SKIPPED: playwright is not installed (pip install -e '.[dev]')"
     )

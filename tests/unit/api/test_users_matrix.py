@@ -227,7 +227,9 @@ def test_every_action_of_the_api_is_in_the_table() -> None:
     about = {"", "/explain", "/logs", "/progress", "/cancel", "/hold", "/release", "/requeue", "/story"}
     verbs = {f"/v1/jobs/{{job_id}}{each}" for each in about} | {"/v1/jobs", "/v1/dry-run", "/v1/actions", "/v1/history"}
     nodes = {"/v1/nodes", "/v1/nodes/{node}/drain", "/v1/nodes/{node}/resume", "/v1/queues"}
-    watching = {f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "me")} | PAGES
+    watching = {
+        f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "collective", "me")
+    } | PAGES
     rest = {"/v1/events", "/v1/status", "/v1/health", "/v1/workload", "/metrics", "/healthz"}
     assert routes == verbs | nodes | watching | rest
     words = {cell for row in API.values() for cell in row.values()}
