@@ -14,6 +14,7 @@ from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import open_bookings
+from headway.core.deciding.clearing import keep_places_of_moved, look_again
 from headway.core.deciding.offers import close_class, open_classes, open_rooms
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.seating import clear_booked, keep_promises, seat_waiting, withdraw_promises
@@ -204,10 +205,14 @@ def decide(
         return
     if booked and scratch.walk[0].full:
         clear_booked(state, options, scratch, out)
+    if options.clears < np.inf:
+        keep_places_of_moved(state, scratch)
     if not scratch.walk[0].full:
         keep_promises(state, options, scratch, out)
     _seat_all(state, options, key, place, scratch, out)
     withdraw_promises(state, scratch, out)
+    if options.clears < np.inf:
+        look_again(state, options, scratch)
     if options.migrates and scratch.walk[0].full:
         gather_all(state, options, place, scratch, out)
     if options.packs:
@@ -232,7 +237,7 @@ def next_changed_why(state: State, scratch: Scratch, i: int) -> int:
 @jit(types.boolean(OPTIONS_TYPE, SCRATCH_TYPE, types.float64, types.float64))
 def tick_due(options: Options, scratch: Scratch, wake: float, now: float) -> bool:
     """Whether a world has to record Ticked before it decides: a quantum ended, a job waited long enough, or nodes are kept for a team."""
-    weighed = options.rent > 0.0 and 0.0 < scratch.walk[0].worth_at <= now
+    weighed = (options.rent > 0.0 or options.clears < np.inf) and 0.0 < scratch.walk[0].worth_at <= now
     return (options.quantum < np.inf and wake <= now) or weighed or scratch.walk[0].booked_at <= now
 
 

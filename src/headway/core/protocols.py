@@ -46,6 +46,7 @@ class Policy:
     turn: float = 0.0  # seconds a job runs at least before it may lose its GPUs
     least_turn: float = 0.0  # the same where turns follow from costs (`auto`), but for jobs that report their progress
     rent: float = 0.0  # a job stops others once it has waited for so many times the GPU-time that their stops cost
+    clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
     reports: bool = False  # reads the work left of jobs that report their progress
     thresholds: tuple[float, ...] = ()
     promote: float = np.inf
@@ -66,6 +67,7 @@ class Policy:
             min_runtime=float(self.turn),
             limit=float(self.limit),
             rent=float(self.rent),
+            clears=float(self.clears),
             elastic=self.allot is not None,
             history=history(self.samples, jobs) if self.learns else history(np.zeros(0)),
             **{name: getattr(self, name) for name in names},

@@ -149,7 +149,8 @@ def _drop_kept_promises(state: State) -> None:
     clear(promises)
     for row in range(n):
         j = promises.rows[row].job
-        if state.jobs[j].promise == row and state.jobs[j].state == JobState.PENDING:
+        waits = state.jobs[j].state == JobState.PENDING or state.jobs[j].state == JobState.STOPPING
+        if state.jobs[j].promise == row and waits:
             # In place: what is written lies before what is still to be read.
             copy_places(promises, row, promises)
             state.jobs[j].promise = promises.counts[0].rows

@@ -17,7 +17,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "headway": (
         "headway",
         "queues by attained GPU-time, four times as long each; stops jobs only where that pays (the default)",
-        {"rent": "0.35"},
+        {"rent": "0.35", "clears": "1h"},
     ),
     "fifo": ("fifo", "first come, first served; a job that does not fit holds up those behind it", {}),
     "best-effort": ("best_effort", "first come, first served; a job that does not fit is passed over", {}),
@@ -28,7 +28,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     ),
     "sjf": ("oracles.sjf", "shortest job first, without preemption (oracle)", {}),
     "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM}),
-    "srsf": ("oracles.srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM}),
+    "srsf": ("oracles.srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM, "clears": "1h"}),
     "las": ("las", "least attained service: the job that ran the shortest so far", {"quantum": "60 s"}),
     "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s"}),
     "tiresias-l": (

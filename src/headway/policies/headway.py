@@ -20,6 +20,7 @@ FIRST_GPU_S = 800.0  # the first queue ends here
 GROWTH = 4.0  # each further one is so many times as long
 QUEUES = 12
 TURN_S = 900.0
+CLEARS_S = 3600.0
 SOON_S = 1e-3  # a timer never rings at the time at which it is set
 ROUNDING = 1e-9  # so that a step is there at the time at which it was to come
 PATIENCE = 64.0  # a job that has waited for so many times its run time (and a turn) begins to move up
@@ -72,5 +73,6 @@ POLICY = Policy(
     thresholds=tuple(FIRST_GPU_S * GROWTH**i for i in range(QUEUES - 1)),
     least_turn=TURN_S,
     rent=0.35,
+    clears=CLEARS_S,
     reports=True,
 )

@@ -48,6 +48,9 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
         changes |= {"requested": specs.number(given, "requested"), "oracle": True}
     if "rent" in given:
         changes["rent"] = 0.0 if given["rent"] == "0" else specs.number(given, "rent")
+    if "clears" in given:
+        never = given["clears"] == "inf"
+        changes["clears"] = math.inf if never else units.seconds(given["clears"], "clears")
     if "promote" in given:
         changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
     if given.get("threshold") == "auto":

@@ -79,9 +79,16 @@ def _gone_by(state: State, options: Options, key: Any, scratch: Scratch, job: An
 
 
 @jit
-def _runs_from(job: Any, starts: float) -> float:
+def _is_moved(scratch: Scratch, job: Any) -> bool:
+    """Whether a running job is moved by this decision."""
+    mark, decision = scratch.jobs[job.row], scratch.walk[0].decision
+    return mark.stops == decision and mark.seated == decision and job.state == JobState.RUNNING
+
+
+@jit
+def _runs_from(scratch: Scratch, job: Any, starts: float) -> float:
     """From when on a job runs, or will."""
-    if job.state == JobState.RUNNING:
+    if job.state == JobState.RUNNING and not _is_moved(scratch, job):
         return job.started
     return job.since + job.resume if job.state == JobState.STARTING else starts + _resumes_in(job)
 
@@ -89,7 +96,7 @@ def _runs_from(job: Any, starts: float) -> float:
 @jit
 def _list_one(state: State, options: Options, scratch: Scratch, holder: Any, starts: float, job: Any, n: int) -> None:
     """Add one that holds GPUs, or is about to, with the time by which a waiting job can have them."""
-    now, runs = scratch.walk[0].now, _runs_from(holder, starts)
+    now, runs = scratch.walk[0].now, _runs_from(scratch, holder, starts)
     at = max(now, runs) + _rest(holder, now, options)
     if makes_room(state, options, scratch, job, holder):
         at = min(at, next_look(options, max(now, runs + turn(holder, options)), now) + holder.save)
@@ -120,7 +127,8 @@ def _list_bounds(state: State, options: Options, scratch: Scratch, out: Actions,
     for row in range(state.promises.counts[0].rows):
         waiting = state.jobs[state.promises.rows[row].job]
         mark = scratch.jobs[waiting.row]
-        stands = waiting.promise == row and waiting.state == JobState.PENDING and mark.seated == walk.decision
+        waits = waiting.state == JobState.PENDING or waiting.state == JobState.STOPPING
+        stands = waiting.promise == row and waits and mark.seated == walk.decision
         if stands and not _is_in(out, mark.place, waiting.row):
             mark.place = -1 - row
             _list_one(state, options, scratch, waiting, stopped_by, job, n)
@@ -151,7 +159,7 @@ def _offer_without(state: State, scratch: Scratch, out: Actions, listed: int, go
     offer(scratch, SOON)
     for i in range(listed - gone, listed):
         job = state.jobs[scratch.bounds[i].what]
-        if job.state == JobState.PENDING:
+        if (job.state != JobState.RUNNING and job.state != JobState.STARTING) or _is_moved(scratch, job):
             row = scratch.jobs[job.row].place
             if row >= 0:
                 offer_places(scratch, out, row)

@@ -6,6 +6,7 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import may_use, sits_in_the_way
+from headway.core.deciding.clearing import lacks_place
 from headway.core.deciding.offers import NOW, SOON, choose_place, free_gpus, holds, limit_offer, offer, withdraw
 from headway.core.deciding.reservations import is_late
 from headway.core.deciding.teams import (
@@ -21,7 +22,7 @@ from headway.core.deciding.teams import (
     over_limit,
     owed_by,
 )
-from headway.core.deciding.victims import choose_victims, chosen_worth_at, could_stop_for, mark_stopped
+from headway.core.deciding.victims import choose_victims, chosen_worth_at, could_stop_for, mark_stopped, stop_one
 from headway.core.events import (
     CLAIM,
     NOT_WAITING,
@@ -134,10 +135,7 @@ def _has_place(state: State, options: Options, place: Any, scratch: Scratch, out
 def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
     """Write the stops of the chosen jobs and of those that share their GPUs."""
     for i in range(scratch.walk[0].chosen):
-        job = state.jobs[scratch.chosen[i]]
-        close_row(out, STOP, job.row)
-        if job.partner >= 0:
-            close_row(out, STOP, job.partner)
+        stop_one(out, state.jobs[scratch.chosen[i]])
 
 
 @jit
@@ -309,7 +307,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
     late = False
     if options.reserves and walk.first >= 0:
         if not _has_place(state, options, place, scratch, out, job):
-            return lacking
+            return lacks_place(state, options, place, scratch, out, job, lacking)
         late = not _is_owed(state, options, scratch, job) and is_late(
             state, options, key, place, scratch, out, job, walk.now
         )
@@ -329,7 +327,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
         return WAIT_RESERVATION
     if starts and len(state.bookings) > 0 and _is_booked(state, options, place, scratch, out, job):
         return WAIT_RESERVATION
-    return lacking
+    return lacks_place(state, options, place, scratch, out, job, lacking)
 
 
 @jit

@@ -11,9 +11,10 @@ from typing import Any
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import SOON, add_to_offer, choose_place, free_soon, limit_offer, offer
 from headway.core.deciding.teams import can_stop_for, clear_freed, count_freed, within_limits
+from headway.core.events import STOP
 from headway.core.keys import pinned
 from headway.core.order import comes_before, rank_of
-from headway.core.tables.actions import Actions, forget
+from headway.core.tables.actions import Actions, close_row, forget
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
@@ -34,7 +35,7 @@ def can_stop(options: Options, scratch: Scratch, job: Any) -> bool:
 
 
 @jit
-def _is_candidate(state: State, options: Options, scratch: Scratch, waiting: Any, job: Any) -> bool:
+def is_candidate(state: State, options: Options, scratch: Scratch, waiting: Any, job: Any) -> bool:
     """Two jobs on the same GPUs are stopped together, and count where the first of them does."""
     if options.teams > NO_TEAMS:
         return can_stop_for(state, options, scratch, waiting, job)
@@ -55,7 +56,7 @@ def _add(state: State, scratch: Scratch, job: Any, limited: bool) -> None:
 
 
 @jit
-def _first_candidate(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+def first_candidate(state: State, options: Options, scratch: Scratch, job: Any) -> int:
     """From which place in the order on those may be who can be stopped: with teams, anywhere."""
     return 0 if options.teams > NO_TEAMS else rank_of(state, options, scratch, job)
 
@@ -73,7 +74,7 @@ def _fits(
         _add(state, scratch, state.jobs[scratch.chosen[i]], limited)
     for i in range(first, state.counts[0].running):
         other = state.jobs[scratch.order[i]]
-        if _is_candidate(state, options, scratch, job, other):
+        if is_candidate(state, options, scratch, job, other):
             _add(state, scratch, other, limited)
     if limited and not within_limits(state, scratch, job):
         return False
@@ -86,7 +87,7 @@ def _fits(
 def could_stop_for(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether there is a place for a waiting job if everyone after it who can be stopped is."""
     scratch.walk[0].chosen = 0
-    low = _first_candidate(state, options, scratch, job)
+    low = first_candidate(state, options, scratch, job)
     return low < state.counts[0].running and _fits(state, options, place, scratch, out, job, low, False)
 
 
@@ -97,7 +98,7 @@ def choose_victims(
     """Choose who is stopped for a waiting job. True: they are in `scratch.chosen`, and its place is in the row being written."""
     walk, end = scratch.walk[0], state.counts[0].running
     walk.chosen = 0
-    low = _first_candidate(state, options, scratch, job)
+    low = first_candidate(state, options, scratch, job)
     if low == end or not _fits(state, options, place, scratch, out, job, low, late):
         return False
     while True:
@@ -140,6 +141,14 @@ def chosen_worth_at(state: State, options: Options, scratch: Scratch, job: Any) 
         if victim.partner >= 0:
             cost += stop_cost(state.jobs[victim.partner])
     return worth_at(options, job, cost)
+
+
+@jit
+def stop_one(out: Actions, job: Any) -> None:
+    """Write the stop of a job and of the one that shares its GPUs."""
+    close_row(out, STOP, job.row)
+    if job.partner >= 0:
+        close_row(out, STOP, job.partner)
 
 
 @jit

@@ -34,6 +34,7 @@ class Options(NamedTuple):
     min_runtime: float = 0.0  # seconds a started job runs before it may be preempted
     limit: float = np.inf  # seconds that a job runs at most, where a policy plans with that
     rent: float = 0.0  # a job stops others once it has waited for so many times the GPU-time that their stops cost
+    clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
     preempts: bool = True
     reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
     blocks: bool = False  # a job that does not fit stops the jobs behind it

@@ -14,9 +14,17 @@ from headway.core.tables.state import TIMER, State, new_state
 # What is still there for the jobs not seated yet, GPUs per node and links per leaf (as bits): free now; free now or soon; what may be held
 # beyond the bound of the reservation; what a placement is shown and may change; and the same as it was shown.
 ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
+# Where smaller jobs are moved for one (core/deciding/clearing.py): what could be had if everyone stops who can be, what those hold who can
+# be moved, what was given to the job and to them by now, and what is lacking for that.
+CLEARED: Final = ("could", "moved", "given", "lacks")
 # `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none.
 NODE_ROOM: Final = np.dtype(
-    [("leaf", "i4"), *((name, "i4") for name in ROOMS), ("kept_for", "i4"), ("kept_from", "f8")]
+    [
+        ("leaf", "i4"),
+        *((name, "i4") for name in (*ROOMS, *CLEARED)),
+        ("kept_for", "i4"),
+        ("kept_from", "f8"),
+    ]
 )
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
 # The classes still open, with the first job of each that has not had its turn; per class, `rest`: the first job not seated yet, and `why`
@@ -64,6 +72,7 @@ WALK: Final = np.dtype(
         ("stops", "i8"),  # jobs to be stopped
         ("looks", "i8"),  # jobs held back by a reservation after which their class was not closed
         ("chosen", "i8"),  # jobs in `chosen`
+        ("moved", "i8"),  # of those, the first so many are moved
         ("weighed", "i8"),  # the last job for which stopping others is not worth it yet; -1: none
         ("first", "i8"),  # the first waiting job that found no place; -1: none
         ("unbooked", "i8"),  # whether nodes are looked at as if none were kept for a team
