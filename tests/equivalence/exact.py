@@ -65,6 +65,7 @@ class Rules:
     promote: Seconds = INF
     min_runtime: Seconds | None = 0  # None: auto
     limit: Seconds = INF  # what jobs are taken to run at most
+    clears: Seconds = INF  # rule 29
 
     @property
     def preempts(self) -> bool:
@@ -122,6 +123,7 @@ class Exact:
         self.now: Seconds = 0
         self.may_stop = False
         self.promises = 0
+        self.look_at: Seconds = INF  # rule 29: when the first job that waits will have waited for long
         self.log: list[tuple[Seconds, str, int, tuple[tuple[int, int], ...]]] = []
 
     def run(self, decide: Any) -> None:
@@ -152,7 +154,7 @@ class Exact:
             elif job.state == RUNNING:
                 times.append(self.now + job.left)
             if self.rules.quantum == INF:
-                times.append(self.timer(job))
+                times.extend((self.timer(job), self.look_at))
         if self.rules.quantum < INF and self.those(WAITING):
             times.append((self.now // self.rules.quantum + 1) * self.rules.quantum)
         return min(times)
@@ -233,8 +235,10 @@ class Exact:
             job.level += 1
 
     def tick(self) -> None:
-        """The end of a quantum (rule 1)."""
+        """The end of a quantum (rule 1), and when a job has waited for long (rule 29)."""
         if self.rules.quantum < INF and self.now % self.rules.quantum == 0 and self.those(WAITING):
+            self.may_stop = True
+        if self.look_at <= self.now:
             self.may_stop = True
 
     def start(self, job: Job, place: Place) -> None:
@@ -247,11 +251,11 @@ class Exact:
         self.has_started(job)
         self.note("Start", job, place)
 
-    def stop(self, job: Job) -> None:
+    def stop(self, job: Job, what: str = "Stop") -> None:
         """It holds its GPUs while it saves its state (rule 14)."""
         assert job.state == RUNNING
         job.state, job.due = STOPPING, self.now + job.save
-        self.note("Stop", job)
+        self.note(what, job)
 
     def reserve(self, job: Job, place: Place) -> None:
         """A promise (rule 9)."""

@@ -1,4 +1,4 @@
-"""A decision of the second implementation: rules 4 to 11 of docs/semantics.md, naively."""
+"""A decision of the second implementation: rules 4 to 11 and 29 of docs/semantics.md, naively."""
 
 from copy import copy
 from dataclasses import dataclass
@@ -73,14 +73,19 @@ class Decision:
         self.reservation: Reservation | None = None
 
     def run(self) -> None:
-        """Rules 4, 5 and 9."""
+        """Rules 4, 5, 9 and 29."""
+        for job in sorted(self.world.those(STOPPING), key=lambda job: job.promised):
+            if job.promise and fits(job.promise, self.soon):
+                self.set_aside(job)
+        if self.world.may_stop or not self.world.those(WAITING):
+            self.world.look_at = INF
         waiting = sorted(self.world.those(WAITING), key=self.order)
         if not self.world.may_stop:
             kept = [job for job in sorted(waiting, key=lambda job: job.promised) if job.promise and self.keep(job)]
             waiting = [job for job in waiting if job not in kept]
         refused = set()
         for job in waiting:
-            if job.gpus in refused or self.seat(job):
+            if job.gpus in refused or self.seat(job) or self.clear(job):
                 continue
             if self.rules.policy == "fifo":
                 break
@@ -91,6 +96,8 @@ class Decision:
         for job in self.world.those(WAITING):
             if job.promise and job not in self.with_promise:
                 self.world.withdraw(job)
+        if self.reserving is not None and self.world.may_stop and self.reserving.queued + self.rules.clears > self.now:
+            self.world.look_at = self.reserving.queued + self.rules.clears
 
     def held_back(self, job: Job) -> bool:
         """Rule 5: only a reservation keeps it from GPUs that are free, so it does not speak for others of its size."""
@@ -189,7 +196,7 @@ class Decision:
 
     def with_places(self, jobs: list[Job]) -> list[int]:
         """What is free soon and what these jobs hold."""
-        places = [job.promise if job.state == WAITING else job.place for job in jobs]
+        places = [job.promise if job in self.with_promise else job.place for job in jobs]
         return [soon + sum(place.get(x, 0) for place in places) for x, soon in enumerate(self.soon)]
 
     def able(self, job: Job) -> list[Job]:
@@ -210,6 +217,45 @@ class Decision:
     def can_be_stopped(self, job: Job) -> bool:
         """Rule 6."""
         return job.state == RUNNING and job.began < self.now and self.rules.turn_over(job) <= self.now
+
+    # Moves
+
+    def clear(self, job: Job) -> bool:
+        """Rule 29: whether smaller jobs are moved for the first one that waits."""
+        if not self.world.may_stop or self.reserving is not None or self.now < job.queued + self.rules.clears:
+            return False
+        able = sorted(self.able(job), key=self.order)
+        small = [one for one in self.with_gpus if self.can_be_stopped(one) and one.gpus < job.gpus and one not in able]
+        small.sort(key=self.order)
+        could, cleared = self.with_places(able), held(small, len(self.rules.nodes))
+        for most in range(1, max(cleared) + 1):
+            place = self.placed(job, [a + b if b <= most else a for a, b in zip(could, cleared, strict=True)])
+            if place:
+                break
+        else:
+            return False
+        given = [place.get(x, 0) for x in range(len(could))]
+        movers = needed(small, less(given, could))
+        left = held(movers, len(could))
+        places = []
+        for one in movers:
+            whole = [a + b for a, b in zip(could, left, strict=True)]
+            its = self.placed(one, at_least_0(less(self.soon, given))) or self.placed(
+                one, at_least_0(less(whole, given))
+            )
+            if not its:
+                return False
+            places.append(its)
+            given = [gpus + its.get(x, 0) for x, gpus in enumerate(given)]
+        victims = needed(able, less(less(given, self.soon), left))
+        self.soon = self.with_places(movers + victims)
+        for one, its in zip([job, *movers], [place, *places], strict=True):
+            self.world.reserve(one, its)
+            self.set_aside(one)
+        for one in movers + victims:
+            self.with_gpus.remove(one)
+            self.world.stop(one, "Move" if one in movers else "Stop")
+        return True
 
     # Reservations
 
@@ -268,7 +314,7 @@ class Decision:
 
     def runs_from(self, job: Job) -> Seconds:
         """Rule 10: when a job with GPUs or with a promise runs, or will."""
-        if job.state == WAITING:
+        if job in self.with_promise:
             return self.all_stopped() + (job.resume if job.attempts else 0)
         return job.began if job.state == RUNNING else job.due
 
@@ -298,6 +344,31 @@ class Decision:
                 room = self.with_places(gone)
                 return Reservation(place, bound, {node: room[node] - gpus for node, gpus in place.items()})
         raise AssertionError("every GPU is free soon or counted, and the job could be placed on an empty cluster")
+
+
+def held(jobs: list[Job], nodes: int) -> list[int]:
+    """The GPUs that these hold, by node."""
+    return [sum(job.place.get(x, 0) for job in jobs) for x in range(nodes)]
+
+
+def less(one: list[int], two: list[int]) -> list[int]:
+    """The difference, node by node."""
+    return [a - b for a, b in zip(one, two, strict=True)]
+
+
+def at_least_0(room: list[int]) -> list[int]:
+    """Nothing where it is less than that."""
+    return [max(0, gpus) for gpus in room]
+
+
+def needed(jobs: list[Job], lacks: list[int]) -> list[Job]:
+    """Rule 29: of those on nodes that lack GPUs, from the first to the last each is spared without whom no node lacks any."""
+    chosen = [job for job in jobs if any(lacks[x] > 0 for x in job.place)]
+    for one in list(chosen):
+        others = [job for job in chosen if job is not one]
+        if all(gap <= gpus for gap, gpus in zip(lacks, held(others, len(lacks)), strict=True)):
+            chosen = others
+    return chosen
 
 
 def fits(place: Place, room: list[int]) -> bool:

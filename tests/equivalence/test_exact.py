@@ -16,7 +16,7 @@ from tests.equivalence.exact import Exact, Job, Rules, exact
 from tests.equivalence.exact_decision import Decision
 
 from headway.cluster.nodes import of_groups
-from headway.core.events import ENDED, RESERVE, START, STOP
+from headway.core.events import ENDED, RESERVE, RESIZE, START, STOP
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.loop import FINISHED, drive_compiled, new_buffers
@@ -25,7 +25,7 @@ from headway.workloads.workload import workload
 
 POLICIES = ("fifo", "best-effort", "sjf", "backfill", "srtf", "srsf", "las", "2d-las", "tiresias-l")
 CLUSTERS = ((8,), (4, 4), (2, 2, 2), (1, 1, 1, 1), (4, 2, 1), (3, 5), (2, 8, 2))
-NAMES = {ENDED: "End", STOP: "Stop", RESERVE: "Reserve", START: "Start"}
+NAMES = {ENDED: "End", STOP: "Stop", RESIZE: "Move", RESERVE: "Reserve", START: "Start"}
 Log = list[tuple[Any, ...]]
 
 
@@ -64,6 +64,7 @@ def drawn(seed: int) -> Case:
         thresholds=draw.choice(((40,), (16, 64), (8, 20, 160), ())) if policy == "tiresias-l" else (),
         promote=draw.choice((math.inf, 1, 2, 4, Fraction(1, 2))) if policy == "tiresias-l" else math.inf,
         min_runtime=draw.choice((0, 0, None, None, 7, 30)),
+        clears=drawn_patience(seed, policy),
     )
     sizes = [size for size in (1, 2, 4, 8) if size <= sum(nodes)]
     if policy != "tiresias-l" and draw.random() < 0.3:
@@ -84,6 +85,12 @@ def drawn(seed: int) -> Case:
             limit = max(1, length + draw.choice((0, 0, 5, 40, -3)))
         rows.append(Row(at, draw.choice(sizes), length, save, resume, limit, draw.random() >= pinned))
     return Case(rules, tuple(rows))
+
+
+def drawn_patience(seed: int, policy: str) -> Any:
+    """After how long a wait smaller jobs are moved: mostly never."""
+    preempts = policy in ("srtf", "srsf", "las", "2d-las", "tiresias-l")
+    return random.Random(-1 - seed).choice((math.inf, 0, 4, 25)) if preempts else math.inf
 
 
 def drawn_quantum(draw: random.Random, policy: str) -> Any:
@@ -135,7 +142,8 @@ def of_engine(case: Case) -> Log:
     setting = Setting(min_runtime=None if rules.min_runtime is None else float(rules.min_runtime))
     cluster = of_groups("drawn", [(1, gpus) for gpus in rules.nodes])
     placement = find_placement("consolidated" if rules.consolidated else "spread")
-    engine, world = prepare(jobs, cluster, find_policy(spec(rules)), placement, setting)
+    policy = replace(find_policy(spec(rules)), clears=float(rules.clears))
+    engine, world = prepare(jobs, cluster, policy, placement, setting)
     for name in ("save", "resume"):
         world.truth[name] = engine.state.jobs[name] = columns[name]
     world.truth["moved"] = columns["resume"]
@@ -154,7 +162,7 @@ def journal_log(journal: Any) -> Log:
     ends = np.append(rows["place_at"][1:], count["places"])
     for row, end in zip(rows, ends, strict=True):
         if int(row["kind"]) in NAMES:
-            places = [(int(p["node"]), int(p["gpus"])) for p in journal.places[row["place_at"] : end]]
+            places = [(int(p["node"]), int(p["gpus"])) for p in journal.places[row["place_at"] : end] if p["node"] >= 0]
             log.append((exact(float(row["time"])), NAMES[int(row["kind"])], int(row["job"]), tuple(sorted(places))))
     return log
 

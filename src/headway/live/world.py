@@ -5,6 +5,7 @@ requests answered. While the journal cannot be written nothing is performed: the
 """
 
 import contextlib
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -103,8 +104,11 @@ class LiveWorld(Lifecycle):
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
-        if self._first and self.state.engine.options.rent > 0.0 and self.state.tables.counts["waiting"][0]:
-            yield Event(TICKED, NO_JOB)  # weigh anew when stops become worth their cost, which is not in the journal
+        options, waiting = self.state.engine.options, self.state.tables.counts["waiting"][0]
+        if self._first and waiting and (options.rent > 0.0 or options.clears < math.inf):
+            yield Event(
+                TICKED, NO_JOB
+            )  # work out anew when stops and moves become worth it, which is not in the journal
         self._first = False
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
