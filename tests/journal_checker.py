@@ -200,8 +200,11 @@ class Walk:
         self.tally[NAMES[entry.kind]] += 1
 
     def resize(self, job: Account, entry: Entry) -> None:
-        """Another size (elastic policies) or another place (gandiva): a waiting job just changes, a running one stops."""
-        assert self.policy.allot or self.policy.migrates, f"{entry}: the policy neither resizes nor moves jobs"
+        """Another size (elastic policies) or another place (gandiva, rule 29): a waiting job just changes, a running one stops."""
+        may_move = self.policy.migrates or self.policy.clears < np.inf
+        assert self.policy.allot or may_move, f"{entry}: the policy neither resizes nor moves jobs"
+        if self.policy.clears < np.inf:
+            assert job.promise, f"{entry}: it is moved, and has no other place"
         assert job.state in (PENDING, RUNNING), f"{entry}: it is {job.state.name}"
         ((_, size),) = entry.places
         assert size == job.gpus or self.policy.allot, f"{entry}: only elastic policies change sizes"

@@ -1,4 +1,4 @@
-"""Who was stopped for whom, worked out again from the journal: rules 4 to 8 of docs/semantics.md, for policies whose keys it tells."""
+"""Who was stopped and moved for whom, worked out again from the journal (docs/semantics.md, rules 4 to 8 and 29).""""""
 
 from collections import Counter
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from tests.equivalence.exact_decision import consolidated, fewest, spread
 from tests.journal_checker import Account, Entry, Place, Walk
 
-from headway.core.events import RESERVE, START, STOP
+from headway.core.events import RESERVE, RESIZE, START, STOP
 from headway.job_state import JobState
 
 KEYS: dict[str, Any] = {
@@ -40,19 +40,26 @@ class WalkWithKeys(Walk):
 
     def look_at(self, decision: list[Entry]) -> None:
         """All the promises for which jobs are stopped."""
-        if self.key is None or not any(entry.kind == STOP for entry in decision):
+        if self.key is None or not any(entry.kind in (STOP, RESIZE) for entry in decision):
             return
         now = decision[0].time
         order = {j: self.order(j, now) for j, job in enumerate(self.jobs) if job.state != JobState.COMPLETED}
         rows = [entry for entry in decision if entry.kind in (START, RESERVE, STOP)]
         seated = {entry.job for entry in rows if entry.kind != STOP and entry.places}
-        soon = self.soon()
+        moved = [entry.job for entry in decision if entry.kind == RESIZE]
+        soon = self.soon() - self.promised_to_moved()
         gone: set[int] = set()
         for i, entry in enumerate(rows):
-            if entry.kind == STOP or not entry.places:
+            if entry.kind == STOP or not entry.places or entry.job in moved:
                 continue
             victims = self.stopped_for(rows, i)
-            if victims:
+            if moved and rows[i + 1 : i + 2] and rows[i + 1].job == moved[0]:
+                victims = self.stopped_for(rows, i + len(moved))
+                self.check_moved(entry, moved, victims, soon, order)
+                victims = moved + victims
+                for one in rows[i + 1 : i + 1 + len(moved)]:
+                    soon.subtract(dict(one.places))
+            elif victims:
                 for victim in victims:
                     assert order[victim] > order[entry.job], f"{entry}: job {victim} comes before it"
                 if self.can_be_checked(entry.job, order, seated):
@@ -61,6 +68,38 @@ class WalkWithKeys(Walk):
             gone.update(victims)
             soon = soon + self.held(victims)
             soon.subtract(dict(entry.places))
+
+    def check_moved(self, entry: Entry, moved: list[int], victims: list[int], soon: Counter[int], order: Any) -> None:
+        """Rule 29: smaller jobs before it move, later ones stop, and without the moves there is no place for it."""
+        j, now = entry.job, entry.time
+        for k in moved:
+            assert self.jobs[k].gpus < self.jobs[j].gpus, f"{entry}: job {k} is moved, and not smaller"
+            assert order[k] < order[j], f"{entry}: job {k} comes after it, and is moved"
+        for k in victims:
+            assert order[k] > order[j], f"{entry}: job {k} comes before it"
+        able = [k for k in self.can_stop(now, set()) if order[k] > order[j]]
+        if self.placement in ("spread", "consolidated"):
+            assert not self.placed(j, soon + self.held(able)), f"{entry}: jobs are moved in vain"
+            self.tally["moves worked out"] += len(moved)
+
+    def promised_to_moved(self) -> Counter[int]:
+        """What those will have who are being moved."""
+        kept: Counter[int] = Counter()
+        for job in self.jobs:
+            if job.state == JobState.STOPPING:
+                kept.update(job.promise)
+        return kept
+
+    def can_stop(self, now: float, gone: set[int]) -> list[int]:
+        """Who had its turn, and is not stopped by this decision yet."""
+        return [
+            k
+            for k, other in enumerate(self.jobs)
+            if other.state == JobState.RUNNING
+            and other.started < now
+            and other.started + other.turn <= now
+            and k not in gone
+        ]
 
     def order(self, j: int, now: float) -> tuple[float, float, int]:
         """Where a job stands now."""
@@ -111,15 +150,7 @@ class WalkWithKeys(Walk):
     def check_victims(self, entry: Entry, victims: list[int], soon: Counter[int], order: Any, gone: set[int]) -> None:
         """Rule 7, and the place of rule 8."""
         j, now = entry.job, entry.time
-        able = [
-            k
-            for k, other in enumerate(self.jobs)
-            if other.state == JobState.RUNNING
-            and other.started < now
-            and other.started + other.turn <= now
-            and k not in gone
-            and order[k] > order[j]
-        ]
+        able = [k for k in self.can_stop(now, gone) if order[k] > order[j]]
         for k in sorted(able, key=order.__getitem__):
             others = [other for other in able if other != k]
             if self.placed(j, soon + self.held(others)):

@@ -93,6 +93,33 @@ def drawn_patience(seed: int, policy: str) -> Any:
     return random.Random(-1 - seed).choice((math.inf, 0, 4, 25)) if preempts else math.inf
 
 
+def cluttered(seed: int) -> Case:
+    """Many small jobs and a few that need whole nodes, so that some are moved."""
+    draw = random.Random(seed)
+    policy = draw.choice(("srsf", "srtf", "2d-las", "tiresias-l"))
+    nodes = draw.choice(((4, 4), (4, 4, 4), (2, 2, 2, 2), (4, 4, 2), (3, 5, 4)))
+    rules = Rules(
+        policy,
+        nodes,
+        consolidated=True,
+        quantum=draw.choice((10, 7)) if policy == "2d-las" else draw.choice((math.inf, math.inf, 10)),
+        thresholds=(40,) if policy == "tiresias-l" else (),
+        promote=draw.choice((math.inf, 2)) if policy == "tiresias-l" else math.inf,
+        min_runtime=draw.choice((0, 0, None, 7)),
+        clears=draw.choice((0, 4, 25)),
+    )
+    costs, at, rows = draw.choice((((0, 0),), ((1, 2), (4, 0.5)), ((2, 0),))), 0, []
+    for _ in range(draw.randint(10, 24)):
+        at += draw.randint(0, 6)
+        save, resume = draw.choice(costs)
+        large = draw.random() < 0.3
+        gpus, length = (
+            (draw.choice((4, 8)), draw.randint(5, 40)) if large else (draw.choice((1, 1, 2)), draw.randint(20, 120))
+        )
+        rows.append(Row(at, gpus, length, save, resume, math.inf, draw.random() < 0.95))
+    return Case(rules, tuple(rows))
+
+
 def drawn_quantum(draw: random.Random, policy: str) -> Any:
     """las and 2d-las have one; others that preempt may."""
     if policy in ("las", "2d-las"):
@@ -202,6 +229,16 @@ def test_the_engine_does_what_the_second_implementation_does(chunk, rounds):
     each = rounds(3000, 60_000) // CHUNKS
     for seed in range(chunk * each, (chunk + 1) * each):
         check(drawn(seed), f"seed {seed}")
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_jobs_are_moved_as_the_second_implementation_does(chunk, rounds):
+    each, moves = rounds(400, 20_000) // 4, 0
+    for seed in range(chunk * each, (chunk + 1) * each):
+        case = cluttered(seed)
+        check(case, f"cluttered({seed})")
+        moves += sum(what == "Move" for _, what, *_ in of_exact(case))
+    assert moves > each / 4
 
 
 def larger_mix(policy: str) -> Case:

@@ -35,6 +35,8 @@ POLICIES = (
     "sjf",
     "srtf",
     "srsf?quantum=20",
+    "srsf?clears=5s",
+    "headway?clears=60s",
     "las?quantum=20",
     "2d-las?quantum=60",
     "tiresias-l?threshold=100&queues=3&promote=1",
@@ -134,6 +136,11 @@ def test_who_is_stopped_is_worked_out_again_for_many():
     for policy in ("srtf", "srsf", "las", "2d-las", "tiresias-l?threshold=500&promote=2"):
         tally = check_journal(busy(policy, preemption_cost="none"))
         assert tally["victims worked out"] >= 0.5 * tally["Stop"] / 4 >= 1, (policy, tally)
+
+
+def test_moves_are_worked_out_again():
+    tally = check_journal(busy("srsf?clears=1m", preemption_cost="10s"))
+    assert tally["moves worked out"] >= 3, tally
 
 
 def damaged(run: Run, how: str) -> Run:

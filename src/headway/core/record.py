@@ -149,8 +149,9 @@ def _drop_kept_promises(state: State) -> None:
     clear(promises)
     for row in range(n):
         j = promises.rows[row].job
-        waits = state.jobs[j].state == JobState.PENDING or state.jobs[j].state == JobState.STOPPING
-        if state.jobs[j].promise == row and waits:
+        waits = state.jobs[j].state == JobState.PENDING
+        moves = state.jobs[j].state == JobState.RUNNING or state.jobs[j].state == JobState.STOPPING
+        if state.jobs[j].promise == row and (waits or moves):
             # In place: what is written lies before what is still to be read.
             copy_places(promises, row, promises)
             state.jobs[j].promise = promises.counts[0].rows
