@@ -1,4 +1,4 @@
-"""Who was stopped and moved for whom, worked out again from the journal (docs/semantics.md, rules 4 to 8 and 29).""""""
+"""Who was stopped and moved for whom, worked out again from the journal (docs/semantics.md, rules 4 to 8 and 29)."""
 
 from collections import Counter
 from typing import Any
