@@ -1,6 +1,6 @@
 """The default policy beside others: writes the tables and pictures of docs/results/headway.md.
 
-    HEADWAY_TRACES=... python -m bench.headway_table [--keep FILE] [main] [fresh] [costs] [loads] [reports]
+    HEADWAY_TRACES=... python -m bench.headway_table [--keep FILE] [main] [fresh] [costs] [loads] [reports] [moves]
 
 Every figure is what one `headway simulate` gives, or the mean of one per seed; finished runs are kept in FILE. Ratios are to best-effort,
 which never stops a job, on the same jobs.
@@ -209,6 +209,23 @@ def reports_table(kept: Kept) -> list[str]:
     return lines
 
 
+def moves_table(kept: Kept) -> list[str]:
+    """GEO and headway, with small jobs moved out of the way of large ones and without."""
+    rows = {
+        GEO: (METHODS[GEO][0], METHODS[GEO][1]),
+        "GEO, `clears=1h`": (METHODS[GEO][0] + "&clears=1h", METHODS[GEO][1]),
+        "headway, `clears=inf`": ("headway?clears=inf", {}),
+        "headway": ("headway", {}),
+    }
+    lines = ["| policy | " + " | ".join(WORKLOADS) + " |", "|---|" + "---:|" * len(WORKLOADS)]
+    for name, (policy, options) in rows.items():
+        cells = [
+            kept.figures(*work, policy, options)[0] / kept.figures(*work, BASE, {})[0] for work in WORKLOADS.values()
+        ]
+        lines.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in cells) + " |")
+    return lines
+
+
 TABLES = {
     "main": main_table,
     "details": details_table,
@@ -216,6 +233,7 @@ TABLES = {
     "costs": costs_table,
     "loads": loads_table,
     "reports": reports_table,
+    "moves": moves_table,
 }
 
 

@@ -49,7 +49,7 @@ Policies that decide every minute take too long on the whole of the three traces
 ten, on a tenth of the nodes. Jobs too large for those are left out, which flatters all policies, so compare within this table only."""
 # What the figures say: looked over again whenever they are measured anew.
 READING = """\
-- **headway**, the default, takes 0.02 to 0.91 of best-effort's average where jobs wait; [headway.md](headway.md)
+- **headway**, the default, takes 0.02 to 0.90 of best-effort's average where jobs wait; [headway.md](headway.md)
   is about it. Its goodput is lower where its last jobs end later: the share is of the whole span.
 - **Thresholds count most.** With bounds at 1, 10 and 100 GPU-hours in place of 3,200 GPU-seconds, and nothing else changed,
   tiresias-l takes a fifth of its average on `philly_82k`, a tenth on `pai2023_openb_pods`, and 0.40 to 0.87 of it on the others

@@ -82,3 +82,23 @@ def test_a_job_that_cannot_be_preempted_is_not_moved_either():
     result = simulate(jobs, "1x4", "gandiva", keep_journal=True)
     assert {job for kind in ("Stop", "Resize") for _, job in times(result, kind)} <= {0}
     assert times(result, "Pack")
+
+
+def test_small_jobs_make_way_for_one_that_waited_for_whole_nodes():
+    # When job 0 ends, jobs 1 and 2 hold a GPU of each node. Job 3, which comes after them, waits for 10 s; then job 1 moves beside job 2.
+    rows = [(0, 1, 5), (0, 1, 100), (0, 1, 100), (6, 2, 1000)]
+    result = run(rows, "2x2", "srsf?clears=10s", preemption_cost="4s")
+    assert times(result, "Resize") == [(16.0, 1)]
+    assert times(result, "Stop") == []
+    assert result.summary["moves"] == 1
+    # Saving takes 4 s; then both start where they were promised a place.
+    assert sorted(times(result, "Start")[-2:]) == [(20.0, 1), (20.0, 3)]
+    assert result.jobs["end_s"].tolist() == [5.0, 104.0, 100.0, 1020.0]
+    assert times(run(rows, "2x2", "srsf?clears=inf", preemption_cost="4s"), "Resize") == []
+
+
+def test_nobody_is_moved_where_one_of_them_would_find_no_place():
+    # Job 3 needs a whole node, and with it taken there is room for one of the others only.
+    rows = [(0, 1, 5), (0, 1, 100), (0, 2, 100), (0, 1, 100), (6, 3, 1000)]
+    result = run(rows, "2x3", "srsf?clears=10s", preemption_cost="4s")
+    assert times(result, "Resize") == times(result, "Stop") == []

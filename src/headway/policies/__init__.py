@@ -27,14 +27,14 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
         {"limit": "as jobs ask", "requested": "as the trace says"},
     ),
     "sjf": ("oracles.sjf", "shortest job first, without preemption (oracle)", {}),
-    "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM}),
+    "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM, "clears": "inf"}),
     "srsf": ("oracles.srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM, "clears": "1h"}),
     "las": ("las", "least attained service: the job that ran the shortest so far", {"quantum": "60 s"}),
     "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s"}),
     "tiresias-l": (
         "tiresias_l",
         "discretised 2D-LAS: queues by attained GPU-time, the policy that Tiresias ships; threshold=auto is fitted",
-        {**QUEUES, "quantum": NO_QUANTUM},
+        {**QUEUES, "quantum": NO_QUANTUM, "clears": "inf"},
     ),
     "gittins": (
         "gittins",

@@ -2,8 +2,9 @@
 
 Queues by attained GPU-time, each four times as long as the one before, so that one set of bounds serves minutes and months. A job is
 stopped only for one of an earlier queue, after a turn of at least a quarter of an hour, and once the other has waited for as much GPU-time
-as the stop costs (`rent`). A job that has waited long for what it ran moves up, queue by queue. One that reports its progress is in
-the queue of the GPU-time that it has left, until that turns out to be wrong.
+as the stop costs (`rent`). One that has waited for an hour for whole nodes has smaller jobs moved (`clears`). A job that has waited long
+for what it ran moves up, queue by queue. One that reports its progress is in the queue of the GPU-time that it has left, until that turns
+out to be wrong.
 """
 
 from math import floor, log
