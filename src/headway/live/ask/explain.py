@@ -3,6 +3,7 @@
 A job that can never start is refused when it is submitted, so that is no cause of a wait.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.events import REASONS
+from headway.core.tables.teams import NO_TEAMS
 from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.ask.held_links import links_words, missing_words
@@ -157,6 +159,7 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         change = ["a job on a partly used node ends"]
         if state.placement == "consolidated":
             change.append("placement consolidated?strict=no takes more nodes")
+        change += _moves_words(state, job, now)
         return f"{_are(free, 'GPU')} free, but not {asked} on {need}: at most {most} on one", change
     if reason == "isolation":
         return missing_words(state, job, free)
@@ -169,6 +172,16 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
     return f"{again}needs {counted(asked, 'GPU')} and {left} free; {_are(ahead, 'job')} ahead of it", [
         "a job with GPUs ends"
     ]
+
+
+def _moves_words(state: ClusterState, job: Job, now: float) -> list[str]:
+    """From when on smaller jobs may be moved out of its way (docs/semantics.md, rule 29)."""
+    at = float(state.tables.jobs["queued"][job.row]) + state.engine.options.clears
+    if at == math.inf or state.engine.options.teams > NO_TEAMS or len(state.tables.leaves):
+        return []
+    if at > now:
+        return [f"{within(at - now)}, smaller jobs may be moved out of its way, if all of them find other places"]
+    return ["smaller jobs that can be moved out of its way find other places"]
 
 
 def _are(count: int, what: str) -> str:
