@@ -17,6 +17,7 @@ from headway.collectives.plan import phases
 from headway.collectives.schedulers import schedule
 from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.graph import Request, run_together
 from headway.collectives.simulate.play import play
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import PAPER
@@ -259,3 +260,11 @@ def test_chunks_in_flight_agree_on_drawn_networks():
         topology, size, in_flight = random_topology(rng), random_size_bytes(rng), int(rng.integers(2, 9))
         ours, again = both_s(MAKERS["themis-scf@64"], topology, size, in_flight)
         assert ours == pytest.approx(again, rel=1e-5)
+
+
+def test_one_collective_of_a_graph_takes_what_its_plan_takes():
+    for topology in PAPER:
+        for in_flight in (1, 4):
+            plan = schedule(topology, 10**8, scheduler="themis", intra="scf", chunks=64, in_flight=in_flight)
+            alone = run_together(topology, [Request(AR, 10**8)], "themis-scf", 64, in_flight)
+            assert alone == pytest.approx([plan.time_s], rel=1e-9)
