@@ -24,9 +24,9 @@ Ints = NDArray[np.int64]
 
 
 class Sending(NamedTuple):
-    """When links were sending: on which dimension, until when, and for how long."""
+    """When links were sending: for which operation (phases of one chunk after the other), until when, and for how long."""
 
-    dim: Ints
+    op: Ints
     until_ps: Ints
     occupy_ps: Ints
 
@@ -59,9 +59,9 @@ class Timeline:
 def timeline(ops: Operations, progress: NDArray[Any], fine: Steps | None = None) -> Timeline:
     """A run in the shape of chunks x phases; `fine` are its steps, if it was played step by step."""
     finish, occupy, latency = progress["finish_ps"], ops.rows["occupy_ps"], ops.rows["latency_ps"]
-    sending = Sending(ops.dim, finish - latency, occupy)
+    sending = Sending(ops.chains.all, finish - latency, occupy)
     if fine:
-        sending = Sending(np.repeat(ops.dim, np.diff(fine.begins)), fine.until_ps, fine.occupy_ps)
+        sending = Sending(np.repeat(ops.chains.all, np.diff(fine.begins)), fine.until_ps, fine.occupy_ps)
     phases = [column.reshape(-1, ops.phases) for column in (ops.dim, finish, occupy, latency, ops.sent_bytes)]
     return Timeline(phases[0], phases[1], phases[2], phases[3], phases[4], sending)
 
@@ -129,7 +129,7 @@ def utilisation_over_time(line: Timeline, topology: Topology, bins: int) -> NDAr
     used = np.zeros((len(topology.dimensions), bins))
     sending = line.sending
     for dim in range(len(topology.dimensions)):
-        mine = sending.dim == dim
+        mine = line.dims.ravel()[sending.op] == dim
         for low, high in zip((sending.until_ps - sending.occupy_ps)[mine], sending.until_ps[mine], strict=True):
             used[dim] += np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0, None)
     return used / (end / bins)
