@@ -17,6 +17,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tests import slurm_accounts
+
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 # Time to start the daemons on a machine that is busy with other tests.
 START_S = 120
@@ -33,7 +35,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
-AccountingStorageType=accounting_storage/none
+{accounts}
 JobAcctGatherType=jobacct_gather/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -62,7 +64,10 @@ def missing() -> str:
 class SlurmCluster:
     """Daemons, and the environment that reaches them."""
 
-    def __init__(self, nodes: int, gpus: int = 0, cpus: int = 8, more: str = "", topology: str = "") -> None:
+    def __init__(
+        self, nodes: int, gpus: int = 0, cpus: int = 8, more: str = "", topology: str = "", accounts: str = ""
+    ) -> None:
+        """`accounts`: what they count, such as gres/gpu; none are kept without it."""
         # A short path: the name of a socket holds about a hundred characters. Other users pass through it.
         self.folder, self.nodes = Path(tempfile.mkdtemp(prefix="headway-slurm-", dir="/tmp")), nodes
         self.folder.chmod(0o755)
@@ -72,7 +77,7 @@ class SlurmCluster:
             os.mknod(self.folder / "dev" / f"nvidia{gpu}", 0o20666, os.makedev(1, 3))
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(128))
         (self.folder / "munge.key").chmod(0o600)
-        port = _free_ports(nodes + 1)
+        port = _free_ports(nodes + 2)
         given = {"host": socket.gethostname().partition(".")[0], "folder": self.folder, "top": nodes - 1, "cpus": cpus}
         gres = (
             {"gres": "GresTypes=gpu", "node_gres": f"Gres=gpu:v100:{gpus}"} if gpus else {"gres": "", "node_gres": ""}
@@ -84,8 +89,16 @@ class SlurmCluster:
             (self.folder / "topology.conf").write_text(topology)
             more += "\nTopologyPlugin=topology/tree"
         ports = {"port": port, "first": port + 1, "last": port + nodes}
+        kept = (
+            slurm_accounts.CLIENT.format(folder=self.folder, port=port + nodes + 1, tres=accounts)
+            if accounts
+            else slurm_accounts.NONE
+        )
+        if accounts:
+            slurm_accounts.write(self.folder, port + nodes + 1)
         self.conf = self.folder / "slurm.conf"
-        self.conf.write_text(CONF.format(more=more, **given, **gres, **ports))
+        self.conf.write_text(CONF.format(more=more, accounts=kept, **given, **gres, **ports))
+        self.accounts = bool(accounts)
         self.environment = {**os.environ, "SLURM_CONF": str(self.conf)}
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -104,6 +117,8 @@ class SlurmCluster:
             key = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
             self.run("munged", "munged", "-F", "--force", *key, *files.values())
             wait_until(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
+            if self.accounts:
+                self.start_accounts()
             self.start_controller()
             for name in self.names:
                 self.start_node(name)
@@ -117,6 +132,19 @@ class SlurmCluster:
         """Start a daemon as our child."""
         with (self.folder / f"{name}.out").open("ab") as log:
             self.daemons[name] = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    def start_accounts(self) -> None:
+        """Start the database and slurmdbd, which then knows of this cluster."""
+        self.environment["MYSQL_UNIX_PORT"] = str(slurm_accounts.socket(self.folder))
+        self.run("mariadbd", *slurm_accounts.database(self.folder))
+        wait_until(lambda: slurm_accounts.socket(self.folder).exists(), "the database does not start")
+        self.run("slurmdbd", "slurmdbd", "-D")
+
+        def knows_us() -> bool:
+            self.ask("sacctmgr", "--immediate", "add", "cluster", "headway-test")
+            return self.ask("sacctmgr", "--noheader", "list", "cluster", "format=Cluster%20") == "headway-test"
+
+        wait_until(knows_us, "slurmdbd does not start")
 
     def start_controller(self) -> None:
         """Start slurmctld."""
@@ -160,7 +188,10 @@ class SlurmCluster:
 
     def wait_idle(self) -> None:
         """Until every node takes jobs and has none."""
-        wait_until(lambda: self.ask("sinfo", "-h", "-o", "%D %t") == f"{self.nodes} idle", "the nodes do not come up")
+        idle = {f"{name} idle" for name in self.names}
+        wait_until(
+            lambda: set(self.ask("sinfo", "-N", "-h", "-o", "%N %t").splitlines()) == idle, "the nodes do not come up"
+        )
 
     def ask(self, *command: str) -> str:
         """What a command of Slurm answers."""
@@ -238,4 +269,6 @@ def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:
 
     if lacks := missing():
         pytest.skip(f"SKIPPED: a Slurm of our own needs {lacks}; `make system` as root installs it")
+    if given.get("accounts") and (lacks := slurm_accounts.missing()):
+        pytest.skip(f"SKIPPED: the accounts of Slurm need {lacks}; `make system` as root installs it")
     return SlurmCluster(nodes, gpus, **given).start()
