@@ -1,8 +1,11 @@
 """A real Slurm on this machine, for tests and measurements: munged, slurmctld and one slurmd per node, with fake GPUs, all in one folder.
 
-The daemons run in the foreground as our children and end with `stop`; nothing is left behind.
+The daemons run in the foreground as our children and end with `stop`; nothing is left behind. To have one to play with:
+
+    .venv/bin/python -m tests.slurm_cluster [--nodes 4] [--gpus 4] [--accounts]
 """
 
+import argparse
 import contextlib
 import os
 import secrets
@@ -272,3 +275,29 @@ def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:
     if given.get("accounts") and (lacks := slurm_accounts.missing()):
         pytest.skip(f"SKIPPED: the accounts of Slurm need {lacks}; `make system` as root installs it")
     return SlurmCluster(nodes, gpus, **given).start()
+
+
+def main() -> None:
+    """Run a Slurm until interrupted, and say how to reach it."""
+    parser = argparse.ArgumentParser(description="A whole Slurm on this machine, until Ctrl-C. As root.")
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--gpus", type=int, default=4, help="per node; device files that do nothing")
+    parser.add_argument("--accounts", action="store_true", help="with slurmdbd, so that sacct has a history")
+    given = parser.parse_args()
+    if lacks := ", ".join(filter(None, [missing(), slurm_accounts.missing() if given.accounts else ""])):
+        raise SystemExit(f"a Slurm of our own needs {lacks}; `make system` as root installs it")
+    cluster = SlurmCluster(given.nodes, given.gpus, accounts="gres/gpu" if given.accounts else "")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        cluster.start()
+        print(f"in another terminal: export SLURM_CONF={cluster.conf}\nhere: Ctrl-C ends it", flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        print("ending the jobs and the daemons", flush=True)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    main()
