@@ -64,7 +64,7 @@ def test_what_slurm_is_asked_for() -> None:
         "output": "/run/slurm.0.log",
         "chdir": "/",
         "open-mode": "append",
-        "export": "NIL",
+        "export": "ALL",
         "no-requeue": "",
         "mem": "2000",
         "time": "66",  # its limit, its grace, and a margin

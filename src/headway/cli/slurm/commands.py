@@ -64,7 +64,8 @@ def advise(
     print_view(advice_table(found))
     best = max(found.changes, key=lambda change: change.ratio)
     label = f"{best.policy}{'' if best.preempts else ', no job preempted'}"
-    for what, groups in (("size", best.sizes), ("user", best.users)):
+    users = tuple(sorted(best.users, key=lambda group: -group.jobs))
+    for what, groups in (("size", best.sizes), ("user", users)):
         print_view("")
         print_view(groups_table(f"by {what}, under {label}", groups))
     for line in found.caveats:
