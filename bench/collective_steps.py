@@ -1,27 +1,34 @@
-"""Several chunks in flight, checked against a finer model: every step of every phase on its own.
+"""Several chunks in flight, played a second time: plans as lists, every step of every phase on its own, in plain Python.
 
-The simulator treats a phase as one block of bytes and one delay. Here a ring phase is P - 1 steps, a switch phase
-halving-doubling's log2 P, each with its bytes and its own delay, and the links serve other chunks while a step's delay
-lasts. With one chunk in flight both must agree to the picosecond (but for rounding); with more, the difference is what
-`--in-flight` can be trusted for.
+Shares nothing with the compiled simulator but plans and what a network is. A phase is P - 1 steps on a ring, log2 P on a switch, one
+where all are connected, each with its bytes and its own delay; links serve other chunks while a step's delay lasts.
 
 Run: python -m bench.collective_steps
 """
 
+import heapq
+from collections.abc import Callable
+from itertools import pairwise
+
 import numpy as np
 
-from headway.collectives.published import fresh_tracker, themis_orders
-from headway.collectives.simulate import kernels
-from headway.collectives.simulate.cost import PS_PER_NS, Collective, ps_per_byte, split_bytes, steps
-from headway.collectives.simulate.kernels import OPERATION
-from headway.collectives.simulate.operations import operations, queue_keys, slots
-from headway.collectives.simulate.play import run_queues
+from headway.collectives.best import best
+from headway.collectives.draft import Draft, Task
+from headway.collectives.limit import limit
+from headway.collectives.published import baseline, themis
+from headway.collectives.simulate.cost import PS_PER_NS, PS_PER_S, Collective, ps_per_byte
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import PAPER
 
 AR = Collective.ALL_REDUCE
 SIZES = (10**7, 10**8, 10**9)
 IN_FLIGHT = (1, 2, 4, 8, 16)
+MAKERS: dict[str, Callable[[Task], Draft]] = {
+    "baseline@64": lambda task: baseline(task, "fifo", 64),
+    "themis-fifo@64": lambda task: themis(task, "fifo", 64),
+    "themis-scf@64": lambda task: themis(task, "scf", 64),
+    "best": lambda task: best(task, 256),
+}
 
 
 def step_bytes(dimension: Dimension, data: int, grows: bool) -> list[int]:
@@ -38,57 +45,73 @@ def step_bytes(dimension: Dimension, data: int, grows: bool) -> list[int]:
     return sent[::-1] if grows else sent
 
 
-def both_s(topology: Topology, size: int, chunks: int, intra: str, in_flight: int) -> tuple[float, float]:
-    """The time of Themis with one operation per phase, and with one per step."""
-    parts = split_bytes(size, chunks)
-    rs = themis_orders(topology, AR, parts, fresh_tracker(topology, AR, intra))
-    ops = operations(topology, AR, parts, rs, np.ascontiguousarray(rs[:, ::-1]))
-    rank, bid = queue_keys(intra, ops)
-    progress, _ = run_queues(ops, rank, bid, slots(topology, in_flight))
-    rows, half = [], ops.phases // 2
-    inverse = ps_per_byte(topology)
-    for op in range(len(ops.dim)):
-        dim, place = int(ops.dim[op]), op % ops.phases
-        dimension = topology.dimensions[dim]
-        sent = step_bytes(dimension, int(ops.larger_bytes[op]), place >= half)
-        assert len(sent) == steps(dimension, AR)
-        delay = round(dimension.latency_ns * PS_PER_NS * (2 if dimension.kind is Kind.SWITCH else 1))
-        for number, data in enumerate(sent):
-            starts = place == 0 and number == 0
-            keys = (int(rank[op]), int(bid[op])) if number == 0 else (-1, -1)
-            rows.append(
-                (
-                    dim,
-                    not starts,
-                    data * inverse[dim],
-                    delay,
-                    *keys,
-                    place == ops.phases - 1 and number == len(sent) - 1,
-                )
-            )
-    table = np.zeros(len(rows), OPERATION)
-    for field, column in zip(
-        ("resource", "needs", "occupy_ps", "latency_ps", "rank", "bid"), zip(*rows, strict=True), strict=False
-    ):
-        table[field] = np.ceil(np.array(column, np.float64) * (1 - 1e-12)) if field == "occupy_ps" else column
-    follows = np.array([not row[-1] for row in rows])
-    table["next_end"] = np.cumsum(follows)
-    table["next_at"] = table["next_end"] - follows
-    numbers = np.arange(len(rows))
-    finer, _ = kernels.run_queues(table, numbers[follows] + 1, numbers, slots(topology, in_flight))
-    return progress["finish_ps"].max() / 1e12, finer["finish_ps"].max() / 1e12
+class Player:
+    """Lists by dimension, links, and the steps that are under way."""
+
+    def __init__(self, draft: Draft, topology: Topology, in_flight: int) -> None:
+        self.ops, self.dimensions, self.inverse = draft.ops, topology.dimensions, ps_per_byte(topology)
+        self.lists = [draft.listed[first:end].tolist() for first, end in pairwise(draft.begins)]
+        self.slots = [in_flight] * len(self.lists)
+        self.link_free = [0.0] * len(self.lists)
+        self.ready = {op for op in range(len(self.ops.dim)) if op % self.ops.phases == 0}
+        self.to_send: dict[int, list[int]] = {}
+        self.under_way: list[tuple[float, int]] = []
+        self.now = 0.0
+
+    def run_s(self) -> float:
+        """The end of everything, in s."""
+        for dim in range(len(self.lists)):
+            self.start(dim)
+        while self.under_way:
+            self.now, op = heapq.heappop(self.under_way)
+            if self.to_send[op]:
+                self.send(op)
+                continue
+            self.slots[self.ops.dim[op]] += 1
+            if (op + 1) % self.ops.phases:
+                self.ready.add(op + 1)
+            self.start(int(self.ops.dim[op]))
+            self.start(int(self.ops.dim[min(op + 1, len(self.ops.dim) - 1)]))
+        return self.now / PS_PER_S
+
+    def start(self, dim: int) -> None:
+        """What is next in the list, while it may start."""
+        while self.lists[dim] and self.slots[dim] and self.lists[dim][0] in self.ready:
+            op = self.lists[dim].pop(0)
+            self.slots[dim] -= 1
+            grows = op % self.ops.phases >= self.ops.phases // 2
+            self.to_send[op] = step_bytes(self.dimensions[dim], int(self.ops.larger_bytes[op]), grows)
+            self.send(op)
+
+    def send(self, op: int) -> None:
+        """The next step, as soon as the link is free."""
+        dim = int(self.ops.dim[op])
+        dimension = self.dimensions[dim]
+        delay = dimension.latency_ns * PS_PER_NS * (2 if dimension.kind is Kind.SWITCH else 1)
+        self.link_free[dim] = max(self.now, self.link_free[dim]) + self.to_send[op].pop(0) * self.inverse[dim]
+        heapq.heappush(self.under_way, (self.link_free[dim] + delay, op))
+
+
+def both_s(make: Callable[[Task], Draft], topology: Topology, size: int, in_flight: int) -> tuple[float, float]:
+    """The time of an all-reduce as the simulator has it, and as it is played here."""
+    draft = make(Task(topology, AR, size, in_flight))
+    return draft.end_ps / PS_PER_S, Player(draft, topology, in_flight).run_s()
 
 
 def main() -> None:
-    """How far the phase model is from the step model, by chunks in flight."""
+    """How far the two are apart, and what several chunks in flight gain."""
     print("python -m bench.collective_steps")
-    print("time by phases / time by steps, Themis with 64 chunks on the paper's networks: mean, least, most")
-    for intra in ("fifo", "scf"):
-        for size in SIZES:
-            for in_flight in IN_FLIGHT:
-                ratios = [coarse / fine for coarse, fine in (both_s(t, size, 64, intra, in_flight) for t in PAPER)]
-                told = f"{np.mean(ratios):.4f} {min(ratios):.4f} {max(ratios):.4f}"
-                print(f"{intra:5} {size / 1e6:6.0f} MB  {in_flight:2} in flight   {told}")
+    print("six networks, 10 MB to 1 GB: largest difference of the two, and mean utilisation at 10 / 100 / 1000 MB in %")
+    for name, make in MAKERS.items():
+        for in_flight in IN_FLIGHT:
+            apart, used = 0.0, []
+            for size in SIZES:
+                both = [both_s(make, topology, size, in_flight) for topology in PAPER]
+                apart = max(apart, *(abs(one / other - 1) for one, other in both))
+                ideals = [limit(topology, AR, size).ideal_s for topology in PAPER]
+                used.append(100 * np.mean([ideal / one for ideal, (one, _) in zip(ideals, both, strict=True)]))
+            told = " / ".join(f"{value:.2f}" for value in used)
+            print(f"{name:15} {in_flight:2} in flight   {apart:.1e}   {told}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from headway.collectives.topology.model import Topology
 from headway.collectives.topology.presets import PAPER
 from headway.collectives.topology.text import topology_from_shorthand
 from headway.collectives.training.iteration import Settings, iterate_fixed
-from headway.collectives.training.workloads import workload
+from headway.collectives.training.textfile import TextWorkload
+from headway.collectives.training.workloads import Workload, workload
 from headway.io.files import write_atomically
 
 # Mean and largest gain over six networks (ISCA'22, abstract).
@@ -43,10 +44,16 @@ def gains(
     name: str, tflops: float, bucket: int, gradient_bytes: int, networks: tuple[Topology, ...] = PAPER
 ) -> tuple[float, float, float]:
     """Mean and largest gain of Themis with 64 chunks, bandwidth-bound, and the baseline's exposed share."""
-    settings = Settings(64, tflops, bucket, 1, gradient_bytes)
+    return gains_of(workload(name), Settings(64, tflops, bucket, 1, gradient_bytes), networks)
+
+
+def gains_of(
+    model: Workload | TextWorkload, settings: Settings, networks: tuple[Topology, ...] = PAPER
+) -> tuple[float, float, float]:
+    """The same for any workload."""
     found, shares = [], []
     for topology in networks:
-        rows = iterate_fixed(workload(name), topology.without_latency(), settings)
+        rows = iterate_fixed(model, topology.without_latency(), settings)
         one = next(row for row in rows if row.method == METHOD)
         other = rival(one, rows)
         found.append(other.time_s / one.time_s)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench.collective_steps import both_s
+from bench.collective_steps import MAKERS, both_s
 from bench.random_topologies import random_size_bytes, random_topology
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +17,7 @@ from headway.collectives.plan import phases
 from headway.collectives.schedulers import schedule
 from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate.cost import Collective
+from headway.collectives.simulate.graph import Request, run_together
 from headway.collectives.simulate.play import play
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import PAPER
@@ -244,13 +245,26 @@ def test_the_cost_does_not_depend_on_the_number_of_npus():
     assert counts[0] == counts[1] == 64 * 4
 
 
-@pytest.mark.parametrize("intra", ["fifo", "scf"])
-def test_chunks_in_flight_agree_with_a_model_of_single_steps(intra):
-    """Exactly with one; within a few percent up to four, where docs/results/themis.md says `--in-flight` can be trusted."""
+@pytest.mark.parametrize("name", MAKERS)
+def test_chunks_in_flight_agree_with_a_player_of_single_steps(name):
+    """A second implementation, in plain Python, plays the same lists step by step (docs/results/themis.md)."""
+    for topology in PAPER[::3] if name == "best" else PAPER:
+        for size, in_flight in ((10**7, 1), (10**7, 2), (10**8, 4), (10**9, 16)):
+            ours, again = both_s(MAKERS[name], topology, size, in_flight)
+            assert ours == pytest.approx(again, rel=1e-6)
+
+
+def test_chunks_in_flight_agree_on_drawn_networks():
+    rng = np.random.default_rng(14)
+    for _ in range(40):
+        topology, size, in_flight = random_topology(rng), random_size_bytes(rng), int(rng.integers(2, 9))
+        ours, again = both_s(MAKERS["themis-scf@64"], topology, size, in_flight)
+        assert ours == pytest.approx(again, rel=1e-5)
+
+
+def test_one_collective_of_a_graph_takes_what_its_plan_takes():
     for topology in PAPER:
-        for size in (10**7, 10**9):
-            coarse, fine = both_s(topology, size, 64, intra, 1)
-            assert coarse == pytest.approx(fine, rel=1e-6)
-            for in_flight in (2, 4):
-                coarse, fine = both_s(topology, size, 64, intra, in_flight)
-                assert coarse == pytest.approx(fine, rel=0.08)
+        for in_flight in (1, 4):
+            plan = schedule(topology, 10**8, scheduler="themis", intra="scf", chunks=64, in_flight=in_flight)
+            alone = run_together(topology, [Request(AR, 10**8)], "themis-scf", 64, in_flight)
+            assert alone == pytest.approx([plan.time_s], rel=1e-9)

@@ -12,6 +12,7 @@ from headway.collectives.plan import Plan, plan_from_arrays
 from headway.collectives.simulate.cost import Collective
 from headway.collectives.simulate.operations import Operations, operations, queue_keys, slots
 from headway.collectives.simulate.play import Timeline, lists_of, run_lists, run_queues, timeline
+from headway.collectives.simulate.steps import Steps
 from headway.collectives.topology.model import Topology
 
 Ints = NDArray[np.int64]
@@ -42,6 +43,7 @@ class Draft:
     begins: Ints
     ops: Operations
     progress: NDArray[Any]  # of every operation
+    fine: Steps | None = None  # if it was played step by step
 
     @property
     def end_ps(self) -> int:
@@ -54,7 +56,7 @@ class Draft:
 
     def timeline(self) -> Timeline:
         """When every phase of every chunk runs."""
-        return timeline(self.ops, self.progress)
+        return timeline(self.ops, self.progress, self.fine)
 
 
 def draft_by_queues(task: Task, chunk_bytes: Ints, rs: Ints, intra: str, maker: str, fused: int = -1) -> Draft:
@@ -69,9 +71,13 @@ def draft_by_queues(task: Task, chunk_bytes: Ints, rs: Ints, intra: str, maker: 
     if fused >= 0:
         rank, bid = rank.copy(), bid.copy()
         rank[fused :: ops.phases] = bid[fused :: ops.phases] = -1
-    progress, sequence = run_queues(ops, rank, bid, slots(topology, task.in_flight))
+    room = slots(topology, task.in_flight)
+    progress, sequence = run_queues(ops, rank, bid, room)
     listed, begins = lists_of(ops, sequence, len(topology.dimensions))
-    return Draft(maker, intra, chunk_bytes, rs, listed, begins, ops, progress)
+    fine = None
+    if progress is None:
+        progress, fine = run_lists(ops, listed, begins, room)
+    return Draft(maker, intra, chunk_bytes, rs, listed, begins, ops, progress, fine)
 
 
 def drafts_mirrored(task: Task, chunk_bytes: Ints, rs: Ints, maker: str) -> Iterator[Draft]:
@@ -91,8 +97,8 @@ def drafts_mirrored(task: Task, chunk_bytes: Ints, rs: Ints, maker: str) -> Iter
         _, sequence = run_queues(half, rank, rank, room)
         listed, begins = lists_of(half, sequence, len(topology.dimensions))
         listed, begins = _with_mirror(task.collective, listed, begins, whole.phases, half.phases)
-        progress = run_lists(whole, listed, begins, room)
-        yield Draft(maker, "mirrored", chunk_bytes, rs, listed, begins, whole, progress)
+        made = run_lists(whole, listed, begins, room)
+        yield Draft(maker, "mirrored", chunk_bytes, rs, listed, begins, whole, *made)
 
 
 def _with_mirror(collective: Collective, listed: Ints, begins: Ints, phases: int, half: int) -> tuple[Ints, Ints]:

@@ -7,6 +7,8 @@ Themis, figure 5). Then how much of the bandwidth is in use over time, and speed
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from headway.collectives.schedulers import Outcome
 from headway.collectives.simulate.play import utilisation_over_time
 from headway.collectives.summary import rival
@@ -88,7 +90,7 @@ def _gantt(pair: tuple[Outcome, Outcome]) -> Figure:
     range_ms = [0, 1.01e3 * max(outcome.time_s for outcome in pair)]
     layout["xaxis"] = {"range": range_ms, "showticklabels": False, "matches": "x2"}
     layout["xaxis2"] = axis("ms", range=range_ms, anchor="y2")
-    note = "Each bar is one chunk on one dimension; gaps are idle links."
+    note = "Each bar is one chunk on one dimension (one step of it, with several in flight); gaps are idle links."
     height = 170 + 2 * (40 + 34 * len(pair[0].topology.dimensions))
     return Figure("gantt", "What each dimension sends", note, traces, layout, height, wide=True)
 
@@ -97,21 +99,22 @@ def _bars(outcome: Outcome, on: str) -> list[dict[str, Any]]:
     """When each link was sending, by kind of phase; `on` ends the names of the axes."""
     timeline, plan = outcome.timeline, outcome.plan
     kinds = ["a2a"] * len(plan.chunks[0].a2a) or ["rs"] * len(plan.chunks[0].rs) + ["ag"] * len(plan.chunks[0].ag)
-    spans = timeline.occupy_ps / PS_PER_MS
-    starts = (timeline.finish_ps - timeline.latency_ps) / PS_PER_MS - spans
+    sending = timeline.sending
+    spans = sending.occupy_ps / PS_PER_MS
+    starts = sending.until_ps / PS_PER_MS - spans
+    chunks, places = np.divmod(sending.op, len(kinds))
     traces = []
     for kind in dict.fromkeys(kinds):
         label, colour = PHASES[kind]
         sent = [
             (
                 f"dim {timeline.dims[chunk, place] + 1}",
-                round(float(starts[chunk, place]), 6),
-                round(float(spans[chunk, place]), 6),
+                round(float(start), 6),
+                round(float(span), 6),
                 f"chunk {chunk}, {label}, {timeline.sent_bytes[chunk, place]:,} bytes",
             )
-            for place in range(len(kinds))
+            for chunk, place, start, span in zip(chunks.tolist(), places.tolist(), starts, spans, strict=True)
             if kinds[place] == kind
-            for chunk in range(len(plan.chunks))
         ]
         rows, base, lasts, text = zip(*sorted(sent, key=lambda bar: bar[:2]), strict=True)
         shade = [SHADES[i % len(SHADES)] for i in range(len(sent))]

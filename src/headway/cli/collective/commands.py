@@ -74,7 +74,6 @@ def plan(
     from headway.io.files import write_atomically
     from headway.io.units import size_bytes
 
-    options.note_in_flight(in_flight)
     network = options.network_from(topology, bandwidth_bound)
     if replay is not None:
         outcome = _replayed(network, replay, in_flight)
@@ -129,7 +128,6 @@ def compare(
     from headway.collectives.summary import means, outcome_json, rival
     from headway.io.units import size_bytes
 
-    options.note_in_flight(in_flight)
     methods = [method.strip() for method in schedulers.split(",")]
     wanted = size_bytes(size), options.kind_from(kind), _chunks(chunks), in_flight
     networks = options.networks_from(topologies, bandwidth_bound, as_json)

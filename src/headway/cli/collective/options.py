@@ -26,7 +26,7 @@ ChunksOption = Annotated[
     typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: each chooses, up to 256."),
 ]
 InFlightOption = Annotated[
-    int, typer.Option("--in-flight", help="Chunks in flight on a dimension; validated for 1 to 4.")
+    int, typer.Option("--in-flight", help="Chunks in flight on a dimension; several are played step by step.")
 ]
 BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
 PlanOption = Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")]
@@ -34,21 +34,6 @@ FormatOption = Annotated[
     str, typer.Option("--format", help="Of the plan file: headway, or mscclpp (an execution plan).")
 ]
 ReportOption = Annotated[Path | None, typer.Option("--report", help="Also write an HTML report to this file.")]
-
-
-# Up to here a model of single steps agrees within a few percent (bench/collective_steps.py, docs/results/themis.md).
-VALIDATED_IN_FLIGHT = 4
-
-
-def note_in_flight(in_flight: int) -> None:
-    """Say where the times of several chunks in flight have not been confirmed."""
-    from headway.cli.manager_options import note
-    from headway.collectives.simulate.operations import MOST_IN_FLIGHT
-
-    if VALIDATED_IN_FLIGHT < in_flight <= MOST_IN_FLIGHT:
-        note(
-            f"--in-flight is validated for 1 to {VALIDATED_IN_FLIGHT}; with {in_flight} times may be up to a fifth too short"
-        )
 
 
 def check_format(form: str) -> None:

@@ -26,7 +26,7 @@ def iteration(
     workload: Annotated[
         str,
         typer.Argument(
-            help="resnet-50, resnet-152, gnmt, dlrm, transformer-1t, llm-405b, llm-8b, or a file of ASTRA-sim."
+            help="resnet-50, resnet-152, gnmt, dlrm, dlrm-large, transformer-1t, llm-405b, llm-8b, or a file of ASTRA-sim."
         ),
     ],
     topologies: options.TopologiesOption = None,
@@ -57,7 +57,6 @@ def iteration(
     from headway.errors import unknown
     from headway.io.units import size_bytes
 
-    options.note_in_flight(in_flight)
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
     model, from_file = _workload(workload)
@@ -112,7 +111,6 @@ def together(
     from headway.collectives.simulate.graph import run_together_freely
     from headway.collectives.training.iteration import COMPARED
 
-    options.note_in_flight(in_flight)
     network = options.network_from(topology, bandwidth_bound)
     wanted = [_request(text) for text in requests]
     ends = {method: run_together_freely(network, wanted, method, chunks, in_flight) for method in COMPARED}

@@ -18,6 +18,7 @@ from headway.collectives.simulate import kernels
 from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
 from headway.collectives.simulate.kernels import OPERATION
 from headway.collectives.simulate.operations import RANKS, operations, queue_keys
+from headway.collectives.simulate.steps import stepped, steps_of
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
 
@@ -73,15 +74,17 @@ class Graph:
         if self.method == "baseline" and request.collective is Collective.ALL_REDUCE:
             rank = bid = np.where(ops.chains.to_come == ops.phases // 2 - 1, -1, 0)
         level = (MOST_PRIORITIES - request.priority) * RANKS
-        here = self._count
-        ops.rows["rank"], ops.rows["bid"] = level + rank, level + bid
-        ops.rows["release_ps"] = round(request.issue_s * PS_PER_S)
-        self._add(ops.rows)
-        to_come = ops.chains.to_come
-        self._before.append(here + np.flatnonzero(to_come > 0))
-        self._after.append(here + np.flatnonzero(to_come > 0) + 1)
-        self._edges(after, here + np.arange(0, len(ops.dim), ops.phases))
-        return here + np.flatnonzero(to_come == 0)
+        here, rows, chains = self._count, ops.rows, ops.chains
+        rows["rank"], rows["bid"] = level + rank, level + bid
+        if self.in_flight > 1:
+            rows, chains = stepped(ops, steps_of(ops), level + rank, level + bid)
+        rows["release_ps"] = round(request.issue_s * PS_PER_S)
+        self._add(rows)
+        goes_on = np.flatnonzero(chains.to_come > 0)
+        self._before.append(here + goes_on)
+        self._after.append(here + goes_on + 1)
+        self._edges(after, here + np.arange(0, len(rows), len(rows) // len(parts)))
+        return here + np.flatnonzero(chains.to_come == 0)
 
     def run(self) -> Ints:
         """When each operation ends, in ps."""

@@ -213,6 +213,94 @@ def run_lists(
     return progress, ran
 
 
+class Lists(NamedTuple):
+    """What every resource runs, in this order, and how many operations it may have in flight."""
+
+    listed: Ints
+    list_at: Ints
+    slots: Ints
+
+
+class _Flight(NamedTuple):
+    """Lists at work, step by step."""
+
+    place: Ints  # in the list of each resource
+    free: Ints  # slots of each resource
+    link_free_ps: Ints
+    step: Ints  # of each operation: the next to be sent
+    flying: Ints
+    total: Ints  # how many fly
+
+
+@jit
+def run_lists_by_steps(operations: NDArray[Any], next_op: Ints, lists: Lists, steps: Any) -> tuple[NDArray[Any], int]:
+    """The same where operations are sent step by step, and their links serve others during the delay of a step.
+
+    Operations start in the order of their list, as slots come free; a link serves steps as they become ready. Until an operation is
+    done, its `finish_ps` is the end of the step that flies.
+    """
+    progress = _no_progress(operations)
+    resources = len(lists.slots)
+    flight = _Flight(
+        lists.list_at[:-1].copy(),
+        lists.slots.copy(),
+        np.zeros(resources, np.int64),
+        steps.begins[:-1].copy(),
+        np.empty(lists.slots.sum(), np.int64),
+        np.zeros(1, np.int64),
+    )
+    ran, now = 0, 0
+    for r in range(resources):
+        _start_listed(operations, progress, lists, steps, flight, r, now)
+    while flight.total[0] > 0:
+        first = 0
+        for other in range(1, flight.total[0]):
+            end, best = progress[flight.flying[other]].finish_ps, progress[flight.flying[first]].finish_ps
+            if end < best or (end == best and flight.flying[other] < flight.flying[first]):
+                first = other
+        op = flight.flying[first]
+        now, r = progress[op].finish_ps, operations[op].resource
+        if flight.step[op] < steps.begins[op + 1]:
+            _send_step(progress, steps, flight, op, r, now)
+            continue
+        flight.total[0] -= 1
+        flight.flying[first] = flight.flying[flight.total[0]]
+        flight.free[r] += 1
+        ran += 1
+        for at in range(operations[op].next_at, operations[op].next_end):
+            progress[next_op[at]].missing -= 1
+        _start_listed(operations, progress, lists, steps, flight, r, now)
+        for at in range(operations[op].next_at, operations[op].next_end):
+            _start_listed(operations, progress, lists, steps, flight, operations[next_op[at]].resource, now)
+    return progress, ran
+
+
+@jit
+def _start_listed(
+    operations: NDArray[Any], progress: NDArray[Any], lists: Lists, steps: Any, flight: _Flight, r: int, now: int
+) -> None:
+    """Start what is next in a list while it waits for nothing and there is a slot."""
+    while flight.free[r] > 0 and flight.place[r] < lists.list_at[r + 1]:
+        op = lists.listed[flight.place[r]]
+        if progress[op].missing > 0:
+            return
+        flight.place[r] += 1
+        flight.free[r] -= 1
+        progress[op].start_ps = now
+        flight.flying[flight.total[0]] = op
+        flight.total[0] += 1
+        _send_step(progress, steps, flight, op, r, now)
+
+
+@jit
+def _send_step(progress: NDArray[Any], steps: Any, flight: _Flight, op: int, r: int, now: int) -> None:
+    step = flight.step[op]
+    flight.step[op] += 1
+    flight.link_free_ps[r] = max(flight.link_free_ps[r], now) + steps.occupy_ps[step]
+    steps.until_ps[step] = flight.link_free_ps[r]
+    progress[op].finish_ps = flight.link_free_ps[r] + steps.latency_ps[step]
+
+
 @jit
 def themis_orders(chunk_bytes: Ints, sizes: Ints, ps_per_byte: Floats, loads_ps: Floats) -> Ints:
     """Themis's greedy pass (section 4.2): one order of reduce-scatter per chunk; the tracker `loads_ps` is updated in

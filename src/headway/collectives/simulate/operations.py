@@ -40,6 +40,7 @@ class Chains(NamedTuple):
 class Operations:
     """Phases of chunks, flattened. `larger_bytes` is the data at a phase's larger end, `group` the size of its dimension."""
 
+    topology: Topology
     collective: Collective
     phases: int
     dim: Ints
@@ -90,14 +91,15 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
     sent = count * shard
     # Up to whole picoseconds, so that no plan is quicker than its bandwidth allows; what is whole already stays.
     occupy = np.ceil(sent * ps_per_byte(topology)[dim] * (1 - 1e-12))
-    chains = _chains(chunks, phases)
-    rows = chains.raw.copy().view(OPERATION)
+    chained = chains(chunks, phases)
+    rows = chained.raw.copy().view(OPERATION)
     rows["resource"], rows["occupy_ps"], rows["latency_ps"] = dim, occupy, latency
-    return Operations(collective, phases, dim, groups, larger, sent, chains, rows)
+    return Operations(topology, collective, phases, dim, groups, larger, sent, chained, rows)
 
 
 @lru_cache(maxsize=256)
-def _chains(chunks: int, phases: int) -> Chains:
+def chains(chunks: int, phases: int) -> Chains:
+    """So many chains of so many operations, one after the other."""
     place = np.tile(np.arange(phases), chunks)
     follows = place < phases - 1
     rows = np.zeros(len(place), OPERATION)

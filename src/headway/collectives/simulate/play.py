@@ -7,7 +7,7 @@ every chunk meets it, so a straggler slows all dimensions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +16,31 @@ from headway.collectives.plan import Plan
 from headway.collectives.simulate import kernels
 from headway.collectives.simulate.cost import PS_PER_S
 from headway.collectives.simulate.operations import Operations, operations, slots
+from headway.collectives.simulate.steps import Steps, run_lists_by_steps, starts_by_steps
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput
 
 Ints = NDArray[np.int64]
 
 
+class Sending(NamedTuple):
+    """When links were sending: for which operation (phases of one chunk after the other), until when, and for how long."""
+
+    op: Ints
+    until_ps: Ints
+    occupy_ps: Ints
+
+
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When every phase of every chunk ended (chunks x phases), and for how long it held its link."""
+    """When every phase of every chunk ended (chunks x phases), for how long it held its link, and what links did."""
 
     dims: Ints
     finish_ps: Ints
     occupy_ps: Ints
     latency_ps: Ints
     sent_bytes: Ints
+    sending: Sending
 
     @property
     def time_s(self) -> float:
@@ -46,10 +56,14 @@ class Timeline:
         return int(self.sent_bytes[self.dims == dim].sum())
 
 
-def timeline(ops: Operations, progress: NDArray[Any]) -> Timeline:
-    """A run in the shape of chunks x phases."""
-    columns = (ops.dim, progress["finish_ps"], ops.rows["occupy_ps"], ops.rows["latency_ps"], ops.sent_bytes)
-    return Timeline(*(column.reshape(-1, ops.phases) for column in columns))
+def timeline(ops: Operations, progress: NDArray[Any], fine: Steps | None = None) -> Timeline:
+    """A run in the shape of chunks x phases; `fine` are its steps, if it was played step by step."""
+    finish, occupy, latency = progress["finish_ps"], ops.rows["occupy_ps"], ops.rows["latency_ps"]
+    sending = Sending(ops.chains.all, finish - latency, occupy)
+    if fine:
+        sending = Sending(np.repeat(ops.chains.all, np.diff(fine.begins)), fine.until_ps, fine.occupy_ps)
+    phases = [column.reshape(-1, ops.phases) for column in (ops.dim, finish, occupy, latency, ops.sent_bytes)]
+    return Timeline(phases[0], phases[1], phases[2], phases[3], phases[4], sending)
 
 
 def play(plan: Plan, topology: Topology, in_flight: int = 1) -> Timeline:
@@ -61,19 +75,25 @@ def play(plan: Plan, topology: Topology, in_flight: int = 1) -> Timeline:
         )
     chunk_bytes, rs, ag = plan.orders()
     ops = operations(topology, plan.collective, chunk_bytes, rs, ag)
-    return timeline(ops, run_lists(ops, *plan.listed(), slots(topology, in_flight)))
+    return timeline(ops, *run_lists(ops, *plan.listed(), slots(topology, in_flight)))
 
 
-def run_lists(ops: Operations, listed: Ints, begins: Ints, slots: Ints) -> NDArray[Any]:
-    """The progress of every operation under fixed lists."""
-    progress, ran = kernels.run_lists(ops.rows, ops.chains.next_op, listed, begins, slots)
+def run_lists(ops: Operations, listed: Ints, begins: Ints, slots: Ints) -> tuple[NDArray[Any], Steps | None]:
+    """The progress of every operation under fixed lists; where a dimension has several in flight, step by step, and the steps too."""
+    fine = None
+    if slots.max() > 1:
+        progress, ran, fine = run_lists_by_steps(ops, listed, begins, slots)
+    else:
+        progress, ran = kernels.run_lists(ops.rows, ops.chains.next_op, listed, begins, slots)
     if ran < len(progress):
         raise BadInput(f"the plan's lists contradict its orders: {len(progress) - ran} operations could never start")
-    return cast(NDArray[Any], progress)
+    return progress, fine
 
 
-def run_queues(ops: Operations, rank: Ints, bid: Ints, slots: Ints) -> tuple[NDArray[Any], Ints]:
-    """The progress of every operation when queues decide, and the order of the starts; all are released at time 0."""
+def run_queues(ops: Operations, rank: Ints, bid: Ints, slots: Ints) -> tuple[NDArray[Any] | None, Ints]:
+    """The order in which operations start when queues decide; all are released at time 0. With one slot each, their progress too."""
+    if slots.max() > 1:
+        return None, starts_by_steps(ops, rank, bid, slots)
     ops.rows["rank"], ops.rows["bid"] = rank, bid
     progress, sequence = kernels.run_queues(ops.rows, ops.chains.next_op, ops.chains.all, slots)
     return progress, sequence
@@ -107,10 +127,9 @@ def utilisation_over_time(line: Timeline, topology: Topology, bins: int) -> NDAr
     end = max(1, int(line.finish_ps.max()))
     edges = np.linspace(0, end, bins + 1)
     used = np.zeros((len(topology.dimensions), bins))
-    # A link is held just before the latency of the phase; before that, a phase may wait behind others in flight.
-    stops = line.finish_ps - line.latency_ps
+    sending = line.sending
     for dim in range(len(topology.dimensions)):
-        mine = line.dims == dim
-        for low, high in zip((stops - line.occupy_ps)[mine], stops[mine], strict=True):
+        mine = line.dims.ravel()[sending.op] == dim
+        for low, high in zip((sending.until_ps - sending.occupy_ps)[mine], sending.until_ps[mine], strict=True):
             used[dim] += np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0, None)
     return used / (end / bins)

@@ -70,8 +70,10 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
 
     network, size = _network(asked["topology"]), min(size_bytes(asked["size"]), MOST_BYTES)
     found = []
+    # Best chooses its number of chunks up to the one given; then so does what it is compared with.
+    how = "most_chunks" if "best" in asked["schedulers"] else "chunks"
     for name in dict.fromkeys(asked["schedulers"]):
-        outcome = schedule(network, size, scheduler=name, chunks=asked["chunks"])
+        outcome = schedule(network, size, scheduler=name, **{how: asked["chunks"]})
         bars = _bars(outcome)
         numbers = (outcome.time_s, outcome.limit.limit_s, outcome.utilisation)
         found.append(Planned(outcome.method, len(outcome.plan.chunks), *numbers, bars))
