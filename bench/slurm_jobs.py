@@ -6,6 +6,8 @@ The same jobs are run three times on the same machine: by `headway serve` throug
 first served (sched/builtin) and with backfilling (sched/backfill; time limits are `asked` times the run time, rounded up to minutes).
 The simulator is told what a start and a stop take on this Slurm, measured with eight jobs before, for each of the three. Every answer has
 the load of the machine (runnable processes, mean of the last minute) before and after. Needs root and Slurm (`make system`).
+
+`--predict` asks only the simulator what the gain depends on, over ten seeds: how long a start takes, how fast jobs come, what they ask for.
 """
 
 import argparse
@@ -35,6 +37,12 @@ from headway.workloads.workload import Workload, workload
 NODES, GPUS = 16, 8
 # Quick to schedule, the same for all three: Slurm waits up to 3 s by default before it starts a batch job.
 QUICK = "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=1,bf_resolution=1,default_queue_depth=500\nMinJobAge=3600"
+# For --predict: seconds in which jobs come, time limits over run times, seconds that a start takes in plain Slurm and under Headway.
+WHAT_IF = (
+    *((100.0, 1.0, 0.6, 0.6), (100.0, 1.0, 0.6, 2.6)),
+    *((60.0, 1.0, 0.6, 0.6), (150.0, 1.0, 0.6, 0.6), (200.0, 1.0, 0.6, 0.6)),
+    *((100.0, 10.0, 0.6, 0.6), (100.0, 50.0, 0.6, 0.6)),
+)
 WORKER = """
 import os, signal, sys, time
 saved = sys.argv[1]
@@ -195,6 +203,20 @@ def sent(slurm: SlurmCluster, folder: Path, work: Workload) -> list[float]:
     return [float((folder / f"end.{k}").read_text()) - submitted[k] for k in range(len(work))]
 
 
+def predict(count: int, policy: str) -> None:
+    """Mean completion time under backfilling / under the policy: mean, least and most of ten seeds."""
+    print(f"{'span':>5} {'asked':>5} {'start: Slurm':>12} {policy:>8}  backfill / {policy}")
+    for span, asked, slurm_s, ours_s in WHAT_IF:
+        ratios = []
+        for seed in range(1, 11):
+            work = jobs(count, span, seed, asked)
+            ratios.append(simulated(work, "backfill", slurm_s, 0.0) / simulated(work, policy, ours_s, 0.25))
+        least, most = min(ratios), max(ratios)
+        print(
+            f"{span:5g} {asked:5g} {slurm_s:12g} {ours_s:8g}  {statistics.mean(ratios):.2f} ({least:.2f} to {most:.2f})"
+        )
+
+
 def main() -> None:
     """Run all three, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -204,7 +226,11 @@ def main() -> None:
     parser.add_argument("--policy", default="headway")
     parser.add_argument("--asked", type=float, default=1.0, help="time limits, as a multiple of run times")
     parser.add_argument("--only", choices=("headway", "builtin", "backfill"))
+    parser.add_argument("--predict", action="store_true", help="only the simulator: what the gain depends on")
     given = parser.parse_args()
+    if given.predict:
+        predict(given.jobs, given.policy)
+        return
     if lacks := missing():
         raise SystemExit(f"needs {lacks}")
     work = jobs(given.jobs, given.span, given.seed, given.asked)
