@@ -1,10 +1,13 @@
 """200 jobs on a real Slurm of 16 nodes with 8 GPUs, in scaled seconds: Headway against its own simulator, and against plain Slurm.
 
-    python -m bench.slurm_jobs [--jobs 200] [--span 100] [--seed 1]
+    python -m bench.slurm_jobs [--jobs 200] [--span 100] [--seed 1] [--policy headway] [--asked 1]
 
-The same jobs are run three times on the same machine: by `headway` through Slurm (tiresias-l), and submitted to Slurm directly, first come
-first served (sched/builtin) and with backfilling (sched/backfill, with time limits as tight as Slurm allows: whole minutes, rounded up).
-The simulator is told what a start and a stop take on this Slurm, measured with eight jobs before. Needs root and Slurm (`make system`).
+The same jobs are run three times on the same machine: by `headway serve` through Slurm, and submitted to Slurm directly, first come
+first served (sched/builtin) and with backfilling (sched/backfill; time limits are `asked` times the run time, rounded up to minutes).
+The simulator is told what a start and a stop take on this Slurm, measured with eight jobs before, for each of the three. Every answer has
+the load of the machine (runnable processes, mean of the last minute) before and after. Needs root and Slurm (`make system`).
+
+`--predict` asks only the simulator what the gain depends on, over ten seeds: how long a start takes, how fast jobs come, what they ask for.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +35,14 @@ from headway.sim.run import Setting, simulate_run
 from headway.workloads.workload import Workload, workload
 
 NODES, GPUS = 16, 8
-POLICY, MIN_RUNTIME_S = "tiresias-l?threshold=120", 5.0
 # Quick to schedule, the same for all three: Slurm waits up to 3 s by default before it starts a batch job.
 QUICK = "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=1,bf_resolution=1,default_queue_depth=500\nMinJobAge=3600"
+# For --predict: seconds in which jobs come, time limits over run times, seconds that a start takes in plain Slurm and under Headway.
+WHAT_IF = (
+    *((100.0, 1.0, 0.6, 0.6), (100.0, 1.0, 0.6, 2.6)),
+    *((60.0, 1.0, 0.6, 0.6), (150.0, 1.0, 0.6, 0.6), (200.0, 1.0, 0.6, 0.6)),
+    *((100.0, 10.0, 0.6, 0.6), (100.0, 50.0, 0.6, 0.6)),
+)
 WORKER = """
 import os, signal, sys, time
 saved = sys.argv[1]
@@ -50,24 +59,24 @@ time.sleep(left)
 """
 
 
-def jobs(count: int, span_s: float, seed: int) -> Workload:
+def jobs(count: int, span_s: float, seed: int, asked: float = 1.0) -> Workload:
     """Sizes and run times as training clusters have them: most jobs small and short, some large and long; more than fit at once."""
     chance = np.random.default_rng(seed)
     submit = np.sort(chance.uniform(0, span_s, count))
     gpus = chance.choice([1, 2, 4, 8, 16, 32], count, p=[0.35, 0.15, 0.2, 0.2, 0.07, 0.03])
     run_s = np.clip(np.exp(chance.normal(2.6, 1.0, count)), 4.0, 120.0)
-    return workload("bench", submit, gpus, run_s)
+    return workload("bench", submit, gpus, run_s, limit_s=60.0 * (run_s * asked // 60 + 1))
 
 
 def command(folder: Path, number: int, run_s: float) -> list[str]:
     return [sys.executable, "-I", "-S", str(folder / "worker.py"), str(folder / f"left.{number}"), f"{run_s:.3f}"]
 
 
-def served(slurm: SlurmCluster, data: Path) -> Manager:
+def served(slurm: SlurmCluster, data: Path, policy: str) -> Manager:
     os.environ["SLURM_CONF"] = str(slurm.conf)
     runs = SlurmExecutor(data, poll_s=0.5)
     found = runs.discover()
-    manager = Manager(data, found.cluster, POLICY, min_runtimes={"": MIN_RUNTIME_S}, executor=runs)
+    manager = Manager(data, found.cluster, policy, executor=runs)
     manager.start()
     return manager
 
@@ -116,12 +125,12 @@ def wait(manager: Manager, ids: list[int], state: str) -> None:
         time.sleep(0.05)
 
 
-def by_headway(work: Workload) -> dict[str, Any]:
+def by_headway(work: Workload, policy: str) -> dict[str, Any]:
     """Live, with what the simulator says of it."""
     slurm = SlurmCluster(NODES, GPUS, cpus=64, more=QUICK).start()
     folder = Path(tempfile.mkdtemp(prefix="headway-bench-"))
     (folder / "worker.py").write_text(WORKER)
-    manager = served(slurm, folder / "data")
+    manager = served(slurm, folder / "data", policy)
     try:
         start_s, stop_s = costs(manager, folder)
         calibrated = manager.events(0)[-1].seq
@@ -137,9 +146,9 @@ def by_headway(work: Workload) -> dict[str, Any]:
     finally:
         manager.stop()
         slurm.stop()
-    told = simulated(work, POLICY, start_s, stop_s)
-    in_run = [statistics.mean(each) for each in measured]
-    free = simulated(work, POLICY, 0.0, 0.0)
+    told = simulated(work, policy, start_s, stop_s)
+    in_run = [statistics.mean(each or [0.0]) for each in measured]
+    free = simulated(work, policy, 0.0, 0.0)
     return {
         "jct_s": float(np.mean(jct)),
         "predicted_s": told,
@@ -150,46 +159,62 @@ def by_headway(work: Workload) -> dict[str, Any]:
         "preemptions": stops,
         "start_in_run_s": in_run[0],
         "stop_in_run_s": in_run[1],
-        "predicted_with_these_s": simulated(work, POLICY, *in_run),
+        "predicted_with_these_s": simulated(work, policy, *in_run),
     }
 
 
 def simulated(work: Workload, policy: str, start_s: float, stop_s: float) -> float:
     """The mean completion time that the simulator predicts. A first start takes GPUs as well, so it is added to what jobs run."""
-    more = workload("bench", work.submit_s, work.gpus, work.duration_s + start_s)
-    setting = Setting(preemption_cost=start_s + stop_s, min_runtime=MIN_RUNTIME_S)
+    more = replace(work, duration_s=work.duration_s + start_s)
+    setting = Setting(preemption_cost=start_s + stop_s, min_runtime=None)
     run = simulate_run(more, cluster(f"{NODES}x{GPUS}"), find_policy(policy), find_placement("consolidated"), setting)
     return float(np.mean(run.jobs["end"] - run.jobs["submit"]))
 
 
 def by_slurm(work: Workload, scheduler: str) -> dict[str, Any]:
-    """The same jobs, submitted to Slurm itself."""
+    """The same jobs, submitted to Slurm itself, with what the simulator says of it."""
     slurm = SlurmCluster(NODES, GPUS, cpus=64, more=f"SchedulerType=sched/{scheduler}\n{QUICK}").start()
     folder = Path(tempfile.mkdtemp(prefix="headway-bench-"))
     (folder / "worker.py").write_text(WORKER)
     try:
-        began, ids = time.monotonic(), []
-        submitted = []
-        for k in range(len(work)):
-            time.sleep(max(0.0, began + work.submit_s[k] - time.monotonic()))
-            gpus, run_s = int(work.gpus[k]), float(work.duration_s[k])
-            nodes = max(1, gpus // GPUS)
-            line = " ".join(command(folder, k, run_s))
-            how = [
-                f"--nodes={nodes}",
-                f"--gres=gpu:{gpus // nodes}",
-                f"--time={int(run_s // 60) + 1}",
-                "--output=/dev/null",
-            ]
-            submitted.append(time.time())
-            end = f"date +%s.%N >{folder}/end.{k}"
-            ids.append(slurm.ask("sbatch", "--parsable", *how, "--ntasks-per-node=1", "--wrap", f"{line}; {end}"))
-        while slurm.ask("squeue", "-h", "-t", "PD,R,CG,CF"):
-            time.sleep(0.5)
-        jct = [float((folder / f"end.{k}").read_text()) - submitted[k] for k in range(len(work))]
-        return {"jct_s": float(np.mean(jct))}
+        sent(slurm, folder, workload("first", [0.0], [4], [1.0], limit_s=[60.0]))
+        alone = workload("alone", np.arange(8) * 0.5, [4] * 8, [5.0] * 8, limit_s=[60.0] * 8)
+        start_s = statistics.mean(sent(slurm, folder, alone)) - 5.0
+        jct_s = statistics.mean(sent(slurm, folder, work))
     finally:
         slurm.stop()
+    told = simulated(work, {"builtin": "fifo"}.get(scheduler, scheduler), start_s, 0.0)
+    return {"jct_s": jct_s, "predicted_s": told, "error": jct_s / told - 1.0, "start_s": start_s}
+
+
+def sent(slurm: SlurmCluster, folder: Path, work: Workload) -> list[float]:
+    """Submit each job at its time, and wait for all; their completion times."""
+    began, submitted = time.monotonic(), list[float]()
+    for k in range(len(work)):
+        time.sleep(max(0.0, began + work.submit_s[k] - time.monotonic()))
+        gpus, nodes = int(work.gpus[k]), max(1, int(work.gpus[k]) // GPUS)
+        how = [f"--nodes={nodes}", f"--gres=gpu:{gpus // nodes}", f"--time={int(work.limit_s[k] // 60)}"]
+        line = " ".join(command(folder, k, float(work.duration_s[k])))
+        submitted.append(time.time())
+        wrapped = ["--wrap", f"{line}; date +%s.%N >{folder}/end.{k}"]
+        slurm.ask("sbatch", "--output=/dev/null", "--ntasks-per-node=1", *how, *wrapped)
+    while slurm.ask("squeue", "-h", "-t", "PD,R,CG,CF"):
+        time.sleep(0.5)
+    return [float((folder / f"end.{k}").read_text()) - submitted[k] for k in range(len(work))]
+
+
+def predict(count: int, policy: str) -> None:
+    """Mean completion time under backfilling / under the policy: mean, least and most of ten seeds."""
+    print(f"{'span':>5} {'asked':>5} {'start: Slurm':>12} {policy:>8}  backfill / {policy}")
+    for span, asked, slurm_s, ours_s in WHAT_IF:
+        ratios = []
+        for seed in range(1, 11):
+            work = jobs(count, span, seed, asked)
+            ratios.append(simulated(work, "backfill", slurm_s, 0.0) / simulated(work, policy, ours_s, 0.25))
+        least, most = min(ratios), max(ratios)
+        print(
+            f"{span:5g} {asked:5g} {slurm_s:12g} {ours_s:8g}  {statistics.mean(ratios):.2f} ({least:.2f} to {most:.2f})"
+        )
 
 
 def main() -> None:
@@ -198,15 +223,23 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--span", type=float, default=100.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--policy", default="headway")
+    parser.add_argument("--asked", type=float, default=1.0, help="time limits, as a multiple of run times")
     parser.add_argument("--only", choices=("headway", "builtin", "backfill"))
+    parser.add_argument("--predict", action="store_true", help="only the simulator: what the gain depends on")
     given = parser.parse_args()
+    if given.predict:
+        predict(given.jobs, given.policy)
+        return
     if lacks := missing():
         raise SystemExit(f"needs {lacks}")
-    work = jobs(given.jobs, given.span, given.seed)
+    work = jobs(given.jobs, given.span, given.seed, given.asked)
     found: dict[str, Any] = {"jobs": given.jobs, "gpu_s": float((work.gpus * work.duration_s).sum())}
     for name in ("headway", "builtin", "backfill"):
         if given.only in (None, name):
-            found[name] = by_headway(work) if name == "headway" else by_slurm(work, name)
+            before = os.getloadavg()[0]
+            found[name] = by_headway(work, given.policy) if name == "headway" else by_slurm(work, name)
+            found[name]["load"] = [before, os.getloadavg()[0]]
             print(name, json.dumps(found[name], indent=2), flush=True)
     if given.only is None:
         for name in ("builtin", "backfill"):

@@ -1,8 +1,11 @@
 """A real Slurm on this machine, for tests and measurements: munged, slurmctld and one slurmd per node, with fake GPUs, all in one folder.
 
-The daemons run in the foreground as our children and end with `stop`; nothing is left behind.
+The daemons run in the foreground as our children and end with `stop`; nothing is left behind. To have one to play with:
+
+    .venv/bin/python -m tests.slurm_cluster [--nodes 4] [--gpus 4] [--accounts]
 """
 
+import argparse
 import contextlib
 import os
 import secrets
@@ -16,6 +19,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from tests import slurm_accounts
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 # Time to start the daemons on a machine that is busy with other tests.
@@ -33,7 +38,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
-AccountingStorageType=accounting_storage/none
+{accounts}
 JobAcctGatherType=jobacct_gather/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -62,7 +67,10 @@ def missing() -> str:
 class SlurmCluster:
     """Daemons, and the environment that reaches them."""
 
-    def __init__(self, nodes: int, gpus: int = 0, cpus: int = 8, more: str = "", topology: str = "") -> None:
+    def __init__(
+        self, nodes: int, gpus: int = 0, cpus: int = 8, more: str = "", topology: str = "", accounts: str = ""
+    ) -> None:
+        """`accounts`: what they count, such as gres/gpu; none are kept without it."""
         # A short path: the name of a socket holds about a hundred characters. Other users pass through it.
         self.folder, self.nodes = Path(tempfile.mkdtemp(prefix="headway-slurm-", dir="/tmp")), nodes
         self.folder.chmod(0o755)
@@ -72,7 +80,7 @@ class SlurmCluster:
             os.mknod(self.folder / "dev" / f"nvidia{gpu}", 0o20666, os.makedev(1, 3))
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(128))
         (self.folder / "munge.key").chmod(0o600)
-        port = _free_ports(nodes + 1)
+        port = _free_ports(nodes + 2)
         given = {"host": socket.gethostname().partition(".")[0], "folder": self.folder, "top": nodes - 1, "cpus": cpus}
         gres = (
             {"gres": "GresTypes=gpu", "node_gres": f"Gres=gpu:v100:{gpus}"} if gpus else {"gres": "", "node_gres": ""}
@@ -84,8 +92,16 @@ class SlurmCluster:
             (self.folder / "topology.conf").write_text(topology)
             more += "\nTopologyPlugin=topology/tree"
         ports = {"port": port, "first": port + 1, "last": port + nodes}
+        kept = (
+            slurm_accounts.CLIENT.format(folder=self.folder, port=port + nodes + 1, tres=accounts)
+            if accounts
+            else slurm_accounts.NONE
+        )
+        if accounts:
+            slurm_accounts.write(self.folder, port + nodes + 1)
         self.conf = self.folder / "slurm.conf"
-        self.conf.write_text(CONF.format(more=more, **given, **gres, **ports))
+        self.conf.write_text(CONF.format(more=more, accounts=kept, **given, **gres, **ports))
+        self.accounts = bool(accounts)
         self.environment = {**os.environ, "SLURM_CONF": str(self.conf)}
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -104,6 +120,8 @@ class SlurmCluster:
             key = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
             self.run("munged", "munged", "-F", "--force", *key, *files.values())
             wait_until(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
+            if self.accounts:
+                self.start_accounts()
             self.start_controller()
             for name in self.names:
                 self.start_node(name)
@@ -117,6 +135,19 @@ class SlurmCluster:
         """Start a daemon as our child."""
         with (self.folder / f"{name}.out").open("ab") as log:
             self.daemons[name] = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    def start_accounts(self) -> None:
+        """Start the database and slurmdbd, which then knows of this cluster."""
+        self.environment["MYSQL_UNIX_PORT"] = str(slurm_accounts.socket(self.folder))
+        self.run("mariadbd", *slurm_accounts.database(self.folder))
+        wait_until(lambda: slurm_accounts.socket(self.folder).exists(), "the database does not start")
+        self.run("slurmdbd", "slurmdbd", "-D")
+
+        def knows_us() -> bool:
+            self.ask("sacctmgr", "--immediate", "add", "cluster", "headway-test")
+            return self.ask("sacctmgr", "--noheader", "list", "cluster", "format=Cluster%20") == "headway-test"
+
+        wait_until(knows_us, "slurmdbd does not start")
 
     def start_controller(self) -> None:
         """Start slurmctld."""
@@ -160,7 +191,10 @@ class SlurmCluster:
 
     def wait_idle(self) -> None:
         """Until every node takes jobs and has none."""
-        wait_until(lambda: self.ask("sinfo", "-h", "-o", "%D %t") == f"{self.nodes} idle", "the nodes do not come up")
+        idle = {f"{name} idle" for name in self.names}
+        wait_until(
+            lambda: set(self.ask("sinfo", "-N", "-h", "-o", "%N %t").splitlines()) == idle, "the nodes do not come up"
+        )
 
     def ask(self, *command: str) -> str:
         """What a command of Slurm answers."""
@@ -238,4 +272,32 @@ def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:
 
     if lacks := missing():
         pytest.skip(f"SKIPPED: a Slurm of our own needs {lacks}; `make system` as root installs it")
+    if given.get("accounts") and (lacks := slurm_accounts.missing()):
+        pytest.skip(f"SKIPPED: the accounts of Slurm need {lacks}; `make system` as root installs it")
     return SlurmCluster(nodes, gpus, **given).start()
+
+
+def main() -> None:
+    """Run a Slurm until interrupted, and say how to reach it."""
+    parser = argparse.ArgumentParser(description="A whole Slurm on this machine, until Ctrl-C. As root.")
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--gpus", type=int, default=4, help="per node; device files that do nothing")
+    parser.add_argument("--accounts", action="store_true", help="with slurmdbd, so that sacct has a history")
+    given = parser.parse_args()
+    if lacks := ", ".join(filter(None, [missing(), slurm_accounts.missing() if given.accounts else ""])):
+        raise SystemExit(f"a Slurm of our own needs {lacks}; `make system` as root installs it")
+    cluster = SlurmCluster(given.nodes, given.gpus, accounts="gres/gpu" if given.accounts else "")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        cluster.start()
+        print(f"in another terminal: export SLURM_CONF={cluster.conf}\nhere: Ctrl-C ends it", flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        print("ending the jobs and the daemons", flush=True)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        cluster.stop()
+
+
+if __name__ == "__main__":
+    main()

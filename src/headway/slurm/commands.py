@@ -48,7 +48,7 @@ class Commands:
         match request:
             case Submit(script, options, user):
                 words = [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
-                return Call(("sbatch", "--parsable", *words), script, user)
+                return Call(("sbatch", "--parsable", *words), script, user, bare=True)
             case Signal(job, name, step):
                 where = str(job) if step is None else f"{job}.{step}"
                 return Call(("scancel", f"--signal={name.removeprefix('SIG')}", where))
@@ -93,7 +93,7 @@ class Commands:
         return self._run(Call(words)).decode(errors="replace")
 
     def _run(self, call: Call) -> bytes:
-        how: dict[str, Any] = {"env": {**_environment(os.environ), **call.environment}}
+        how: dict[str, Any] = {"env": _environment(os.environ, call.bare)}
         if call.user is not None:
             who = pwd.getpwnam(call.user)
             groups = os.getgrouplist(who.pw_name, who.pw_gid)
@@ -118,8 +118,10 @@ class Commands:
         raise Refused(f"{call.words[0]}: {said[:300] or f'exit code {done.returncode}'}")
 
 
-def _environment(given: Mapping[str, str]) -> dict[str, str]:
+def _environment(given: Mapping[str, str], bare: bool) -> dict[str, str]:
     """The environment without options of Slurm's commands: a manager may itself run in a Slurm job."""
+    if bare:
+        return {name: value for name, value in given.items() if name in KEPT or name == "PATH"}
     ours = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_", "SCONTROL_", "SRUN_")
     kept = {name: value for name, value in given.items() if name in KEPT or not name.startswith(ours)}
     return {**kept, "LC_ALL": "C"}

@@ -4,7 +4,7 @@ A door (commands.py, rest.py) renders each as text first, which can be read and 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from headway.errors import HeadwayError
@@ -70,7 +70,7 @@ class Call:
     words: tuple[str, ...]
     body: str = ""
     user: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    bare: bool = False  # without the caller's environment: it would become the job's
 
     def __str__(self) -> str:
         import shlex

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,10 @@ from headway.slurm.requests import Cancel, Refused, Submit, Unreachable
 from headway.slurm.rest import Rest
 
 SAY = 'echo $RANK $SLURMD_NODENAME $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK of $WORLD_SIZE "$CUDA_VISIBLE_DEVICES" $SLURM_PROCID'
-TRAIN = [sys.executable, "-m", "headway.demo.train", "--steps"]
+TRAIN = {
+    "numpy": [sys.executable, "-m", "headway.demo.train"],
+    "torch": [sys.executable, str(Path(__file__).with_name("torch_training.py"))],
+}
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 
 
@@ -63,10 +67,13 @@ def test_ranks_follow_the_placement_and_see_their_own_gpus(slurm: SlurmCluster, 
     executor.close()
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
-    slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
+    kind: str, slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
 ) -> None:
     """Two ranks on two nodes; jobs that others gave to Slurm leave no other room, and are never touched."""
+    if find_spec(kind) is None:
+        pytest.skip(f"SKIPPED: training in {kind} on Slurm needs {kind}: pip install {kind}")
     others = {
         node: slurm.ask("sbatch", "--parsable", f"--nodelist={node}", "--gres=gpu:4", "--wrap", "sleep 600")
         for node in ("n2", "n3")
@@ -77,7 +84,7 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
     steps = 40
     train = one(
         manager,
-        command=[*TRAIN, str(steps), "--step-s", "0.1"],
+        command=[*TRAIN[kind], "--steps", str(steps), "--step-s", "0.1"],
         num_nodes=2,
         resources={"accelerators": 4},
         checkpoint={"dir": str(tmp_path / "saved")},
@@ -95,16 +102,23 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
     assert until(manager, train).state == "COMPLETED"
     assert until(manager, urgent).state == "CANCELLED"
     assert manager.job(train).preemptions == 1  # type: ignore[union-attr]
+    assert int(manager.log_files(train, 2)[0].read_text().partition("resumed at step ")[2].split()[0]) >= 5
     with np.load(tmp_path / "saved/weights.npz") as saved:
-        np.testing.assert_array_equal(saved["weights"], alone(steps, tmp_path / "alone"))
+        np.testing.assert_array_equal(saved["weights"], alone(kind, steps, tmp_path / "alone"))
 
 
-def alone(steps: int, folder: Path) -> np.ndarray:
+def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
     """The weights of the same training, never stopped."""
     with __import__("socket").create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    given = {**os.environ, "WORLD_SIZE": "2", "MASTER_PORT": str(port), "HEADWAY_CHECKPOINT_DIR": str(folder)}
-    command = [*TRAIN, str(steps), "--step-s", "0"]
+    given = {
+        **os.environ,
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "HEADWAY_CHECKPOINT_DIR": str(folder),
+    }
+    command = [*TRAIN[kind], "--steps", str(steps), "--step-s", "0"]
     ranks = [subprocess.Popen(command, env={**given, "RANK": str(rank)}) for rank in (1, 0)]
     assert [rank.wait(60) for rank in ranks] == [0, 0]
     with np.load(folder / "weights.npz") as saved:

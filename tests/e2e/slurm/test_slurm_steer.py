@@ -133,5 +133,18 @@ def test_advice_on_a_real_queue(slurm: SlurmCluster) -> None:
     found = json.loads(done.stdout)
     assert found["jobs"] >= 8
     assert "squeue" in found["source"]
-    assert {change["policy"] for change in found["changes"]} == {"tiresias-l", "2d-las"}
+    assert {change["policy"] for change in found["changes"]} == {"headway", "2d-las"}
     assert all(change["mean_jct_s"] > 1.0 for change in found["changes"])
+
+
+def test_steering_may_begin_on_an_empty_queue(
+    slurm: SlurmCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Whether priorities are small or at the top of their range is seen when the first job waits."""
+    folder, door, how = SteeringFolder(tmp_path), Commands(json=False), Steering([1.0], "name")
+    assert steer(door, folder, how).waiting == 0
+    busy = request.getfixturevalue("busy")
+    wait_until(lambda: steer(door, folder, how).queues == {0: 2, 1: 1}, "nothing is attained")
+    assert order(busy) == ["new", "cpu", "odd", "old"]
+    undo(door, folder)
+    assert [row.split()[1] for row in queue(busy)] == ["0", "0", "7", "0"]

@@ -66,9 +66,9 @@ def test_what_is_left_out_is_said() -> None:
     ]
     jobs.append(SlurmJob(100, "RUNNING", gpus=1, submitted=BEGAN, started=BEGAN + 5, user="ada"))
     said = " ".join(advise(jobs, cluster("4x8"), ["las"], PLACEMENT, BEGAN + 1e6, "test").caveats)
-    assert "1 jobs asked for no GPU" in said
-    assert "1 jobs have not started" in said
-    assert "1 jobs still run or were cancelled" in said
+    assert "left out: 1 job that asked for no GPU" in said
+    assert "left out: 1 job that did not start" in said
+    assert "not averaged, though the GPU time is taken: 1 job still running" in said
     late = [replace(job, started=job.started + 1e5, ended=job.ended + 1e5) for job in queue_of("fifo", 40)]
     assert "off by" in advise(late, cluster("4x8"), ["las"], PLACEMENT, BEGAN + 1e6, "test").caveats[0]
     with pytest.raises(BadInput, match="nothing to replay"):
@@ -88,3 +88,16 @@ def test_accounts_as_text() -> None:
         0.0,
         5400.0,
     )
+
+
+def test_a_run_that_was_requeued_took_its_gpus() -> None:
+    """Accounts have a line per run: the run is over, and its job waits in the next line. GPUs may be counted by type only."""
+    line = "12|a|ada|gpu|{}|billing=1,gres/gpu:a100=2|{}|2026-01-01T00:00:00|2026-01-01T00:00:00|{}|{}|90|1|0:0\n"
+    first = line.format("REQUEUED", "billing=1,gres/gpu:a100=2", "2026-01-01T00:02:00", "2026-01-01T00:03:00")
+    run, waits = read_accounts(first + line.format("PENDING", "", "Unknown", "Unknown"))
+    assert (run.gpus, run.waits, run.ended - run.started) == (2, False, 60.0)
+    assert (waits.gpus, waits.waits, waits.started) == (2, True, 0.0)
+    jobs = [*queue_of("fifo", 40), replace(run, submitted=BEGAN, eligible=BEGAN, started=BEGAN + 1, ended=BEGAN + 2)]
+    said = " ".join(advise(jobs, cluster("4x8"), ["las"], PLACEMENT, BEGAN + 1e6, "test").caveats)
+    assert "1 job still running, cancelled or requeued" in said
+    assert "did not start" not in said

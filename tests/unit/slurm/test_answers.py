@@ -1,6 +1,7 @@
 """What Slurm answers, in the forms of several versions, and what is sent to it: read and rendered without a Slurm."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -152,6 +153,18 @@ def test_requests_as_text() -> None:
     assert str(door.render(Hold(5, release=True))) == "scontrol release 5"
 
 
+def test_a_submission_does_not_carry_our_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm gives the environment of sbatch to the job."""
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\nenv >{tmp_path}/seen\necho 7\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    given = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_CONF": "/x", "SBATCH_QOS": "low", "SECRET": "s"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert Commands().send(Submit("#!/bin/sh\n", {})) == "7"
+    seen = (tmp_path / "seen").read_text().splitlines()
+    assert {row.partition("=")[0] for row in seen} <= {"PATH", "SLURM_CONF", "PWD", "SHLVL", "_", "OLDPWD"}
+
+
 def test_the_same_requests_for_slurmrestd() -> None:
     door = Rest("unix:/nowhere")
     door.acts = True
@@ -161,7 +174,7 @@ def test_the_same_requests_for_slurmrestd() -> None:
         "nodes": "2",
         "nodelist": "a,b",
         "no-requeue": "",
-        "export": "NIL",
+        "export": "ALL",
         "mem": "64",
     }
     call = door.render(Submit("#!/bin/sh\n", options))

@@ -142,3 +142,25 @@ def test_after_a_failure_slurm_is_asked_again_as_soon_as_the_outage_allows(tmp_p
 
     assert executor._try(fail) is False
     assert executor._poll_at == executor.outage.again_at < time.monotonic() + 30.0
+
+
+def test_what_slurm_does_not_start_is_taken_back_also_by_the_next_manager(tmp_path: Path) -> None:
+    """Headway died after it had submitted; the GPUs it counted on are not there (another's job, or lost by Slurm)."""
+    executor = SlurmExecutor(tmp_path)
+    executor._site, executor.patience_s = Site("ab", {}, {}), 0.1
+    executor.door = door = Twice(SlurmJob(7, "PENDING", comment_of("ab", 1, 1, 0), reason="Resources"))  # type: ignore[assignment]
+    folder = executor.folder(1, 1)
+    (folder / "own").mkdir(parents=True)
+    (folder / "launch.json").write_text('{"parts": 1, "nodes": ["n0"], "port": 1}')
+    executor.adopt(1, 1)
+    executor._poll()
+    assert door.sent == []  # Slurm is given its time again
+    time.sleep(0.2)
+    executor._poll()
+    assert door.sent == [Cancel((7,))]
+    door.jobs = {7: SlurmJob(7, "CANCELLED", comment_of("ab", 1, 1, 0), reason="Resources")}
+    executor._poll()
+    executor._look((1, 1))
+    (report,) = executor.reports()
+    assert (report.lost, report.never_ran, report.refused) == (True, True, True)
+    assert "Slurm did not start it: Resources" in report.message

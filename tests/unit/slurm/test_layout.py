@@ -12,7 +12,7 @@ from headway.live.executors.slurm.layout import layout
 from headway.live.executors.slurm.render import Site, read_comment, render
 from headway.live.jobfile.spec import job_spec
 from headway.slurm.snapshot import Share, SlurmJob, SlurmNode, Snapshot
-from headway.slurm.steering.plan import plan, scale_of
+from headway.slurm.steering.plan import Scale, plan, scale_of
 from headway.slurm.steering.service import Services
 
 NODES = {name: SlurmNode(name, f"10.0.0.{k}", 4, cpus=32, memory_mb=4000) for k, name in enumerate("abcd")}
@@ -64,7 +64,7 @@ def test_what_slurm_is_asked_for() -> None:
         "output": "/run/slurm.0.log",
         "chdir": "/",
         "open-mode": "append",
-        "export": "NIL",
+        "export": "ALL",
         "no-requeue": "",
         "mem": "2000",
         "time": "66",  # its limit, its grace, and a margin
@@ -113,7 +113,8 @@ def test_gpus_that_slurm_has_lost_are_taken() -> None:
 @pytest.mark.parametrize(("top", "raises"), [(4_294_901_759, False), (1_500_000, True), (0, True)])
 def test_queues_are_apart_whatever_priorities_the_site_has(top: int, raises: bool) -> None:
     jobs = [SlurmJob(k, "PENDING", user=f"u{k}", priority=max(1, top - k), gpus=1, nice=k) for k in range(3)]
-    scale = scale_of(jobs, 2)
+    scale = scale_of(jobs, {}, 2)
+    assert scale is not None
     assert scale.raises is raises
     wanted = plan(jobs, {}, {"u0": 5.0, "u1": 50.0}, "user", [1.0, 10.0], scale)
     assert [each.queue for each in wanted] == [1, 2, 0]
@@ -122,6 +123,23 @@ def test_queues_are_apart_whatever_priorities_the_site_has(top: int, raises: boo
     assert max(becomes) < 1 << 32
     if raises:
         assert max(becomes) < 1 << 31
+
+
+def test_the_scale_follows_the_priorities_that_jobs_have_without_us() -> None:
+    """An empty queue says nothing of priorities; ages and fair shares grow; what we raised ourselves does not count."""
+
+    def one(priority: int, nice: int = 0) -> list[SlurmJob]:
+        return [SlurmJob(1, "PENDING", priority=priority, nice=nice, gpus=1)]
+
+    assert scale_of([], {}, 1) is None
+    low = Scale(10_000_000, raises=False)
+    assert scale_of(one(4_294_901_759), {}, 1) == low
+    assert scale_of(one(4_284_901_759, 10_000_000), {1: 0}, 1, low) == low
+    first = scale_of(one(28), {}, 1)
+    assert first == Scale(100_000, raises=True)
+    assert scale_of(one(100_028, -100_000), {1: 0}, 1, first) == first
+    assert scale_of(one(800_000, -100_000), {1: 0}, 1, first) == Scale(10_000_000, raises=True)
+    assert scale_of(one(0), {}, 1, first) == first, "a job that is held has no priority"
 
 
 def test_service_adds_up_over_restarts() -> None:

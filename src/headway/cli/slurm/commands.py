@@ -1,7 +1,6 @@
 """`headway advise` and `headway steer`: beside a Slurm that goes on starting jobs. The first only looks, the second sets nice values."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="The Slurm whose commands work here (SLURM_CONF).")]
 FOLDER = "slurm-steer"
+FEW = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def advise(
 ) -> None:
     """What would change, and for whom, if Slurm's jobs were ordered by another policy. Only looks, changes nothing.
 
-    Example: headway advise --slurm --last 7d --policy tiresias-l,2d-las
+    Example: headway advise --slurm --last 7d --policy headway,2d-las
     """
     from rich.console import Console
 
@@ -47,7 +47,7 @@ def advise(
 
     _only_slurm(slurm, "advise")
     door, now = Commands(), time.time()
-    names = [name for given in policy or ["tiresias-l,2d-las"] for name in given.split(",") if name]
+    names = [name for given in policy or ["headway,2d-las"] for name in given.split(",") if name]
     nodes = [node for node in door.poll().nodes if node.gpus and (not partition or partition in node.partitions)]
     if not nodes:
         raise BadInput("Slurm has no nodes with GPUs here: see `sinfo -o '%N %G %P'`")
@@ -64,7 +64,8 @@ def advise(
     print_view(advice_table(found))
     best = max(found.changes, key=lambda change: change.ratio)
     label = f"{best.policy}{'' if best.preempts else ', no job preempted'}"
-    for what, groups in (("size", best.sizes), ("user", best.users)):
+    users = tuple(sorted(best.users, key=lambda group: -group.jobs))
+    for what, groups in (("size", best.sizes), ("user", users)):
         print_view("")
         print_view(groups_table(f"by {what}, under {label}", groups))
     for line in found.caveats:
@@ -110,7 +111,11 @@ def steer(
             return
         pause_s = seconds(every, "--every")
         while True:
-            _show(one_round(door, folder, how), folder.folder, as_json)
+            done = one_round(door, folder, how)
+            _show(done, as_json)
+            _say_refused(done.refused)
+            if once and done.refused:
+                raise BadInput(f"Slurm refused to change {counted(len(done.refused), 'job')}")
             if once or dry_run:
                 return
             time.sleep(pause_s)
@@ -139,13 +144,24 @@ def _undo(folder: "object", door: "object", as_json: bool) -> None:
         print_json(done)
     else:
         typer.echo(f"restored {counted(len(done.restored), 'job')}; {len(done.unchanged)} needed nothing or are gone")
-    for job, why in done.refused.items():
-        note(f"headway: job {job} could not be restored: {why}")
+    _say_refused(done.refused)
     if done.refused:
         raise BadInput("not all jobs are as they were: run the same command again")
 
 
-def _show(found: "Round", folder: Path, as_json: bool) -> None:
+def _say_refused(refused: dict[int, str]) -> None:
+    """Why Slurm said no, for a few jobs; and what to do where it is a matter of rights."""
+    for job, why in list(refused.items())[:FEW]:
+        note(f"headway: job {job}: {why}")
+    if len(refused) > FEW:
+        note(f"headway: and {counted(len(refused) - FEW, 'more job')}")
+    if any(word in why.lower() for why in refused.values() for word in ("invalid user id", "permission denied")):
+        note(
+            "headway: other people's jobs may be steered by root, SlurmUser and operators (sacctmgr, adminlevel=Operator)"
+        )
+
+
+def _show(found: "Round", as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
@@ -154,5 +170,3 @@ def _show(found: "Round", folder: Path, as_json: bool) -> None:
     later = f"; {found.left_for_next} left for the next round" if found.left_for_next else ""
     wait = "waits" if found.waiting == 1 else "wait"
     print_view(f"{counted(found.waiting, 'job')} with GPUs {wait} ({queues}); set {len(found.changed)}{held}{later}")
-    for job, why in found.refused.items():
-        note(f"headway: job {job}: {why}")

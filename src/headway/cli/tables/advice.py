@@ -34,10 +34,9 @@ def groups_table(title: str, groups: "tuple[Group, ...]") -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left", title=title)
     for name in ("", "jobs", "mean in Slurm", "mean then", "better", "worse"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    ordered = sorted(groups, key=lambda group: -group.jobs)
-    for group in ordered[:MOST_GROUPS]:
+    for group in groups[:MOST_GROUPS]:
         counts = (str(group.better), str(group.worse))
         table.add_row(Text(short(group.name, 20)), str(group.jobs), span(group.measured_s), span(group.then_s), *counts)
-    if len(ordered) > MOST_GROUPS:
-        table.add_row(f"and {len(ordered) - MOST_GROUPS} more (--json has all)", "", "", "", "", "")
+    if len(groups) > MOST_GROUPS:
+        table.add_row(f"and {len(groups) - MOST_GROUPS} more (--json has all)", "", "", "", "", "")
     return table

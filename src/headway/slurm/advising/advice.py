@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
+from headway.io import units
 from headway.slurm.snapshot import SlurmJob
 
 OURS = (
@@ -133,12 +134,12 @@ def _past(jobs: Sequence[SlurmJob], cluster: Cluster, now: float) -> tuple[_Past
     if not counted.any():
         raise BadInput("no job with GPUs has ended in that time: there is nothing to replay; give a longer --last")
     words = [
-        (len(jobs) - len(asked), "asked for no GPU and are left out"),
-        (len(asked) - len(ran), "have not started: how long they will run is not known, so they are left out"),
-        (len(ran) - len(fit), "are larger than the cluster is now and are left out"),
-        (int((~counted).sum()), "still run or were cancelled: they take the GPU time they took, but are not averaged"),
+        (len(jobs) - len(asked), "left out: {} that asked for no GPU"),
+        (len(asked) - len(ran), "left out: {} that did not start: nobody knows for how long"),
+        (len(ran) - len(fit), "left out: {} larger than the cluster is now"),
+        (int((~counted).sum()), "not averaged, though the GPU time is taken: {} still running, cancelled or requeued"),
     ]
-    caveats = [f"{count} jobs {what}" for count, what in words if count]
+    caveats = [what.format(units.counted(count, "job")) for count, what in words if count]
     caveats.append("nodes are taken to have been there all the time, and a preemption to cost nothing")
     return _Past(fit, arrive, run_s, end, counted), caveats
 

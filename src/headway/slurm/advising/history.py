@@ -4,7 +4,7 @@ from datetime import datetime
 
 from headway.slurm.answers import gpus_in
 from headway.slurm.commands import Commands
-from headway.slurm.requests import Refused
+from headway.slurm.requests import Refused, Unreachable
 from headway.slurm.snapshot import SlurmJob
 
 FIELDS = (
@@ -29,10 +29,17 @@ NEVER = ("", "Unknown", "None", "INVALID")
 def history(door: Commands, since: float) -> tuple[list[SlurmJob], str]:
     """Jobs submitted since then, and where they are from."""
     day = datetime.fromtimestamp(since).strftime("%Y-%m-%dT%H:%M:%S")
+    source = "sacct"
     try:
-        jobs, source = read_accounts(door.accounting(FIELDS, day)), "sacct"
-    except Refused:  # no accounts are kept
-        jobs, source = list(door.poll().jobs.values()), "squeue (Slurm keeps no accounts: only what it still remembers)"
+        jobs = read_accounts(door.accounting(FIELDS, day))
+        if jobs and not any(job.gpus for job in jobs):
+            source = "its accounts count no GPUs: AccountingStorageTRES=gres/gpu in slurm.conf makes them"
+    except Refused:
+        source = "Slurm keeps no accounts"
+    except Unreachable:
+        source = "slurmdbd, which has the accounts, does not answer"
+    if source != "sacct":
+        jobs, source = list(door.poll().jobs.values()), f"squeue ({source}; only what slurmctld still remembers)"
     return [job for job in jobs if job.submitted >= since], source
 
 
@@ -53,10 +60,11 @@ def read_accounts(text: str) -> list[SlurmJob]:
 
 def _job(given: dict[str, str]) -> SlurmJob:
     limit = given["TimelimitRaw"]
-    gpus = max(gpus_in(_untyped(given["AllocTRES"])), gpus_in(_untyped(given["ReqTRES"])))[0]
+    gpus = max(_gpus(given["AllocTRES"]), _gpus(given["ReqTRES"]))
+    state = given["State"].split()[0] if given["State"] else ""  # CANCELLED by 1000
     return SlurmJob(
         id=int(given["JobIDRaw"]),
-        state=given["State"].split()[0] if given["State"] else "",  # CANCELLED by 1000
+        state="PREEMPTED" if state == "REQUEUED" else state,  # that run is over; the next has a line of its own
         name=given["JobName"],
         user=given["User"],
         partition=given["Partition"],
@@ -70,9 +78,10 @@ def _job(given: dict[str, str]) -> SlurmJob:
     )
 
 
-def _untyped(tres: str) -> str:
-    """Accounts name the GPUs twice, all and by type: `gres/gpu=4,gres/gpu:a100=4`."""
-    return ",".join(part for part in tres.split(",") if not part.startswith("gres/gpu:"))
+def _gpus(tres: str) -> int:
+    """Accounts may name GPUs twice, all and by type: `gres/gpu=4,gres/gpu:a100=4`; or only by type."""
+    parts = tres.split(",")
+    return gpus_in(",".join(part for part in parts if not part.startswith("gres/gpu:")))[0] or gpus_in(tres)[0]
 
 
 def _moment(text: str) -> float:

@@ -32,15 +32,21 @@ class Wanted:
     nice: int
 
 
-def scale_of(jobs: Iterable[SlurmJob], queues: int) -> Scale:
-    """A scale for these priorities."""
-    highest = max((job.priority for job in jobs), default=0)
+def scale_of(
+    jobs: Iterable[SlurmJob], own_nice: Mapping[int, int], queues: int, kept: Scale | None = None
+) -> Scale | None:
+    """A scale for the priorities that waiting jobs have without Headway; that of before, `kept`, while it is wide enough."""
+    own = [job.priority + job.nice - own_nice.get(job.id, job.nice) for job in jobs if job.waits and not job.held]
+    if not own or (kept and not kept.raises):
+        return kept  # nobody waits: whether priorities are small is not known yet
+    highest = max(own)
     if highest >= RANGE:
-        return Scale(10_000_000, raises=False)
+        return kept or Scale(10_000_000, raises=False)
     step = LEAST_STEP
     while step <= 2 * highest:
         step *= 10
-    return Scale(min(step, (RANGE - 1 - highest) // queues), raises=True)
+    step = min(step, (RANGE - 1 - highest) // queues)
+    return kept if kept and step <= kept.step else Scale(step, raises=True)
 
 
 def queue_of(gpu_s: float, thresholds: Sequence[float]) -> int:
@@ -54,7 +60,7 @@ def plan(
     service: Mapping[str, float],
     by: str,
     thresholds: Sequence[float],
-    scale: Scale,
+    scale: Scale | None,
 ) -> list[Wanted]:
     """What every waiting job that asks for GPUs should have; `own_nice` is its value without Headway."""
     found = []
@@ -62,6 +68,6 @@ def plan(
         if not job.waits or not job.gpus:
             continue
         queue = queue_of(service.get(owner(job, by), 0.0), thresholds)
-        shift = (queue - len(thresholds)) * scale.step if scale.raises else queue * scale.step
+        shift = 0 if scale is None else (queue - scale.raises * len(thresholds)) * scale.step
         found.append(Wanted(job, queue, own_nice.get(job.id, job.nice) + shift))
     return found

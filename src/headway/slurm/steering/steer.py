@@ -52,12 +52,13 @@ def steer(door: Door, folder: SteeringFolder, how: Steering) -> Round:
     jobs = {job.id: job for job in door.poll().jobs.values()}
     attained = service.load(folder.folder / SERVICE)
     attained.look(jobs.values(), how.by, time.time())
-    scale = folder.scale() or scale_of((job for job in jobs.values() if job.waits), len(how.thresholds))
+    own = {job.id: _own_nice(job, folder) for job in jobs.values()}
+    scale = scale_of(jobs.values(), own, len(how.thresholds), folder.scale())
     if not how.dry_run:
         folder.folder.mkdir(parents=True, exist_ok=True)
         service.save(folder.folder / SERVICE, attained)
-        write_atomically(folder.folder / SCALE, json.dumps(asdict(scale)))
-    own = {job.id: _own_nice(job, folder) for job in jobs.values()}
+        if scale:
+            write_atomically(folder.folder / SCALE, json.dumps(asdict(scale)))
     wanted = plan(jobs.values(), own, attained.by_owner(), how.by, how.thresholds, scale)
     return _apply(door, folder, how, wanted, own)
 
@@ -73,12 +74,13 @@ def _apply(door: Door, folder: SteeringFolder, how: Steering, wanted: list[Wante
     late = [each for each in wanted if each.nice != each.job.nice]
     done: dict[int, int] = {}
     for each in late[:MOST_CHANGES]:
-        done[each.job.id] = each.nice
         if not how.dry_run:
             before = folder.changed.get(each.job.id)
             kept = (before.held, before.priority) if before and before.is_of(each.job) else (False, 0)
             folder.write(each.job.id, Changed(each.job.submitted, own[each.job.id], each.nice, *kept))
             _send(door, Change(each.job.id, {"Nice": str(each.nice)}), each.job.id, refused)
+        if each.job.id not in refused:
+            done[each.job.id] = each.nice
     held, released = _hold(door, folder, how, wanted, own, refused)
     queues = {queue: sum(each.queue == queue for each in wanted) for queue in range(len(how.thresholds) + 1)}
     return Round(len(wanted), done, tuple(held), tuple(released), queues, max(0, len(late) - MOST_CHANGES), refused)

@@ -301,7 +301,8 @@ class SlurmExecutor:
         part.slurm, part.unsure, part.submit, part.seen, part.gone_since = mine.id, False, None, mine, None
         if not mine.holds and not mine.waits and part.over_since is None:
             part.over_since = time.monotonic()
-        if mine.waits and part.sent_at and time.monotonic() - part.sent_at > self.patience_s and not attempt.late:
+        part.sent_at = part.sent_at or began  # an earlier manager sent it: patience begins anew
+        if mine.waits and time.monotonic() - part.sent_at > self.patience_s:
             attempt.late = True
         late = [part_run.slurm for part_run in attempt.parts if attempt.late and part_run.slurm is not None]
         return [job.id for job in found if job is not mine and (job.holds or job.waits)] + late

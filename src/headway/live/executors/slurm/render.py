@@ -85,7 +85,7 @@ def _options(launch: Launch, part: Part, number: int, folder: str, site: Site) -
         "output": f"{folder}/slurm.{number}.log",
         "chdir": "/",
         "open-mode": "append",
-        "export": "NIL",
+        "export": "ALL",  # of nothing (Call.bare): without it Slurm asks a login shell on the node, which takes a second or two
         "no-requeue": "",  # what follows the loss of a node is Headway's to decide
     }
     if memory := _memory_mb(launch, part, site):
