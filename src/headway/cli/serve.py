@@ -82,7 +82,9 @@ def serve(
     max_jobs_per_user: Annotated[
         int | None, typer.Option(min=1, help="Jobs of one user that may run and wait; default: any number.")
     ] = None,
-    gpu_type: Annotated[str, typer.Option(help="The type of all GPUs, such as a100, for jobs that ask for one.")] = "",
+    gpu_type: Annotated[
+        str, typer.Option(help="The type of GPUs, such as a100, of nodes that the cluster says none of.")
+    ] = "",
     feature: Annotated[
         list[str] | None, typer.Option(help="A feature of all nodes, for jobs with constraints; repeatable.")
     ] = None,

@@ -62,6 +62,7 @@ class Manager(Accepting, Questions, Verbs):
         if queues:
             queues.check_size(cluster.total, cluster.name)
             queues.booked(cluster.nodes, dated=True)
+        cluster = cluster.described(site.gpu_type, site.features)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
         self._links = site.fabric.mark(cluster) if site.fabric and (rules[1].needs_fabric or rules[1].shares) else ""

@@ -23,6 +23,7 @@ from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Shared, Stamp
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
+from headway.live.operation.demands import lacks_nodes
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
 from headway.live.state import ClusterState
@@ -226,14 +227,15 @@ class LiveWorld(Lifecycle):
     def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
         """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
         now = self._now = self.opened = self.clock()
-        if (cluster.nodes, cluster.gpus) != (self.state.cluster.nodes, self.state.cluster.gpus):
+        if not cluster.same_nodes(self.state.cluster):
             self._record(self._make_way(cluster, numbered), now)
         data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}
-        self._write(OPENED, NO_JOB, now, {**data, **rules})
+        kinds = {"types": list(cluster.types), "features": [list(each) for each in cluster.features]}
+        self._write(OPENED, NO_JOB, now, {**data, **{name: kind for name, kind in kinds.items() if kind}, **rules})
         fits = [
             job
             for job in self.state.active_jobs()
-            if job.blockers & Blocker.NODE_DOWN and job.spec.gpus <= cluster.total
+            if job.blockers & Blocker.NODE_DOWN and not lacks_nodes(job.spec, cluster)
         ]
         for job in fits:
             self._record(self.unblock(job, Blocker.NODE_DOWN), now)
@@ -249,7 +251,7 @@ class LiveWorld(Lifecycle):
         for job in self.state.active_jobs():
             if self.state.tables.jobs["promise"][job.row] >= 0:
                 yield Event(RESERVE, job.row)
-            if job.spec.gpus > cluster.total and not job.blockers & Blocker.NODE_DOWN and job.known:
+            if lacks_nodes(job.spec, cluster) and not job.blockers & Blocker.NODE_DOWN and job.known:
                 yield from self.block(job, Blocker.NODE_DOWN)
 
     def _record(self, facts: Iterable[Event], now: float) -> None:

@@ -14,9 +14,10 @@ from headway.core.tables.state import TIMER, State, new_state
 # What is still there for the jobs not seated yet, GPUs per node and links per leaf (as bits): free now; free now or soon; what may be held
 # beyond the bound of the reservation; what a placement is shown and may change; and the same as it was shown.
 ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
-# `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none.
+# `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none. `held_up`: the decision in which a job that may
+# not be passed waits for it.
 NODE_ROOM: Final = np.dtype(
-    [("leaf", "i4"), *((name, "i4") for name in ROOMS), ("kept_for", "i4"), ("kept_from", "f8")]
+    [("leaf", "i4"), *((name, "i4") for name in ROOMS), ("kept_for", "i4"), ("kept_from", "f8"), ("held_up", "i8")]
 )
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
 # The classes still open, with the first job of each that has not had its turn; per class, `rest`: the first job not seated yet, and `why`

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.cluster.demands import Demand, demand_of, demands_of, gpus_of
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
 from headway.core.compiler.mistakes import explained
@@ -53,11 +54,22 @@ class PastJob:
         None  # that it runs before it may be preempted; None: by what stopping and starting cost
     )
     limit_s: float | None = None  # it would have been ended after this time
+    gpu_type: str = ""  # that it asked for
+    constraints: tuple[str, ...] = ()
 
     @property
     def averaged(self) -> bool:
         """Whether its completion time is known, and not cut short by a cancel."""
         return self.state in AVERAGED and self.ended_at is not None
+
+    @property
+    def demand(self) -> Demand:
+        """What it asked of its nodes."""
+        return demand_of(self.gpu_type, self.constraints)
+
+    def fits(self, cluster: Cluster) -> bool:
+        """Whether it could ever start on a cluster."""
+        return self.gpus <= gpus_of(cluster, self.demand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +113,7 @@ def replay(
     queues: Queues | None = None,
 ) -> Replay:
     """Simulate the jobs under each policy, on the same cluster; with queues of teams, but for reservations of nodes."""
-    fitting = [job for job in jobs if job.gpus <= cluster.total]
+    fitting = [job for job in jobs if job.fits(cluster)]
     averaged = sum(job.averaged for job in fitting)
     if not averaged:
         raise BadInput("no job has ended in that time: there is nothing to replay")
@@ -134,9 +146,9 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
         preemptible=[job.preemptible for job in jobs],
         limit_s=[np.inf if job.limit_s is None else job.limit_s for job in jobs],
     )
-    engine, world = prepare(
-        load, cluster, rules, find_placement(placement), Setting(queues=queues and replace(queues, bookings=()))
-    )
+    demands = demands_of(cluster, [job.demand for job in jobs])
+    setting = Setting(queues=queues and replace(queues, bookings=()), demands=demands)
+    engine, world = prepare(load, cluster, rules, find_placement(placement), setting)
     world.truth["save"] = _saves(jobs)
     turns = np.array([TURNS if job.min_runtime_s is None else 0.0 for job in jobs])
     admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)
@@ -188,7 +200,7 @@ def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
             sum(count for state, count in counts.items() if state not in FINAL_STATES),
             "not ended yet: such jobs count with the time they ran so far, and are not averaged",
         ),
-        (sum(job.gpus > cluster.total for job in jobs), "larger than this cluster, and left out"),
+        (sum(not job.fits(cluster) for job in jobs), "larger than this cluster, or without nodes that suit: left out"),
         (
             sum(job.blocked_s > BLOCKED_S for job in jobs),
             "kept waiting by a hold, a dependency, an array's limit or a retry: that time is kept as it was",

@@ -32,6 +32,8 @@ class NodeView:
     free: int
     state: str  # open, draining (jobs are left on it) or drained
     jobs: tuple[int, ...]
+    gpu_type: str = ""  # "": not known
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +137,13 @@ def node_views(state: ClusterState) -> list[NodeView]:
     for job in state.active_jobs():
         for node, _ in job.places:
             on.setdefault(node, []).append(job.id)
-    table = state.tables.nodes
+    table, (types, features) = state.tables.nodes, state.cluster.kinds
     found = []
     for node, name in enumerate(state.cluster.nodes):
         here = tuple(on.get(node, ()))
         word = "open" if not table["closed"][node] else "draining" if here else "drained"
-        found.append(NodeView(name, int(table["gpus"][node]), int(table["free"][node]), word, here))
+        gpus, free = int(table["gpus"][node]), int(table["free"][node])
+        found.append(NodeView(name, gpus, free, word, here, types[node], features[node]))
     return found
 
 
@@ -177,6 +180,8 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         reports,
         given_turn(job.spec, state.min_runtimes),
         None if limit_s is None else limit_s + state.site.grace_s(job.spec),
+        job.spec.resources.type,
+        job.spec.constraints,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.cluster.nodes import Cluster
+from headway.cluster.nodes import Cluster, cluster_of
 from headway.core.operations import grow
 from headway.core.tables.actions import Actions
 from headway.core.tables.jobs import JOB
@@ -26,7 +26,7 @@ from headway.live.state import Array, ClusterState
 from headway.live.store.archive import as_json, decode, encode
 from headway.live.store.snapshot_table import Snapshot
 
-VERSION = 1  # of what a snapshot holds
+VERSION = 2  # of what a snapshot holds
 
 
 def setting(state: ClusterState) -> str:
@@ -61,6 +61,7 @@ def snapshot(state: ClusterState) -> Snapshot:
         "past_counts": dict(state.past.counts),
         "past_preemptions": state.past.preemptions,
         "team_users": [[*pair, row] for pair, row in state.teams.users.items()],
+        "demands": [[row, demand.label] for demand, row in state.demands.rows.items()],
     }
     tables = io.BytesIO()
     np.savez(tables, finals=np.frombuffer(bytes(state.past.finals), np.uint8), **_tables(state))
@@ -81,10 +82,9 @@ def _tables(state: ClusterState) -> dict[str, Any]:
     return found | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
 
 
-def cluster_of(made: Snapshot) -> Cluster:
+def cluster_in(made: Snapshot) -> Cluster:
     """The cluster that a snapshot was made on."""
-    found = _parts(made)[0]["cluster"]
-    return Cluster(found["name"], tuple(found["nodes"]), tuple(found["gpus"]))
+    return cluster_of(_parts(made)[0]["cluster"])
 
 
 def load(state: ClusterState, made: Snapshot) -> int:
@@ -108,6 +108,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     past.arrays = {int(first): count for first, count in content["past_arrays"].items()}
     past.counts, past.preemptions = Counter(content["past_counts"]), content["past_preemptions"]
     _load_tables(state, tables)
+    state.demands.load(content["demands"], tables["jobs"]["demand"])
     return max([len(past.finals) - 1, *state.jobs])
 
 
