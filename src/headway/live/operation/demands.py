@@ -80,10 +80,13 @@ class LiveDemands:
         """Refuse a job that no nodes suit, and one more demand than the engine should tell apart."""
         demand = asked_by(spec)
         check_possible(self._cluster, demand, spec.gpus)
-        if demand not in self.rows and sum(1 for row in self.rows.values() if self._jobs[row]) >= MOST_DEMANDS:
+        if (
+            demand not in self.rows
+            and sum(bool(self._jobs[row]) for other, row in self.rows.items() if other) >= MOST_DEMANDS
+        ):
             raise BadInput(
                 f"constraints: jobs here ask for {MOST_DEMANDS} different kinds of nodes already, which is the most: "
-                f"use a constraint that others have, or submit it when theirs have ended"
+                "use a constraint that others have, or submit it when theirs have ended"
             )
 
     def suits(self, spec: JobSpec) -> NDArray[np.bool_]:
