@@ -51,6 +51,7 @@ class Attempts:
 
     save: Mean = field(default_factory=Mean)  # seconds from Stop to Stopped
     resume: Mean = field(default_factory=Mean)  # seconds from Start to the first step
+    launch: Mean = field(default_factory=Mean)  # of these, to Started: it holds GPUs and does not run yet
     reports: bool = False  # it is known to report its progress
     silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
     furthest: int = -1  # the furthest step that it reported
@@ -72,6 +73,7 @@ class Attempts:
 
     def started(self, now: float) -> None:
         """Its processes run. For a job that says nothing of itself that is all that can be known of its start."""
+        self.launch.add(now - self.began)
         if not self.reports:
             self.resume.add(now - self.began)
 

@@ -1,13 +1,16 @@
 """The simulated world with the turns of a live manager: what stops and starts took is learnt as it happens, and turns follow from it.
 
 A live manager does not know what stopping a job takes before it has stopped it once, and waits for the first step of one that reports
-steps. So does this world. What a job takes until it goes on with its work counts as running, as it does live.
+steps. So does this world. From the start of an attempt until its processes run a job holds GPUs and does not run, so its turn begins
+after that; what it then takes until it goes on with its work counts as running, as it does live.
 """
 
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from headway.core.engine import Action, Cause, Engine, Event
 from headway.core.events import CROSSED, ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
@@ -24,13 +27,22 @@ from headway.sim.world_tables import World
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What is true of a job beside its work: seconds until its first step, whether it reports steps, and the rules of its turns."""
+    """What is true of a job beside its work: seconds until its first step, whether it reports steps, and the rules of its turns.
+
+    `launch_s` are those of the first until it runs.
+    """
 
     start_s: float
     reports: bool
     preemptible: bool
     min_runtime_s: float | None  # None: by cost
     cut: bool = False  # it did not end by itself: it was stopped, and held its GPUs until it was gone
+    launch_s: float = 0.0
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds that it runs before it works."""
+        return max(0.0, self.start_s - self.launch_s)
 
 
 class Relived(SimulatedWorld):
@@ -43,6 +55,7 @@ class Relived(SimulatedWorld):
         self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
         self.work_s: Any = world.truth["left"].copy()  # left of each job's own work
         self.steps: list[tuple[float, int, int]] = []  # (time, job, attempt) of first steps to come
+        self.launched: list[tuple[float, int, int]] = []  # the same of processes that will run
         self.began = [0.0] * len(habits)
         self.cut: set[int] = set()  # jobs that are being stopped for good
         for j in range(len(habits)):
@@ -51,10 +64,16 @@ class Relived(SimulatedWorld):
     def wait(self, until: float) -> float | None:
         """Jump to the next moment, be it a first step."""
         empty(self.journal)  # of changes of rate
-        return super().wait(min(until, self.steps[0][0]) if self.steps else until)
+        return super().wait(min(until, *(coming[0][0] for coming in (self.steps, self.launched) if coming), np.inf))
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happens, then first steps: from then on the turn of the job is another."""
+        while self.launched and self.launched[0][0] <= now:
+            _, j, attempt = heapq.heappop(self.launched)
+            row = self.state.jobs[j]
+            if row["state"] == JobState.STARTING and row["attempt"] == attempt:
+                yield Event(STARTED, j)
+                learn(self.state, self.world, self.journal, STARTED, j, int(row["partner"]), now)
         while True:
             kind, j = any_fact(self.state, self.world, now)
             if kind < 0:
@@ -84,10 +103,13 @@ class Relived(SimulatedWorld):
         """Schedule what follows; a job that starts has its start before it, and one that is stopped keeps what it did after that."""
         j = action.job
         if action.kind in (START, PACK):
-            self.world.truth["left"][j] = self.work_s[j] + self.habits[j].start_s
+            self.world.truth["left"][j] = self.work_s[j] + self.habits[j].idle_s
         elif action.kind in (STOP, RESIZE):
-            self.work_s[j] -= max(0.0, now - self.began[j] - self.habits[j].start_s)
-        yield from super().perform(action, now)
+            self.work_s[j] -= max(0.0, now - self.began[j] - self.habits[j].idle_s)
+        if perform(self.state, self.world, self.journal, action.kind, j, now):
+            attempt = int(self.state.jobs["attempt"][j])
+            heapq.heappush(self.launched, (now + self.habits[j].launch_s, j, attempt))
+        yield from ()
 
     def note(self, event: Event | Action | Cause, now: float) -> None:
         """Learn as the live state does (`ClusterState._measure`); nothing is written down."""
@@ -99,10 +121,10 @@ class Relived(SimulatedWorld):
             attempts.start(now)
         elif kind == STARTED:
             self.began[j] = now
-            attempts.started(now + habits.start_s)
+            attempts.started(now)
             if habits.reports:
                 attempts.progressed(None, None, now)
-                heapq.heappush(self.steps, (now + habits.start_s, j, int(self.state.jobs["attempt"][j])))
+                heapq.heappush(self.steps, (now + habits.idle_s, j, int(self.state.jobs["attempt"][j])))
         elif kind in (STOP, RESIZE):
             attempts.stop(now)
         elif kind in (STOPPED, ENDED) and attempts.runs:

@@ -49,6 +49,7 @@ class PastJob:
     queue: str = ""
     save_s: float | None = None  # from the signal until its GPUs were free, on average; None: it was never stopped
     start_s: float = 0.0  # from the start of an attempt until its first step, on average; not in `run_s`
+    launch_s: float = 0.0  # of these, until its processes ran
     reports: bool = False  # it reports its steps
     min_runtime_s: float | None = (
         None  # that it runs before it may be preempted; None: by what stopping and starting cost
@@ -152,7 +153,10 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
     world.truth["save"] = _saves(jobs)
     turns = np.array([TURNS if job.min_runtime_s is None else 0.0 for job in jobs])
     admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)
-    habits = [Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT) for job in jobs]
+    habits = [
+        Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT, job.launch_s)
+        for job in jobs
+    ]
     relived = Relived(engine, world, habits)
     with explained():
         drive(engine, relived)

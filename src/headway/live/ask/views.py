@@ -161,7 +161,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
     took, limit_s = job.attempts, state.limit_s(job.spec)
     final = job.final.name if job.final else state.shown_state(job).name
     reports = took.furthest >= 0  # then its run time holds what it took until the first step of each attempt
-    work_s = run_s - attempt * took.resume.value if reports else run_s
+    work_s = run_s - attempt * (took.resume.value - took.launch.value) if reports else run_s
     causes = set(BLOCKER_REASONS.values())
     return PastJob(
         job.id,
@@ -177,6 +177,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         job.spec.queue,
         took.save.value if took.save.count else None,
         took.resume.value,
+        took.launch.value,
         reports,
         given_turn(job.spec, state.min_runtimes),
         None if limit_s is None else limit_s + state.site.grace_s(job.spec),

@@ -70,7 +70,6 @@ def _plain(value: Any) -> Any:
 Time = Annotated[float, BeforeValidator(_time), Field(gt=0, allow_inf_nan=False)]
 Text = Annotated[str, BeforeValidator(_plain), Field(max_length=1_000_000)]
 Short = Annotated[str, BeforeValidator(_plain), Field(max_length=256)]
-Feature = Annotated[Short, Field(pattern=r"^[^|&()\s]+(?:\|[^|&()\s]+)*$", examples=["nvlink, or ib|roce"])]
 
 
 After = Annotated[Annotated[int, Field(ge=1)] | Annotated[str, Field(max_length=40)], BeforeValidator(read_need)]
@@ -149,9 +148,7 @@ class JobSpec(_Part):
     retry: Retry = Retry()
     after: Annotated[tuple[After, ...], Field(max_length=10_000)] = ()
     workdir: Short | None = None
-    constraints: Annotated[
-        tuple[Feature, ...], Field(max_length=100)
-    ] = ()  # features that its nodes must have; a|b: one
+    constraints: Annotated[tuple[Short, ...], Field(max_length=100)] = ()  # features of its nodes; a|b: one of them
     output: Short | None = None  # a file for a copy of its log; %j, %A, %a, %x, %u, %t, %N as in Slurm
     hold: bool = False  # it waits until somebody releases it
 
