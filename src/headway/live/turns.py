@@ -18,6 +18,10 @@ MOST_REVISED: Final = 2  # a job that comes to need more than so many times the 
 SHORTEST_TURN_S: Final = 1.0  # of auto, also while nothing was measured: no start and stop of processes is free
 MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
 AUTO: Final[MinRuntimes] = {"": None}
+MOST_SPANS: Final = 32  # attempts of a job that are remembered one by one
+# Of one attempt, seconds: from Start until it ran, until that was heard, from Stop until it was gone (-1: it ended by itself), until that
+# was heard. A replay lives through them again.
+Span = tuple[float, float, float, float]
 
 
 def given_turn(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
@@ -52,6 +56,7 @@ class Attempts:
     save: Mean = field(default_factory=Mean)  # seconds from Stop to Stopped
     resume: Mean = field(default_factory=Mean)  # seconds from Start to the first step
     launch: Mean = field(default_factory=Mean)  # of these, to Started: it holds GPUs and does not run yet
+    spans: list[Span] = field(default_factory=list)  # of its first attempts, one by one
     reports: bool = False  # it is known to report its progress
     silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
     furthest: int = -1  # the furthest step that it reported
@@ -65,15 +70,17 @@ class Attempts:
     stepped: float | None = None  # then,
     gained: bool = False  # got beyond the furthest step of those before it,
     stop_asked: float | None = None  # and was asked to stop then
+    present: tuple[float, float] = (0.0, 0.0)  # the beginning of its span
 
     def start(self, now: float) -> None:
         """An attempt is started."""
         self.began, self.runs, self.gained = now, True, False
         self.stepped = self.stop_asked = None
 
-    def started(self, now: float) -> None:
-        """Its processes run. For a job that says nothing of itself that is all that can be known of its start."""
+    def started(self, now: float, heard: float) -> None:
+        """Its processes run, which was heard a little later. Of a job that says nothing of itself no more can be known of its start."""
         self.launch.add(now - self.began)
+        self.present = (now - self.began, heard - now)
         if not self.reports:
             self.resume.add(now - self.began)
 
@@ -99,8 +106,12 @@ class Attempts:
         """It is asked to stop."""
         self.stop_asked = now
 
-    def over(self, now: float, preempted: bool) -> None:
-        """The attempt is over."""
+    def over(self, now: float, heard: float, preempted: bool) -> None:
+        """The attempt is over, which was heard a little later."""
+        if len(self.spans) < MOST_SPANS:
+            save = -1.0 if self.stop_asked is None else max(0.0, now - self.stop_asked)
+            self.spans.append((*self.present, save, max(0.0, heard - now)))
+        self.present = (0.0, 0.0)
         if self.waits_for_step and self.furthest < 0 and now - self.began >= STARTS_WITHIN_S:
             self.reports, self.silent = False, True
         if self.gained:

@@ -14,11 +14,11 @@ import numpy as np
 
 from headway.core.engine import Action, Cause, Engine, Event
 from headway.core.events import CROSSED, ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
-from headway.core.operations import set_costs, set_min_runtime
+from headway.core.operations import credit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.turns import Attempts
+from headway.live.turns import Attempts, Span
 from headway.sim.loop import any_fact
 from headway.sim.world import learn, perform
 from headway.sim.world_python import SimulatedWorld
@@ -29,7 +29,7 @@ from headway.sim.world_tables import World
 class Habits:
     """What is true of a job beside its work: seconds until its first step, whether it reports steps, and the rules of its turns.
 
-    `launch_s` are those of the first until it runs.
+    `spans` are what its attempts take one by one, with one more for all after them.
     """
 
     start_s: float
@@ -37,12 +37,7 @@ class Habits:
     preemptible: bool
     min_runtime_s: float | None  # None: by cost
     cut: bool = False  # it did not end by itself: it was stopped, and held its GPUs until it was gone
-    launch_s: float = 0.0
-
-    @property
-    def idle_s(self) -> float:
-        """Seconds that it runs before it works."""
-        return max(0.0, self.start_s - self.launch_s)
+    spans: tuple[Span, ...] = ((0.0, 0.0, 0.0, 0.0),)
 
 
 class Relived(SimulatedWorld):
@@ -61,6 +56,15 @@ class Relived(SimulatedWorld):
         for j in range(len(habits)):
             self._tell(j)
 
+    def span(self, j: int) -> Span:
+        """What the present attempt of a job takes, or the last one took."""
+        spans = self.habits[j].spans
+        return spans[min(max(1, int(self.state.jobs["attempt"][j])), len(spans)) - 1]
+
+    def idle_s(self, j: int) -> float:
+        """Seconds that a job runs before it works."""
+        return max(0.0, self.habits[j].start_s - self.span(j)[0]) if self.habits[j].reports else 0.0
+
     def wait(self, until: float) -> float | None:
         """Jump to the next moment, be it a first step."""
         empty(self.journal)  # of changes of rate
@@ -72,6 +76,7 @@ class Relived(SimulatedWorld):
             _, j, attempt = heapq.heappop(self.launched)
             row = self.state.jobs[j]
             if row["state"] == JobState.STARTING and row["attempt"] == attempt:
+                credit(self.state, j, self.span(j)[1])
                 yield Event(STARTED, j)
                 learn(self.state, self.world, self.journal, STARTED, j, int(row["partner"]), now)
         while True:
@@ -103,12 +108,13 @@ class Relived(SimulatedWorld):
         """Schedule what follows; a job that starts has its start before it, and one that is stopped keeps what it did after that."""
         j = action.job
         if action.kind in (START, PACK):
-            self.world.truth["left"][j] = self.work_s[j] + self.habits[j].idle_s
+            launch_s, heard_s, _, gone_s = self.span(j)
+            self.world.truth["left"][j] = max(0.0, self.work_s[j] + self.idle_s(j) - heard_s + gone_s)
         elif action.kind in (STOP, RESIZE):
-            self.work_s[j] -= max(0.0, now - self.began[j] - self.habits[j].idle_s)
+            self.work_s[j] -= max(0.0, now - self.began[j] - self.idle_s(j))
+            self.world.truth["save"][j] = sum(self.span(j)[2:])
         if perform(self.state, self.world, self.journal, action.kind, j, now):
-            attempt = int(self.state.jobs["attempt"][j])
-            heapq.heappush(self.launched, (now + self.habits[j].launch_s, j, attempt))
+            heapq.heappush(self.launched, (now + launch_s + heard_s, j, int(self.state.jobs["attempt"][j])))
         yield from ()
 
     def note(self, event: Event | Action | Cause, now: float) -> None:
@@ -120,15 +126,16 @@ class Relived(SimulatedWorld):
         if kind in (START, PACK):
             attempts.start(now)
         elif kind == STARTED:
-            self.began[j] = now
-            attempts.started(now)
+            self.began[j] = now - self.span(j)[1]
+            attempts.started(self.began[j], now)
             if habits.reports:
                 attempts.progressed(None, None, now)
-                heapq.heappush(self.steps, (now + habits.idle_s, j, int(self.state.jobs["attempt"][j])))
+                step_at = max(now, self.began[j] + self.idle_s(j))
+                heapq.heappush(self.steps, (step_at, j, int(self.state.jobs["attempt"][j])))
         elif kind in (STOP, RESIZE):
             attempts.stop(now)
         elif kind in (STOPPED, ENDED) and attempts.runs:
-            attempts.over(now, preempted=kind == STOPPED)
+            attempts.over(now - self.span(j)[3], now, preempted=kind == STOPPED)
         else:
             return
         self._tell(j)

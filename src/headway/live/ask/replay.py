@@ -23,6 +23,7 @@ from headway.core.operations import admit
 from headway.errors import BadInput
 from headway.io.units import counted
 from headway.job_state import FINAL_STATES, JobState
+from headway.live.turns import Span
 
 # A job that ended at once still took its GPUs for a moment.
 SHORTEST_S = 1e-3
@@ -50,6 +51,7 @@ class PastJob:
     save_s: float | None = None  # from the signal until its GPUs were free, on average; None: it was never stopped
     start_s: float = 0.0  # from the start of an attempt until its first step, on average; not in `run_s`
     launch_s: float = 0.0  # of these, until its processes ran
+    spans: tuple[Span, ...] = ()  # what its first attempts took, one by one
     reports: bool = False  # it reports its steps
     min_runtime_s: float | None = (
         None  # that it runs before it may be preempted; None: by what stopping and starting cost
@@ -154,8 +156,8 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
     turns = np.array([TURNS if job.min_runtime_s is None else 0.0 for job in jobs])
     admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)
     habits = [
-        Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT, job.launch_s)
-        for job in jobs
+        Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT, _spans(job, save_s))
+        for job, save_s in zip(jobs, world.truth["save"].tolist(), strict=True)
     ]
     relived = Relived(engine, world, habits)
     with explained():
@@ -164,7 +166,20 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
         raise BadInput(f"under {policy} some of these jobs can never start: nothing runs, and nothing will end")
     table = engine.state.jobs
     preemptions = int(table["preemptions"].sum()) - len(relived.cut)
-    return _outcome(policy, jobs, table["end"], preemptions)
+    heard_s = np.array([relived.span(j)[3] for j in range(len(jobs))])  # an end is heard a little after it
+    return _outcome(policy, jobs, table["end"] - heard_s, preemptions)
+
+
+def _spans(job: PastJob, save_s: float) -> tuple[Span, ...]:
+    """What the attempts of a job take: as they did, with their mean for those that there were not; `save_s` where one was not stopped."""
+    found = [span if span[2] >= 0.0 else (*span[:2], save_s, span[3]) for span in map(_as_span, job.spans)]
+    means = [float(np.mean(column)) for column in zip(*found, strict=True)] or [job.launch_s, 0.0, save_s, 0.0]
+    return (*found, (means[0], means[1], save_s, means[3]))
+
+
+def _as_span(given: Sequence[float]) -> Span:
+    launch_s, heard_s, save_s, gone_s = given
+    return launch_s, heard_s, save_s, gone_s
 
 
 def _saves(jobs: Sequence[PastJob]) -> NDArray[np.float64]:

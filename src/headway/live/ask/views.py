@@ -178,6 +178,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         took.save.value if took.save.count else None,
         took.resume.value,
         took.launch.value,
+        tuple(took.spans),
         reports,
         given_turn(job.spec, state.min_runtimes),
         None if limit_s is None else limit_s + state.site.grace_s(job.spec),

@@ -145,13 +145,13 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
     if kind in (events.START, events.PACK):
         attempts.start(row.time)
     elif kind == events.STARTED:
-        attempts.started(at)
+        attempts.started(at, row.time)
     elif row.kind == PROGRESSED:
         attempts.progressed(job.noted.step, job.noted.total, row.time)
     elif kind in (events.STOP, events.RESIZE):
         attempts.stop(row.time)
     elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
-        attempts.over(at, preempted)
+        attempts.over(at, row.time, preempted)
     else:
         return
     set_costs(state.tables, job.row, attempts.save.value, attempts.resume.value)
