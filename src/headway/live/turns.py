@@ -56,6 +56,7 @@ class Attempts:
     save: Mean = field(default_factory=Mean)  # seconds from Stop to Stopped
     resume: Mean = field(default_factory=Mean)  # seconds from Start to the first step
     launch: Mean = field(default_factory=Mean)  # of these, to Started: it holds GPUs and does not run yet
+    arrived_s: float = 0.0  # until the engine had it, from its submission
     spans: list[Span] = field(default_factory=list)  # of its first attempts, one by one
     reports: bool = False  # it is known to report its progress
     silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for

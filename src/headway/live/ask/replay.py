@@ -50,6 +50,7 @@ class PastJob:
     queue: str = ""
     save_s: float | None = None  # from the signal until its GPUs were free, on average; None: it was never stopped
     start_s: float = 0.0  # from the start of an attempt until its first step, on average; not in `run_s`
+    arrived_s: float = 0.0  # until the engine had it, from its submission
     launch_s: float = 0.0  # of these, until its processes ran
     spans: tuple[Span, ...] = ()  # what its first attempts took, one by one
     reports: bool = False  # it reports its steps
@@ -64,6 +65,11 @@ class PastJob:
     def averaged(self) -> bool:
         """Whether its completion time is known, and not cut short by a cancel."""
         return self.state in AVERAGED and self.ended_at is not None
+
+    @property
+    def arrives_at(self) -> float:
+        """When nothing but the engine kept it waiting any more."""
+        return self.submitted_at + max(self.blocked_s, self.arrived_s)
 
     @property
     def demand(self) -> Demand:
@@ -134,13 +140,11 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
     from headway.workloads.workload import workload
 
     # A blocked job arrives when nothing blocks it any more; the time before that is added again below.
-    jobs = sorted(jobs, key=lambda job: job.submitted_at + job.blocked_s)
+    jobs = sorted(jobs, key=lambda job: job.arrives_at)
     rules = find_policy(policy)
     load = workload(
         "live journal",
-        [
-            job.submitted_at + job.blocked_s for job in jobs
-        ],  # the manager's own times, so that quanta fall where they did
+        [job.arrives_at for job in jobs],  # the manager's own times, so that quanta fall where they did
         [job.gpus for job in jobs],
         [max(SHORTEST_S, job.run_s) for job in jobs],
         job_id=[str(job.job_id) for job in jobs],

@@ -177,6 +177,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         job.spec.queue,
         took.save.value if took.save.count else None,
         took.resume.value,
+        took.arrived_s,
         took.launch.value,
         tuple(took.spans),
         reports,

@@ -105,6 +105,7 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
     kind, data = KINDS.get(row.kind, -1), row.data
     at = float(data.get("at", row.time))
     if kind == events.SUBMITTED:
+        job.attempts.arrived_s = job.attempts.arrived_s if job.known else max(0.0, row.time - job.submitted)
         job.known, job.final, job.ended, job.exit_code = True, None, None, None
         job.stop_reason = job.message = ""
         state.count(job, True)
