@@ -1,5 +1,6 @@
 """`headway serve` and `headway token`: run a manager on this machine, and decide who else may use it."""
 
+import gc
 import os
 import signal
 import socket
@@ -199,6 +200,10 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
         rehearse(manager.cluster, manager.policy, manager.placement)  # before it says that it is ready
         manager.start()
+        # What is there now stays: looking through it for garbage stops every thread for a tenth of a second.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000)
     for line in (*manager.warnings, getattr(runs, "not_enforced", ""), damage(folder)):
         if line:
             note(f"headway: {line}")

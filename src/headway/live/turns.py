@@ -5,7 +5,7 @@ first step, and each attempt that is stopped without a new step doubles the next
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -32,16 +32,18 @@ def given_turn(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
     return None if own == "auto" else own
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of what was measured."""
+    """The mean of what was measured. Jobs that have measured nothing share one: ten thousand wait at times, and each object is looked
+    through when Python looks for garbage.
+    """
 
     total: float = 0.0
     count: int = 0
 
-    def add(self, value: float) -> None:
-        """One more."""
-        self.total, self.count = self.total + value, self.count + 1
+    def plus(self, value: float) -> "Mean":
+        """With one more."""
+        return Mean(self.total + value, self.count + 1)
 
     @property
     def value(self) -> float:
@@ -49,15 +51,18 @@ class Mean:
         return self.total / self.count if self.count else 0.0
 
 
+NOT_MEASURED: Final = Mean()
+
+
 @dataclass(slots=True)
 class Attempts:
     """What the attempts of one job took so far."""
 
-    save: Mean = field(default_factory=Mean)  # seconds from Stop to Stopped
-    resume: Mean = field(default_factory=Mean)  # seconds from Start to the first step
-    launch: Mean = field(default_factory=Mean)  # of these, to Started: it holds GPUs and does not run yet
+    save: Mean = NOT_MEASURED  # seconds from Stop to Stopped
+    resume: Mean = NOT_MEASURED  # seconds from Start to the first step
+    launch: Mean = NOT_MEASURED  # of these, to Started: it holds GPUs and does not run yet
     arrived_s: float = 0.0  # until the engine had it, from its submission
-    spans: list[Span] = field(default_factory=list)  # of its first attempts, one by one
+    spans: tuple[Span, ...] = ()  # of its first attempts, one by one
     reports: bool = False  # it is known to report its progress
     silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
     furthest: int = -1  # the furthest step that it reported
@@ -80,10 +85,10 @@ class Attempts:
 
     def started(self, now: float, heard: float) -> None:
         """Its processes run, which was heard a little later. Of a job that says nothing of itself no more can be known of its start."""
-        self.launch.add(now - self.began)
+        self.launch = self.launch.plus(now - self.began)
         self.present = (now - self.began, heard - now)
         if not self.reports:
-            self.resume.add(now - self.began)
+            self.resume = self.resume.plus(now - self.began)
 
     def progressed(self, step: int | None, total: int | None, now: float) -> None:
         """It reported its progress."""
@@ -95,8 +100,8 @@ class Attempts:
         self.reports, self.silent = True, False
         if self.stepped is None:
             if self.furthest < 0:
-                self.resume = Mean()  # what was measured until Started was not the whole start
-            self.resume.add(now - self.began)
+                self.resume = NOT_MEASURED  # what was measured until Started was not the whole start
+            self.resume = self.resume.plus(now - self.began)
             self.stepped, self.first_step = now, step
         elif step > self.first_step and now > self.stepped:
             self.step_s = (now - self.stepped) / (step - self.first_step)
@@ -111,7 +116,7 @@ class Attempts:
         """The attempt is over, which was heard a little later."""
         if len(self.spans) < MOST_SPANS:
             save = -1.0 if self.stop_asked is None else max(0.0, now - self.stop_asked)
-            self.spans.append((*self.present, save, max(0.0, heard - now)))
+            self.spans = (*self.spans, (*self.present, save, max(0.0, heard - now)))
         self.present = (0.0, 0.0)
         if self.waits_for_step and self.furthest < 0 and now - self.began >= STARTS_WITHIN_S:
             self.reports, self.silent = False, True
@@ -121,7 +126,7 @@ class Attempts:
             turn_s = max(self.doubled_s, TURNS * (self.save.value + self.resume.value), SHORTEST_TURN_S)
             self.doubled_s = min(STARTS_WITHIN_S, 2.0 * turn_s)
         if self.stop_asked is not None:
-            self.save.add(max(0.0, now - self.stop_asked))
+            self.save = self.save.plus(max(0.0, now - self.stop_asked))
         self.runs = False
 
     def stopping_s(self, now: float) -> float:

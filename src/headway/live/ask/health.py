@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headway.live.world import LiveWorld
 
 
+WITH_PROCESSES = frozenset(int(state) for state in JobState if state.has_processes)
+
+
 @dataclass(frozen=True, slots=True)
 class Depth:
     """Jobs that have not ended; those that wait by queue, and the longest wait among them."""
@@ -77,7 +80,8 @@ def health(state: ClusterState, world: "LiveWorld", now: float) -> ManagerHealth
 
 def depth(state: ClusterState, now: float) -> Depth:
     """How many jobs wait, where, and how long."""
-    waiting = [job for job in state.active_jobs() if not state.job_state(job).has_processes]
+    codes, active = state.codes(), map(state.jobs.__getitem__, state.active)
+    waiting = [job for job in active if codes[job.row] not in WITH_PROCESSES]
     by_queue: Counter[str] = Counter(job.spec.queue or NO_QUEUE for job in waiting)
     named = dict(by_queue.most_common(MOST_QUEUES))
     if len(by_queue) > MOST_QUEUES:

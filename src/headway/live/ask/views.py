@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from headway.live.world import LiveWorld
 
 
+STATES = tuple(JobState)  # by number
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node as people see it."""
@@ -54,8 +57,8 @@ class JobFilter:
     until: float | None = None
     newest: bool = False
 
-    def passes(self, state: ClusterState, job: Job) -> bool:
-        """Whether to list the job."""
+    def passes(self, job: Job, code: int) -> bool:
+        """Whether to list the job, by its record and its state in the engine's table."""
         return (
             (self.user is None or job.user == self.user)
             and (self.name is None or self.name in job.spec.name)
@@ -63,7 +66,7 @@ class JobFilter:
             and (self.array_id is None or self.array_id == job.array_id)
             and (self.since is None or job.submitted >= self.since)
             and (self.until is None or job.submitted <= self.until)
-            and (self.states is None or state.shown_state(job).name in self.states)
+            and (self.states is None or (job.final or shown(STATES[code], job)).name in self.states)
         )
 
 
@@ -127,7 +130,8 @@ def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:
         every = (task for task in state.tasks_of(wanted.array_id) if task in state.jobs)
     beyond = (i for i in every if (i < first or not first if wanted.newest else i > first))
     numbers = sorted(beyond, reverse=wanted.newest)
-    passing = (number for number in numbers if wanted.passes(state, state.jobs[number]))
+    codes = state.codes()
+    passing = (number for number in numbers if wanted.passes(job := state.jobs[number], codes[job.row]))
     return job_views(state, list(islice(passing, wanted.limit)), now)
 
 
@@ -179,7 +183,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         took.resume.value,
         took.arrived_s,
         took.launch.value,
-        tuple(took.spans),
+        took.spans,
         reports,
         given_turn(job.spec, state.min_runtimes),
         None if limit_s is None else limit_s + state.site.grace_s(job.spec),
