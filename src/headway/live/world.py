@@ -31,7 +31,7 @@ from headway.live.store.archive import archived, finished_row
 from headway.live.store.history import HistoryRow
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.learn import OPENED, RECALLED, RETIRED, learn
-from headway.live.store.snapshot import snapshot
+from headway.live.store.snapshot import capture
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 from headway.live.store.turnover import losers
 
@@ -83,7 +83,7 @@ class LiveWorld(Lifecycle):
         self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
-        self._snapshot: Snapshot | None = None
+        self._snapshot: Callable[[], Snapshot] | None = None  # to be made when the lock is free
 
     # ---- the four calls of the protocol
 
@@ -268,23 +268,24 @@ class LiveWorld(Lifecycle):
         if len(self.state.finished) >= 2 * KEPT_FINISHED:
             self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
         if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
-            self._snapshot = snapshot(self.state)
+            self._snapshot = capture(self.state)
 
     def save(self) -> None:
         """Take a snapshot, so that the next manager starts quickly. To be called when the loop has ended."""
         if self.failure or self._rows or self.last_seq == self.snapshot_seq:
             return
         with contextlib.suppress(JournalFailed):
-            made, seq = snapshot(self.state), self.last_seq
+            made, seq = capture(self.state)(), self.last_seq
             self.journal.commit(lambda connection: insert_snapshot(connection, seq, made))
 
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
+        made = self._snapshot() if self._snapshot else None
         while self._rows:
             began = perf_counter()
             try:
-                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)
-                self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
+                self.last_seq = self.journal.append(self._rows, self._finished, made)
+                self.snapshot_seq = self.last_seq if made else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
                 self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)
