@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.cli.operate.site import site_of, start_webhook, with_served_fabric
+from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
@@ -107,6 +107,12 @@ def serve(
     log_cap: Annotated[
         str, typer.Option(metavar="SIZE", help="The most that is kept of what one rank prints: its newest part.")
     ] = "100MB",
+    min_free: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE", help="Free space on the data folder's disk below which no job is started; 0: none."
+        ),
+    ] = "256MB",
     unit: Annotated[
         bool, typer.Option("--systemd-unit", help="Print a systemd unit for these options, and stop.")
     ] = False,
@@ -135,7 +141,7 @@ def serve(
     if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
     url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
-    site = with_served_fabric(site, fabric, folder, inventory)
+    site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
     placement = placement or ("joint" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
     given["queues"] = _queues(queues)

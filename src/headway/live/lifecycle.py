@@ -79,7 +79,9 @@ class Lifecycle:
 
     def nodes_reported(self, reports: Iterable[NodeReport], now: float) -> Iterator[Event]:
         """What an executor says of its nodes, where that is news."""
-        changes = node_changes(self.state.tables, self.state.cluster.nodes, self.state.drained, reports)
+        nodes = self.state.cluster.nodes
+        drained = set(range(len(nodes))) if self.state.low_disk else self.state.drained  # none comes back meanwhile
+        changes = node_changes(self.state.tables, nodes, drained, reports)
         for kind, data in list(changes):
             yield from self.note_about_nodes(kind, now, data)
 

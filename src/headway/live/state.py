@@ -77,6 +77,7 @@ class ClusterState:
         self.active_of: Counter[str] = Counter()  # how many of them each user has
         self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
+        self.low_disk = ""  # why nothing is started, if the disk is nearly full
         self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property

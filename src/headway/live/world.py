@@ -23,7 +23,9 @@ from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Shared, Stamp
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
+from headway.live.nodes import AWAY, BACK
 from headway.live.operation.demands import lacks_nodes
+from headway.live.operation.disk import Disk
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
 from headway.live.state import ClusterState
@@ -79,6 +81,7 @@ class LiveWorld(Lifecycle):
         self._gone = False
         self._first = True  # no round has been yet
         self._answers: list[Future[None]] = []
+        self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
         self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
         self.snapshot_seq = 0  # the last row that a snapshot knows
@@ -107,6 +110,7 @@ class LiveWorld(Lifecycle):
         if self._first and self.state.engine.options.rent > 0.0 and self.state.tables.counts["waiting"][0]:
             yield Event(TICKED, NO_JOB)  # weigh anew when stops become worth their cost, which is not in the journal
         self._first = False
+        yield from self._watch_disk(now)
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
         for report in self.executor.reports():
@@ -128,6 +132,21 @@ class LiveWorld(Lifecycle):
                 request.done.set_exception(error)
             else:
                 self._answers.append(request.done)
+
+    def _watch_disk(self, now: float) -> Iterator[Event]:
+        """Close all nodes while the disk is nearly full, and open them again."""
+        before, low = self.state.low_disk, self.disk.look() if self.disk else ""
+        self.state.low_disk = low
+        if bool(low) == bool(before):
+            return
+        if low:
+            self.measures.error(now, low)
+        for node, shut in enumerate(self.state.tables.nodes["closed"].tolist()):
+            about = {"node": self.state.cluster.nodes[node]}
+            if low and not shut:
+                yield from self.note_about_nodes(AWAY, now, {**about, "why": low})
+            elif not low and shut and node not in self.state.drained:
+                yield from self.note_about_nodes(BACK, now, about)
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Remember what to do once the journal has it; what comes of it is reported later."""
@@ -293,6 +312,8 @@ class LiveWorld(Lifecycle):
                 self.trouble = str(error)
                 self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
+                if self.disk is not None:
+                    self.disk.give_up_reserve()
                 if self._closing:
                     return False
                 self._sleep(self.clock() + JOURNAL_RETRY_S, always=True)

@@ -147,6 +147,8 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         return f"it is running; {held}" if held else "it is running", []
     if job.blockers:
         return _blocked(state, job, reason, now)
+    if reason == "node_down" and state.low_disk:
+        return state.low_disk, ["room on that disk"]
     if reason == "node_down":
         shuts = (state.tables.nodes["closed"] == 1) & state.demands.suits(job.spec)
         closed = [name for name, shut in zip(state.cluster.nodes, shuts, strict=True) if shut]

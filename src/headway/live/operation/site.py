@@ -22,6 +22,7 @@ class Site:
     prolog: str = ""
     epilog: str = ""
     fabric: ServedFabric | None = None
+    min_free_bytes: int = 0  # of the journal's disk: below that nothing is started
 
     def grace_s(self, spec: JobSpec) -> float:
         """Seconds that a job has to stop: what it asks for, at most what is allowed."""
