@@ -30,7 +30,7 @@ from headway.live.state import ClusterState
 from headway.live.store import history, journal
 from headway.live.store.journal import JournalRow
 from headway.live.store.learn import DRAINED, RESUMED, replay
-from headway.live.store.snapshot import load, snapshot
+from headway.live.store.snapshot import capture, load
 from headway.live.turns import Attempts
 from headway.live.world import LiveWorld, Request
 from headway.placement.registry import find_placement
@@ -158,7 +158,7 @@ class Virtual(LiveWorld):
     def check(self) -> None:
         """Rebuild the state from the journal, and compare."""
         loaded = fresh(self.policy)
-        load(loaded, snapshot(self.state))
+        load(loaded, capture(self.state)())
         for again in (rebuilt(self.memory, self.policy), loaded):
             self._compare(again)
 

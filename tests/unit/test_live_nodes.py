@@ -107,7 +107,7 @@ def test_withheld_gpus_are_counted(slots: int) -> None:
     set_withheld(state, {0: 3, 1: 1}, 5.0)
     assert withheld(state).tolist() == [3, 1]
     assert (state.nodes["free"].tolist(), int(state.counts["free_gpus"][0])) == ([1, 1], 2)
-    assert state.fewest[:3].tolist() == [0, 1, 2]
+    assert state.fewest[0, :3].tolist() == [0, 1, 2]
     set_withheld(state, {0: 1, 1: 0}, 6.0)
     assert (state.nodes["free"].tolist(), withheld(state).tolist()) == ([3, 2], [1, 0])
     set_withheld(state, {0: 0}, 7.0)

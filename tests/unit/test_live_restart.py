@@ -16,6 +16,7 @@ from headway.live.executors import ENDED, STARTED, Launch, Report
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
 from headway.live.store.history import history
+from headway.live.store.snapshot import VERSION
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
@@ -149,7 +150,7 @@ def test_a_restart_uses_the_snapshot_or_says_why_not(tmp_path: Path, damage: str
                 (seqs[0] if damage == "all" else seqs[1],),
             )
         elif damage == "version":
-            file.execute("UPDATE snapshots SET setting = replace(setting, '\"version\":1', '\"version\":0')")
+            file.execute(f"UPDATE snapshots SET setting = replace(setting, '\"version\":{VERSION}', '\"version\":0')")
             rows = file.execute("SELECT seq, setting, content FROM snapshots").fetchall()
             for seq, setting, content in rows:
                 made = world.Snapshot(setting, content)

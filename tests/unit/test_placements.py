@@ -28,7 +28,7 @@ def place(
     out = actions(4, 64, 4)
     clear(out)
     given = options(pack_limit=placement.pack_limit, by_class=placement.by_class, seed=seed)
-    placed = placement.place(scratch.nodes, scratch.leaves, state.fewest, state.jobs[0], given, out)
+    placed = placement.place(scratch.nodes, scratch.leaves, state.fewest[0], state.jobs[0], given, out)
     seats = out.seats[: int(out.counts["seats"][0])]
     assert placed == (len(seats) > 0)
     taken = {int(seat["node"]): int(seat["gpus"]) for seat in seats}

@@ -51,13 +51,13 @@ def run_replay(
     """Fetch the workload and simulate it; the manager's policy comes first, to show how far the simulator can be trusted."""
     from rich.console import Console
 
-    from headway.cluster.nodes import Cluster
+    from headway.cluster.nodes import cluster_of
     from headway.cluster.queues_file import queues_from
     from headway.live.ask.replay import ran_jobs, replay
 
     content: dict[str, Any] = client.workload(last_s)
     where = content["cluster"]
-    cluster = Cluster(where["name"], tuple(where["nodes"]), tuple(where["gpus"]))
+    cluster = cluster_of(where)
     current = content["policy"]
     with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
         tried = [current, *(policy for policy in policies if policy != current)]

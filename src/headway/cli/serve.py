@@ -1,5 +1,6 @@
 """`headway serve` and `headway token`: run a manager on this machine, and decide who else may use it."""
 
+import gc
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
-from headway.cli.operate.site import site_of, start_webhook, with_served_fabric
+from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
 
@@ -82,7 +83,9 @@ def serve(
     max_jobs_per_user: Annotated[
         int | None, typer.Option(min=1, help="Jobs of one user that may run and wait; default: any number.")
     ] = None,
-    gpu_type: Annotated[str, typer.Option(help="The type of all GPUs, such as a100, for jobs that ask for one.")] = "",
+    gpu_type: Annotated[
+        str, typer.Option(help="The type of GPUs, such as a100, of nodes that the cluster says none of.")
+    ] = "",
     feature: Annotated[
         list[str] | None, typer.Option(help="A feature of all nodes, for jobs with constraints; repeatable.")
     ] = None,
@@ -104,6 +107,12 @@ def serve(
     log_cap: Annotated[
         str, typer.Option(metavar="SIZE", help="The most that is kept of what one rank prints: its newest part.")
     ] = "100MB",
+    min_free: Annotated[
+        str,
+        typer.Option(
+            metavar="SIZE", help="Free space on the data folder's disk below which no job is started; 0: none."
+        ),
+    ] = "256MB",
     unit: Annotated[
         bool, typer.Option("--systemd-unit", help="Print a systemd unit for these options, and stop.")
     ] = False,
@@ -132,7 +141,7 @@ def serve(
     if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
         note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
     url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
-    site = with_served_fabric(site, fabric, folder, inventory)
+    site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
     placement = placement or ("joint" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
     given["queues"] = _queues(queues)
@@ -197,6 +206,10 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         manager = Manager(folder, where, executor=runs, environment=environment, **given)
         rehearse(manager.cluster, manager.policy, manager.placement)  # before it says that it is ready
         manager.start()
+        # What is there now stays: looking through it for garbage stops every thread for a tenth of a second.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000)
     for line in (*manager.warnings, getattr(runs, "not_enforced", ""), damage(folder)):
         if line:
             note(f"headway: {line}")

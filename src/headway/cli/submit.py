@@ -86,9 +86,10 @@ def submit(
             metavar="auto|TIME", help="Time it runs before it may be preempted; default: as the manager says."
         ),
     ] = None,
-    gpu_type: Annotated[str | None, typer.Option(help="Only GPUs of this type, such as a100.")] = None,
+    gpu_type: Annotated[str | None, typer.Option(help="Only nodes with GPUs of this type, such as a100.")] = None,
     constraint: Annotated[
-        list[str] | None, typer.Option("--constraint", "-C", help="A feature that its nodes must have; repeatable.")
+        list[str] | None,
+        typer.Option("--constraint", "-C", help="A feature that its nodes must have (a|b: one of them); repeatable."),
     ] = None,
     output: Annotated[
         str | None,

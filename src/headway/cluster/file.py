@@ -3,7 +3,7 @@
 name: lab                                # default: the name of the file
 nodes:
   - {name: a, gpus: 8, count: 4}         # a0, a1, a2, a3
-  - {name: big, gpus: 16}                # big
+  - {name: big, gpus: 16, type: a100, features: [ib, nvlink]}    # big, with what jobs may ask for
   - {gpus: 4, count: 2}                  # n5, n6
 """
 
@@ -20,6 +20,10 @@ from headway.io.yaml_file import read_yaml
 UNNAMED = "n"
 
 
+# A type of GPU or a feature, in what both a job file and Slurm's --constraint can name.
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:+-]+$", max_length=256, examples=["a100"])]
+
+
 class NodeGroup(BaseModel):
     """Nodes of one kind: `{name: a, gpus: 8, count: 4}` is a0, a1, a2, a3."""
 
@@ -27,6 +31,8 @@ class NodeGroup(BaseModel):
     name: Annotated[str, Field(min_length=1)] = UNNAMED
     gpus: Annotated[int, Field(ge=1, strict=True, examples=["8"])]
     count: Annotated[int, Field(ge=1, le=MOST_NODES, strict=True)] = 1
+    type: Word | None = None
+    features: list[Word] = []
 
 
 class ClusterFile(BaseModel):
@@ -46,8 +52,10 @@ def cluster_from(path: Path) -> Cluster:
         first = len(names) if group.name == UNNAMED else 0
         alone = group.count == 1 and group.name != UNNAMED
         names += [group.name] if alone else [f"{group.name}{first + index}" for index in range(group.count)]
-    gpus = tuple(group.gpus for group in given.nodes for _ in range(group.count))
+    each = [group for group in given.nodes for _ in range(group.count)]
+    types, features = tuple(node.type or "" for node in each), tuple(tuple(node.features) for node in each)
+    gpus = tuple(node.gpus for node in each)
     try:
-        return Cluster(given.name or path.stem, tuple(names), gpus)
+        return Cluster(given.name or path.stem, tuple(names), gpus, types=types, features=features)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None

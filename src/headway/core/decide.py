@@ -15,6 +15,7 @@ from numba import types
 from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import open_bookings
 from headway.core.deciding.clearing import keep_places_of_moved, look_again
+from headway.core.deciding.demands import hold_up, is_held_up
 from headway.core.deciding.offers import close_class, open_classes, open_rooms
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.seating import clear_booked, keep_promises, seat_waiting, withdraw_promises
@@ -23,8 +24,9 @@ from headway.core.deciding.why import explain_classes
 from headway.core.events import NOT_WAITING, RESIZE, WAIT_GPUS, WAIT_QUOTA, WAIT_RESERVATION
 from headway.core.keys import pinned
 from headway.core.order import before, first_waiting, list_as_kept, list_by_key, next_waiting, rank_of
+from headway.core.receipts import gpus_of, team_of
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, add_seat, clear, close_row
-from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, Options
+from headway.core.tables.options import KEY_TYPE, NO_DEMANDS, OPTIONS_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
@@ -72,7 +74,7 @@ def _close_limited(state: State, options: Options, scratch: Scratch) -> None:
     walk = scratch.walk[0]
     for i in range(walk.open - 1, -1, -1):
         c = scratch.classes[i].id
-        if is_below(state, c % options.teams, walk.limited):
+        if is_below(state, team_of(c, options), walk.limited):
             if scratch.classes[c].why == NOT_WAITING:
                 scratch.classes[c].why = WAIT_QUOTA
             close_class(scratch, i)
@@ -91,7 +93,11 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
             _close_limited(state, options, scratch)
             return
         if options.blocks and not asked:
-            walk.open = 0
+            if options.demands == NO_DEMANDS:
+                walk.open = 0
+            else:
+                hold_up(state, scratch, state.jobs[scratch.classes[i].head])
+                close_class(scratch, i)
             return
     c, following = scratch.classes[i].id, -1
     # One that is only kept from the GPUs of a reservation does not speak for the others of its class: they may be gone in time. Nor does
@@ -109,7 +115,7 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
         scratch.classes[i].head = following
     if not options.blocks and options.teams == NO_TEAMS:
         # Classes are sorted by GPUs: the last ones stop fitting first.
-        while walk.open > 0 and scratch.classes[walk.open - 1].id // (2 * options.models) > walk.spare:
+        while walk.open > 0 and gpus_of(scratch.classes[walk.open - 1].id, options) > walk.spare:
             _found_no_place(state, options, scratch, walk.open - 1, WAIT_GPUS)
             walk.open -= 1
 
@@ -128,7 +134,10 @@ def _seat_all(state: State, options: Options, key: Any, place: Any, scratch: Scr
             walk.spare += state.jobs[scratch.order[k]].gpus
     while i >= 0:
         job = state.jobs[scratch.classes[i].head]
-        _advance(state, options, scratch, i, seat_waiting(state, options, key, place, scratch, out, job))
+        if options.demands > NO_DEMANDS and options.blocks and is_held_up(state, scratch, job):
+            _advance(state, options, scratch, i, WAIT_GPUS)
+        else:
+            _advance(state, options, scratch, i, seat_waiting(state, options, key, place, scratch, out, job))
         i = _next_head(state, options, scratch)
 
 

@@ -15,7 +15,7 @@ from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.history import fit_thresholds
 from headway.core.tables.jobs import job_table
 from headway.core.tables.options import History, history
-from headway.core.tables.state import CLASS, TIMER, State, fewest_nodes
+from headway.core.tables.state import CLASS, TIMER, State, fewest_by_demand
 from headway.core.tables.teams import Team, fill, with_rows
 from headway.job_state import JobState
 
@@ -37,6 +37,7 @@ class Known(TypedDict, total=False):
     resume: ArrayLike
     limit: ArrayLike
     team: ArrayLike  # its row in the table of teams
+    demand: ArrayLike  # its row in the table of demands
 
 
 def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **known: Unpack[Known]) -> None:
@@ -50,9 +51,9 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
 
 def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
     """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
-    team = int(state.jobs["team"][j])  # teams may have other rows by now
+    team, demand = int(state.jobs["team"][j]), int(state.jobs["demand"][j])  # these may have other rows by now
     state.jobs[j], state.receipts[j] = row, receipt
-    state.jobs["row"][j], state.jobs["team"][j] = j, team
+    state.jobs["row"][j], state.jobs["team"][j], state.jobs["demand"][j] = j, team, demand
 
 
 def close_node(state: State, node: int, now: float) -> None:
@@ -96,9 +97,9 @@ def set_withheld(state: State, gpus: Mapping[int, int], now: float) -> None:
 
 def _count_fewest(state: State) -> None:
     """The fewest nodes that hold so many GPUs are counted among those that take jobs; sizes that none can hold need them all."""
-    fewest = fewest_nodes((state.nodes["gpus"] - withheld(state))[state.nodes["closed"] == 0])
-    state.fewest[:] = len(state.nodes)
-    state.fewest[: len(fewest)] = fewest
+    total = state.fewest.shape[1] - 1
+    gpus = np.where(state.nodes["closed"] == 0, state.nodes["gpus"] - withheld(state), 0)
+    state.fewest[:] = fewest_by_demand(gpus, state.suits, total)
 
 
 def credit(state: State, j: int, seconds: float) -> None:
@@ -163,17 +164,34 @@ def set_team(state: State, row: int, team: Team) -> State:
 
 
 def _grow_teams(state: State, rows: int) -> State:
-    """A class is a kind of job and a team: with more teams, each has another number."""
-    before, kinds = len(state.teams), len(state.classes) // len(state.teams)
-    classes, spent = np.full((kinds, rows), -1, CLASS), np.zeros((kinds, rows, len(REASONS)))
+    """A class is a kind of job, a team and a demand: with more teams, each has another number."""
+    return _renumbered(state, rows, len(state.suits))._replace(teams=with_rows(state.teams, rows))
+
+
+def _renumbered(state: State, teams: int, demands: int) -> State:
+    """The classes of a table with more teams or more demands."""
+    before = (len(state.classes) // (len(state.teams) * len(state.suits)), len(state.teams), len(state.suits))
+    after, old = (before[0], teams, demands), (slice(None), slice(before[1]), slice(before[2]))
+    classes, spent = np.full(after, -1, CLASS), np.zeros((*after, len(REASONS)))
     classes["since"], classes["why"] = 0.0, WAIT_GPUS
-    classes[:, :before] = state.classes.reshape(kinds, before)
-    spent[:, :before] = state.spent.reshape(kinds, before, -1)
+    classes[old], spent[old] = state.classes.reshape(before), state.spent.reshape(*before, -1)
     flat, n = classes.reshape(-1), int(state.counts["classes"][0])
-    kind, team = np.divmod(state.classes["open"][:n], before)
+    numbers = np.unravel_index(state.classes["open"][:n], before)
     flat["open"] = -1
-    flat["open"][:n] = kind * rows + team
-    return state._replace(classes=flat, spent=spent.reshape(kinds * rows, -1), teams=with_rows(state.teams, rows))
+    flat["open"][:n] = np.ravel_multi_index(numbers, after)
+    return state._replace(classes=flat, spent=spent.reshape(len(flat), -1))
+
+
+def set_demand(state: State, row: int, suits: NDArray[np.bool_]) -> State:
+    """Set which nodes suit the jobs of a demand: a row that no waiting job has another set in mind for. The table grows where it has to."""
+    if row >= len(state.suits):
+        rows = 2 * row
+        more = np.ones((rows - len(state.suits), len(state.nodes)), np.int8)
+        state = _renumbered(state, len(state.teams), rows)._replace(suits=np.concatenate([state.suits, more]))
+        state = state._replace(fewest=np.zeros((rows, state.fewest.shape[1]), np.int32))
+    state.suits[row] = suits
+    _count_fewest(state)
+    return state
 
 
 def grow_history(past: History, room: int) -> History:

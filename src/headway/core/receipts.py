@@ -36,9 +36,24 @@ MICROSECONDS: Final = 1_000_000
 
 @jit
 def class_of(job: Any, options: Options) -> int:
-    """The class of a job: its GPUs, whether it wants few nodes, its team and, where jobs are packed, its model. They find places alike."""
+    """The class of a job: its GPUs, whether it wants few nodes, its team, its demand and, where jobs are packed, its model.
+
+    Jobs of a class find places alike.
+    """
     kind = (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
-    return kind * options.teams + job.team
+    return (kind * options.teams + job.team) * options.demands + job.demand
+
+
+@jit
+def team_of(c: int, options: Options) -> int:
+    """The team of the jobs of a class."""
+    return c // options.demands % options.teams
+
+
+@jit
+def gpus_of(c: int, options: Options) -> int:
+    """The GPUs of the jobs of a class."""
+    return c // (2 * options.models * options.teams * options.demands)
 
 
 @jit
@@ -95,7 +110,8 @@ def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[n
     """The reason for which each of these jobs waits now."""
     jobs = state.jobs[rows]
     kinds = (2 * jobs["gpus"] + (jobs["skew"] > options.pack_limit)) * options.models + jobs["model"] % options.models
-    found = state.classes["why"][kinds * options.teams + jobs["team"]].astype(np.int64)
+    classes = (kinds * options.teams + jobs["team"]) * options.demands + jobs["demand"]
+    found = state.classes["why"][classes].astype(np.int64)
     found = np.where((found == WAIT_GPUS) & (jobs["displaced"] == 1), WAIT_PREEMPTED, found)
     found = np.where((jobs["promise"] >= 0) & (state.counts["stopping"][0] > 0), WAIT_STOPPING, found)
     states = jobs["state"]

@@ -12,7 +12,7 @@ from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
 from headway.core.events import ENDED, START, SUBMITTED
-from headway.core.operations import admit, copied, grow, grow_history, refit_thresholds, set_team
+from headway.core.operations import admit, copied, grow, grow_history, refit_thresholds, set_demand, set_team
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
@@ -82,7 +82,7 @@ class LiveEngine(Engine):
         self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if reserves else 0
         self.shares = placement.shares  # only jobs that ask for links of their own wait for them
         self._empty: Callable[[], LiveEngine] = lambda: LiveEngine(cluster, policy, placement)
-        self._ever: dict[int, bool] = {}  # sizes that were looked at
+        self._ever: dict[tuple[int, bytes], bool] = {}  # sizes that were looked at, by the nodes that suit
 
     def record(self, event: Event | Action | Cause, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
@@ -99,24 +99,26 @@ class LiveEngine(Engine):
         self.spent.add(perf_counter() - began)
         return made
 
-    def why_never(self, gpus: int) -> str:
-        """Why a job of so many GPUs could never have links of its own, where placements reserve them; empty: it could."""
-        if self.uplinks == 0 or self._could_have(gpus):
+    def why_never(self, gpus: int, suits: NDArray[np.bool_]) -> str:
+        """Why a job could never have links of its own on nodes that suit it, where placements reserve them; empty: it could."""
+        if self.uplinks == 0 or self._could_have(gpus, suits):
             return ""
         total = int(self.state.nodes["gpus"].sum())
         smaller, larger = range(gpus - 1, max(0, gpus - NEAR), -1), range(gpus + 1, min(total, gpus + NEAR) + 1)
-        found = [next((size for size in sizes if self._could_have(size)), 0) for sizes in (smaller, larger)]
+        found = [next((size for size in sizes if self._could_have(size, suits)), 0) for sizes in (smaller, larger)]
         near = " or ".join(str(size) for size in found if size) or "another number"
         return f"no slice of the fabric has {gpus} GPUs and links of its own: ask for {near}"
 
-    def _could_have(self, gpus: int) -> bool:
+    def _could_have(self, gpus: int, suits: NDArray[np.bool_]) -> bool:
         """Whether a job of this size is placed on the empty cluster, if it waits for links of its own."""
-        if gpus not in self._ever:
+        case = (gpus, suits.tobytes())
+        if case not in self._ever:
             empty = self._empty()
-            admit(empty.state, 0, submit=0.0, gpus=gpus, slice_wait=np.inf, whole_wait=np.inf)
+            empty.set_demand(1, suits)
+            admit(empty.state, 0, submit=0.0, gpus=gpus, slice_wait=np.inf, whole_wait=np.inf, demand=1)
             empty.record(Event(SUBMITTED, 0), 0.0)
-            self._ever[gpus] = any(action.kind == START for action in empty.decide(0.0).actions)
-        return self._ever[gpus]
+            self._ever[case] = any(action.kind == START for action in empty.decide(0.0).actions)
+        return self._ever[case]
 
     def make_room(self, jobs: int) -> None:
         """Make sure that the tables have at least so many rows."""
@@ -130,6 +132,10 @@ class LiveEngine(Engine):
     def set_team(self, row: int, team: Team) -> None:
         """Make a row of the table of teams stand for a team."""
         self._use(set_team(self.state, row, team), self.options.history)
+
+    def set_demand(self, row: int, suits: NDArray[np.bool_]) -> None:
+        """Set which nodes suit the jobs of a demand."""
+        self._use(set_demand(self.state, row, suits), self.options.history)
 
     def _make_room_for_sample(self) -> None:
         """The history keeps a sample of every job that ended, longer than the tables keep its row."""
@@ -164,5 +170,6 @@ class LiveEngine(Engine):
         return other
 
     def _use(self, state: State, past: History) -> None:
-        self.state, self.options = state, self.options._replace(history=past, teams=len(state.teams))
+        self.state = state
+        self.options = self.options._replace(history=past, teams=len(state.teams), demands=len(state.suits))
         self.make_scratch()

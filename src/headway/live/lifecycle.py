@@ -14,6 +14,7 @@ from headway.live import executors
 from headway.live.errors import WrongState
 from headway.live.executors import Executor, NodeReport, Report, Stamp
 from headway.live.nodes import node_changes
+from headway.live.operation.demands import lacks_nodes
 from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
@@ -56,9 +57,11 @@ class Lifecycle:
                 self.measures.waited(job.spec.queue, now - job.submitted)
 
     def _class(self, number: int) -> dict[str, Any]:
-        """A class of jobs; teams have other numbers when the queues file changes, so they are named."""
-        kind, team = divmod(number, self.state.engine.options.teams)
-        return {"class": kind, **({"team": self.state.teams.label(team)} if self.state.teams else {})}
+        """A class of jobs; teams have other numbers when the queues file changes, and demands are numbered as they come: they are named."""
+        rest, demand = divmod(number, self.state.engine.options.demands)
+        kind, team = divmod(rest, self.state.engine.options.teams)
+        asked = {"demand": self.state.demands.label(demand)} if demand else {}
+        return {"class": kind, **({"team": self.state.teams.label(team)} if self.state.teams else {}), **asked}
 
     def _write(self, kind: str, job: int, now: float, data: dict[str, Any]) -> None:
         """Write a row of the journal, and learn from it. `job` is the engine's row, or -1 for a fact about no job."""
@@ -76,7 +79,9 @@ class Lifecycle:
 
     def nodes_reported(self, reports: Iterable[NodeReport], now: float) -> Iterator[Event]:
         """What an executor says of its nodes, where that is news."""
-        changes = node_changes(self.state.tables, self.state.cluster.nodes, self.state.drained, reports)
+        nodes = self.state.cluster.nodes
+        drained = set(range(len(nodes))) if self.state.low_disk else self.state.drained  # none comes back meanwhile
+        changes = node_changes(self.state.tables, nodes, drained, reports)
         for kind, data in list(changes):
             yield from self.note_about_nodes(kind, now, data)
 
@@ -182,8 +187,8 @@ class Lifecycle:
             yield from self.block(job, blockers)
 
     def _too_large(self, job: Job) -> Blocker:
-        """A job that was accepted for a larger cluster waits until there is one again."""
-        return Blocker.NODE_DOWN if job.spec.gpus > self.state.cluster.total else NOTHING
+        """A job that was accepted for a larger cluster, or for nodes that are gone, waits until there is one again."""
+        return Blocker.NODE_DOWN if lacks_nodes(job.spec, self.state.cluster) else NOTHING
 
     def block(self, job: Job, blockers: Blocker, not_before: float = 0.0) -> Iterator[Event]:
         """Keep the job from the engine until all of its blockers are gone."""

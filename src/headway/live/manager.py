@@ -19,6 +19,7 @@ from headway.live.desk.verbs import Verbs
 from headway.live.executors import Executor
 from headway.live.executors.registry import DEFAULT, find_executor
 from headway.live.fabric.served import REMEMBERED, ServedFabric, check_same, with_fabric
+from headway.live.operation.disk import Disk
 from headway.live.operation.site import PLAIN, Site
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
@@ -62,6 +63,7 @@ class Manager(Accepting, Questions, Verbs):
         if queues:
             queues.check_size(cluster.total, cluster.name)
             queues.booked(cluster.nodes, dated=True)
+        cluster = cluster.described(site.gpu_type, site.features)
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
         self._links = site.fabric.mark(cluster) if site.fabric and (rules[1].needs_fabric or rules[1].shares) else ""
@@ -80,6 +82,7 @@ class Manager(Accepting, Questions, Verbs):
                 runs_jobs.journals = past.identity.known
             world = LiveWorld(past.state, past.journal, runs_jobs, clock, backoff, environment)
             world.last_seq, world.snapshot_seq = last_seq, past.snapshot_seq
+            world.disk = Disk(self.data, site.min_free_bytes) if site.min_free_bytes else None
             world.identity, world.mark = past.identity.present, self._mark.set
         except BaseException:
             past.journal.close()
@@ -137,8 +140,8 @@ class Manager(Accepting, Questions, Verbs):
 
     @property
     def trouble(self) -> str:
-        """Why nothing is being started, if so (the journal cannot be written); empty when all is well."""
-        return self._world.trouble
+        """Why nothing is being started, if so (the journal cannot be written, its disk is nearly full); empty when all is well."""
+        return self._world.trouble or self._state.low_disk
 
     @property
     def enforced(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 Changed by `learn` (store/learn.py), and by the job's own reports between two rows of the journal.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import IntFlag
 from typing import Any
 
@@ -30,7 +30,7 @@ BLOCKER_REASONS = {blocker: str(blocker.name).lower() for blocker in Blocker}
 PREEMPT, CANCEL, TIME_UP, REQUEUE, HOLD = "preempt", "cancel", "timeout", "requeue", "hold"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Progress:
     """What the job reported of itself."""
 
@@ -46,7 +46,11 @@ class Progress:
 
     def as_dict(self) -> dict[str, Any]:
         """The values that were reported."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        every = {"step": self.step, "total": self.total, "loss": self.loss, "checkpointed": self.checkpointed}
+        return {name: value for name, value in every.items() if value is not None}
+
+
+NO_PROGRESS = Progress()  # of all jobs that reported nothing
 
 
 @dataclass(slots=True)
@@ -76,8 +80,8 @@ class Job:
     places: tuple[tuple[int, int], ...] = ()  # (node, GPUs), in the order that the placement decided
     seats: tuple[int, ...] = ()  # GPUs, in the order of ranks
     links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are its own
-    progress: Progress = field(default_factory=Progress)
-    noted: Progress = field(default_factory=Progress)  # the same as the journal has it
+    progress: Progress = NO_PROGRESS
+    noted: Progress = NO_PROGRESS  # the same as the journal has it
     saved: float | None = None  # when it reported its last checkpoint of this attempt
     attempts: Attempts = field(default_factory=Attempts)
     ran_on: tuple[str, ...] = ()  # the nodes of its last attempt

@@ -27,6 +27,7 @@ from headway.live.errors import NotFound, WrongState
 from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.operation.demands import LiveDemands
 from headway.live.operation.site import KILL, PLAIN, Site
 from headway.live.records import Blocker, Job
 from headway.live.store.past import Past
@@ -65,6 +66,7 @@ class ClusterState:
         self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.notice_s if queues else 0.0)
         self.teams = LiveTeams(queues, self.engine)
         self.teams.book(cluster.nodes)
+        self.demands = LiveDemands(cluster, self.engine)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
         self.by_row: list[Job] = []
         self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
@@ -75,6 +77,7 @@ class ClusterState:
         self.active_of: Counter[str] = Counter()  # how many of them each user has
         self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
+        self.low_disk = ""  # why nothing is started, if the disk is nearly full
         self.enforced: frozenset[str] = frozenset()  # bounds of a job file that the executor holds jobs to
 
     @property
@@ -94,6 +97,7 @@ class ClusterState:
             self._array(job).kept += 1
         self.engine.make_room(len(self.by_row))
         known = self.known(job.spec, self.teams.row_of(job.spec, job.user, make=True))
+        known["demand"] = self.demands.row_of(job.spec)
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **known)
 
     def _array(self, job: Job) -> Array:
@@ -205,6 +209,11 @@ class ClusterState:
     def job_state(self, job: Job) -> JobState:
         """Its state for the engine, which holds every blocked job."""
         return JobState(int(self.tables.jobs["state"][job.row]))
+
+    def codes(self) -> list[int]:
+        """The states of all jobs for the engine, by row: one by one they take much longer to read."""
+        found: list[int] = self.tables.jobs["state"][: len(self.by_row)].tolist()
+        return found
 
     def shown_state(self, job: Job) -> JobState:
         """Its state as people see it."""

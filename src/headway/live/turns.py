@@ -5,7 +5,7 @@ first step, and each attempt that is stopped without a new step doubles the next
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,10 @@ MOST_REVISED: Final = 2  # a job that comes to need more than so many times the 
 SHORTEST_TURN_S: Final = 1.0  # of auto, also while nothing was measured: no start and stop of processes is free
 MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
 AUTO: Final[MinRuntimes] = {"": None}
+MOST_SPANS: Final = 32  # attempts of a job that are remembered one by one
+# Of one attempt, seconds: from Start until it ran, until that was heard, from Stop until it was gone (-1: it ended by itself), until that
+# was heard. A replay lives through them again.
+Span = tuple[float, float, float, float]
 
 
 def given_turn(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
@@ -28,16 +32,18 @@ def given_turn(spec: JobSpec, by_queue: MinRuntimes) -> float | None:
     return None if own == "auto" else own
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of what was measured."""
+    """The mean of what was measured. Jobs that have measured nothing share one: ten thousand wait at times, and each object is looked
+    through when Python looks for garbage.
+    """
 
     total: float = 0.0
     count: int = 0
 
-    def add(self, value: float) -> None:
-        """One more."""
-        self.total, self.count = self.total + value, self.count + 1
+    def plus(self, value: float) -> "Mean":
+        """With one more."""
+        return Mean(self.total + value, self.count + 1)
 
     @property
     def value(self) -> float:
@@ -45,12 +51,18 @@ class Mean:
         return self.total / self.count if self.count else 0.0
 
 
+NOT_MEASURED: Final = Mean()
+
+
 @dataclass(slots=True)
 class Attempts:
     """What the attempts of one job took so far."""
 
-    save: Mean = field(default_factory=Mean)  # seconds from Stop to Stopped
-    resume: Mean = field(default_factory=Mean)  # seconds from Start to the first step
+    save: Mean = NOT_MEASURED  # seconds from Stop to Stopped
+    resume: Mean = NOT_MEASURED  # seconds from Start to the first step
+    launch: Mean = NOT_MEASURED  # of these, to Started: it holds GPUs and does not run yet
+    arrived_s: float = 0.0  # until the engine had it, from its submission
+    spans: tuple[Span, ...] = ()  # of its first attempts, one by one
     reports: bool = False  # it is known to report its progress
     silent: bool = False  # it said that it would, and then reported no step for as long as its start was waited for
     furthest: int = -1  # the furthest step that it reported
@@ -64,16 +76,19 @@ class Attempts:
     stepped: float | None = None  # then,
     gained: bool = False  # got beyond the furthest step of those before it,
     stop_asked: float | None = None  # and was asked to stop then
+    present: tuple[float, float] = (0.0, 0.0)  # the beginning of its span
 
     def start(self, now: float) -> None:
         """An attempt is started."""
         self.began, self.runs, self.gained = now, True, False
         self.stepped = self.stop_asked = None
 
-    def started(self, now: float) -> None:
-        """Its processes run. For a job that says nothing of itself that is all that can be known of its start."""
+    def started(self, now: float, heard: float) -> None:
+        """Its processes run, which was heard a little later. Of a job that says nothing of itself no more can be known of its start."""
+        self.launch = self.launch.plus(now - self.began)
+        self.present = (now - self.began, heard - now)
         if not self.reports:
-            self.resume.add(now - self.began)
+            self.resume = self.resume.plus(now - self.began)
 
     def progressed(self, step: int | None, total: int | None, now: float) -> None:
         """It reported its progress."""
@@ -85,8 +100,8 @@ class Attempts:
         self.reports, self.silent = True, False
         if self.stepped is None:
             if self.furthest < 0:
-                self.resume = Mean()  # what was measured until Started was not the whole start
-            self.resume.add(now - self.began)
+                self.resume = NOT_MEASURED  # what was measured until Started was not the whole start
+            self.resume = self.resume.plus(now - self.began)
             self.stepped, self.first_step = now, step
         elif step > self.first_step and now > self.stepped:
             self.step_s = (now - self.stepped) / (step - self.first_step)
@@ -97,8 +112,12 @@ class Attempts:
         """It is asked to stop."""
         self.stop_asked = now
 
-    def over(self, now: float, preempted: bool) -> None:
-        """The attempt is over."""
+    def over(self, now: float, heard: float, preempted: bool) -> None:
+        """The attempt is over, which was heard a little later."""
+        if len(self.spans) < MOST_SPANS:
+            save = -1.0 if self.stop_asked is None else max(0.0, now - self.stop_asked)
+            self.spans = (*self.spans, (*self.present, save, max(0.0, heard - now)))
+        self.present = (0.0, 0.0)
         if self.waits_for_step and self.furthest < 0 and now - self.began >= STARTS_WITHIN_S:
             self.reports, self.silent = False, True
         if self.gained:
@@ -107,7 +126,7 @@ class Attempts:
             turn_s = max(self.doubled_s, TURNS * (self.save.value + self.resume.value), SHORTEST_TURN_S)
             self.doubled_s = min(STARTS_WITHIN_S, 2.0 * turn_s)
         if self.stop_asked is not None:
-            self.save.add(max(0.0, now - self.stop_asked))
+            self.save = self.save.plus(max(0.0, now - self.stop_asked))
         self.runs = False
 
     def stopping_s(self, now: float) -> float:

@@ -24,6 +24,9 @@ from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Shared, Stamp
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
+from headway.live.nodes import AWAY, BACK
+from headway.live.operation.demands import lacks_nodes
+from headway.live.operation.disk import Disk
 from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
 from headway.live.state import ClusterState
@@ -31,7 +34,7 @@ from headway.live.store.archive import archived, finished_row
 from headway.live.store.history import HistoryRow
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.learn import OPENED, RECALLED, RETIRED, learn
-from headway.live.store.snapshot import snapshot
+from headway.live.store.snapshot import capture
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 from headway.live.store.turnover import losers
 
@@ -79,11 +82,12 @@ class LiveWorld(Lifecycle):
         self._gone = False
         self._first = True  # no round has been yet
         self._answers: list[Future[None]] = []
+        self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
         self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
-        self._snapshot: Snapshot | None = None
+        self._snapshot: Callable[[], Snapshot] | None = None  # to be made when the lock is free
 
     # ---- the four calls of the protocol
 
@@ -110,6 +114,7 @@ class LiveWorld(Lifecycle):
                 TICKED, NO_JOB
             )  # work out anew when stops and moves become worth it, which is not in the journal
         self._first = False
+        yield from self._watch_disk(now)
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
         for report in self.executor.reports():
@@ -131,6 +136,21 @@ class LiveWorld(Lifecycle):
                 request.done.set_exception(error)
             else:
                 self._answers.append(request.done)
+
+    def _watch_disk(self, now: float) -> Iterator[Event]:
+        """Close all nodes while the disk is nearly full, and open them again."""
+        before, low = self.state.low_disk, self.disk.look() if self.disk else ""
+        self.state.low_disk = low
+        if bool(low) == bool(before):
+            return
+        if low:
+            self.measures.error(now, low)
+        for node, shut in enumerate(self.state.tables.nodes["closed"].tolist()):
+            about = {"node": self.state.cluster.nodes[node]}
+            if low and not shut:
+                yield from self.note_about_nodes(AWAY, now, {**about, "why": low})
+            elif not low and shut and node not in self.state.drained:
+                yield from self.note_about_nodes(BACK, now, about)
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Remember what to do once the journal has it; what comes of it is reported later."""
@@ -230,14 +250,15 @@ class LiveWorld(Lifecycle):
     def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
         """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
         now = self._now = self.opened = self.clock()
-        if (cluster.nodes, cluster.gpus) != (self.state.cluster.nodes, self.state.cluster.gpus):
+        if not cluster.same_nodes(self.state.cluster):
             self._record(self._make_way(cluster, numbered), now)
         data = {"cluster": list(cluster.gpus), "nodes": list(cluster.nodes), "name": cluster.name, "numbered": numbered}
-        self._write(OPENED, NO_JOB, now, {**data, **rules})
+        kinds = {"types": list(cluster.types), "features": [list(each) for each in cluster.features]}
+        self._write(OPENED, NO_JOB, now, {**data, **{name: kind for name, kind in kinds.items() if kind}, **rules})
         fits = [
             job
             for job in self.state.active_jobs()
-            if job.blockers & Blocker.NODE_DOWN and job.spec.gpus <= cluster.total
+            if job.blockers & Blocker.NODE_DOWN and not lacks_nodes(job.spec, cluster)
         ]
         for job in fits:
             self._record(self.unblock(job, Blocker.NODE_DOWN), now)
@@ -253,7 +274,7 @@ class LiveWorld(Lifecycle):
         for job in self.state.active_jobs():
             if self.state.tables.jobs["promise"][job.row] >= 0:
                 yield Event(RESERVE, job.row)
-            if job.spec.gpus > cluster.total and not job.blockers & Blocker.NODE_DOWN and job.known:
+            if lacks_nodes(job.spec, cluster) and not job.blockers & Blocker.NODE_DOWN and job.known:
                 yield from self.block(job, Blocker.NODE_DOWN)
 
     def _record(self, facts: Iterable[Event], now: float) -> None:
@@ -270,23 +291,24 @@ class LiveWorld(Lifecycle):
         if len(self.state.finished) >= 2 * KEPT_FINISHED:
             self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
         if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
-            self._snapshot = snapshot(self.state)
+            self._snapshot = capture(self.state)
 
     def save(self) -> None:
         """Take a snapshot, so that the next manager starts quickly. To be called when the loop has ended."""
         if self.failure or self._rows or self.last_seq == self.snapshot_seq:
             return
         with contextlib.suppress(JournalFailed):
-            made, seq = snapshot(self.state), self.last_seq
+            made, seq = capture(self.state)(), self.last_seq
             self.journal.commit(lambda connection: insert_snapshot(connection, seq, made))
 
     def _commit(self) -> bool:
         """Write the round's rows; keep trying while the journal refuses. False: the manager was asked to stop meanwhile."""
+        made = self._snapshot() if self._snapshot else None
         while self._rows:
             began = perf_counter()
             try:
-                self.last_seq = self.journal.append(self._rows, self._finished, self._snapshot)
-                self.snapshot_seq = self.last_seq if self._snapshot else self.snapshot_seq
+                self.last_seq = self.journal.append(self._rows, self._finished, made)
+                self.snapshot_seq = self.last_seq if made else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
                 self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)
@@ -294,6 +316,8 @@ class LiveWorld(Lifecycle):
                 self.trouble = str(error)
                 self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
+                if self.disk is not None:
+                    self.disk.give_up_reserve()
                 if self._closing:
                     return False
                 self._sleep(self.clock() + JOURNAL_RETRY_S, always=True)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.cluster.demands import Demands
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues, refuse_teams, seat_in_teams
 from headway.core.compiler.mistakes import explained
@@ -49,6 +50,7 @@ class Setting:
     progress_error: float = 1.0  # the factor by which reports may be wrong
     seed: int = 0
     queues: Queues | None = None  # None: all jobs are alike
+    demands: Demands | None = None  # None: all nodes suit all jobs
     network: Network = IDEAL
     plan: int = NO_PLAN  # of collectives, for all jobs
 
@@ -136,12 +138,23 @@ def prepare(
         raise BadInput(
             f"policy {policy.name} changes the sizes of jobs by measured curves, which contain their communication: use --collective none"
         )
+    if setting.demands is not None and policy.allot is not None:
+        raise BadInput(
+            f"policy {policy.name} changes the sizes of jobs, and these jobs ask for some of the nodes, which it knows nothing about"
+        )
     n, gpus = len(workload), np.array(cluster.gpus)
     slots = 2 if policy.packs else 1
     teams, team = _teams(workload, cluster, policy, setting)
     booked = setting.queues.booked(cluster.nodes, dated=False) if setting.queues else None
     state = new_state(
-        n, gpus, slots=slots, models=len(profiles.TABLE), teams=teams, bookings=booked, **ledger_of(fabric, placement)
+        n,
+        gpus,
+        slots=slots,
+        models=len(profiles.TABLE),
+        teams=teams,
+        bookings=booked,
+        suits=setting.demands.suits if setting.demands else None,
+        **ledger_of(fabric, placement),
     )
     options = policy.options(
         n,
@@ -149,6 +162,7 @@ def prepare(
         pack_limit=placement.pack_limit,
         models=class_models(policy),
         teams=len(state.teams),
+        demands=len(state.suits),
         notice=setting.queues.notice_s if setting.queues else 0.0,
         seed=setting.seed,
     )
@@ -159,9 +173,9 @@ def prepare(
     row, talk = plan_row(setting.plan, fabric), None
     duty = traffic.duty * (setting.network.sharing.is_shared)
     if setting.plan != NO_PLAN:
-        talk = talk_of(workload, traffic, state.fewest, row)
+        talk = talk_of(workload, traffic, state.fewest[0], row)
         duty = duty * (1.0 - 1.0 / talk.usual) / np.maximum(traffic.duty, 1e-9)
-    expected = apart if talk is None else np.minimum(apart, spread_speed(workload.gpus, state.fewest, talk, row))
+    expected = apart if talk is None else np.minimum(apart, spread_speed(workload.gpus, state.fewest[0], talk, row))
     waits = waits_of(placement, duty, expected)
     left = _known_left(workload, policy, setting)
     turns = _turns(workload, policy, setting, np.isnan(left))
@@ -181,6 +195,7 @@ def prepare(
         resume=costs["resume"],
         limit=_limits(workload, policy),
         team=team,
+        demand=setting.demands.rows if setting.demands else 0,
     )
     world = new_world(
         truth_table(workload.duration_s, **costs, apart=apart, talk=talk),

@@ -149,7 +149,7 @@ def _rate(state: State, world: World, j: int) -> float:
     if job.gpus != job.asked:
         rate = world.speed[job.model, job.gpus] / world.speed[job.model, job.asked]
     here = truth.usual / (1.0 + truth.talk) if plans(world.plan[0]) else 1.0
-    if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.gpus]:
+    if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.demand, job.gpus]:
         here = min(here, truth.apart)  # measured harm and modelled harm of the same thing: the larger
     rate *= here
     if job.partner >= 0 and state.jobs[job.partner].state == JobState.RUNNING:
@@ -238,7 +238,7 @@ def _count_start(state: State, clock: Any, job: Any) -> None:
     clock.starts += 1
     clock.isolated += job.link >= 0
     clock.shared += job.link < 0 and spans_leaves(state, job)
-    clock.spread += nodes_held(state, job) > state.fewest[job.gpus]
+    clock.spread += nodes_held(state, job) > state.fewest[job.demand, job.gpus]
 
 
 @jit

@@ -128,15 +128,15 @@ def gpus_asked(row: dict[str, Any], node_count: int) -> int:
 
 @lru_cache(10_000)  # few texts, many jobs
 def gpus_in(text: str) -> tuple[int, str]:
-    """GPUs in a list such as `gpu:v100:4(IDX:0-3),nic:1` or `cpu=4,gres/gpu=2`, and the type of the first."""
+    """GPUs in a list such as `gpu:v100:4(IDX:0-3),nic:1` or `cpu=4,gres/gpu=2`, and their type ("": not one)."""
     text = re.sub(r"\([^)]*\)", "", text)  # (IDX:0,2-3), (S:0-1)
-    count, kind = 0, ""
+    count, kinds = 0, set[str]()
     for part in text.split(","):
         match = _GPUS.fullmatch(part.strip()) if "gpu" in part else None
         if match:
             count += int(match["count"] or 1)
-            kind = kind or (match["type"] or "")
-    return count, kind
+            kinds.add(match["type"] or "")
+    return count, kinds.pop() if len(kinds) == 1 else ""
 
 
 def _comment(value: Any) -> str:

@@ -161,6 +161,21 @@ def replayed(served: Any, who: str) -> str:
     return outcome(served.ask("POST", "/v1/replay", who, json={"policies": ["fifo"]}))
 
 
+def names_queue(path: str) -> Callable[[Any, str], str]:
+    """Whether an answer has the name that ada gave the queue of a job, which waits."""
+
+    def look(served: Any, who: str) -> str:
+        held = served.submit("ada", command=["true"], workdir="/", queue="adas-secret", hold=True)
+        answer = served.ask("GET", path, who)
+        served.ask("POST", f"/v1/jobs/{held}/cancel")
+        if answer.status_code != 200:
+            return outcome(answer)
+        assert "other" in answer.text or "adas-secret" in answer.text  # it is counted
+        return "yes" if "adas-secret" in answer.text else "hidden"
+
+    return look
+
+
 def last_errors(served: Any, who: str) -> str:
     """Shown to those who operate; there is one to be shown."""
     told = replace(served.manager.health(), last_errors=(Mishap(0.0, "the disk was full"),))
@@ -195,6 +210,8 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "see how full the nodes are": reading("/v1/nodes"),
     "see what the queues of teams use": reading("/v1/queues"),
     "see the counts of all jobs": reading("/v1/status"),
+    "see the name of its queue in the metrics": names_queue("/metrics"),
+    "see the name of its queue in the manager's health": names_queue("/v1/health"),
     "read the metrics": reading("/metrics"),
     "see how the manager is doing": reading("/v1/health"),
     "see its last errors": last_errors,

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.unit.operate.conftest import Served
 
+from headway.cluster.demands import check_possible, demand_of
+from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.jobfile.spec import array_tasks, job_spec
 from headway.live.operation.site import Site
@@ -164,7 +166,7 @@ def test_types_and_features_are_those_of_the_nodes(serve: Callable[..., Served])
     with pytest.raises(BadInput, match="no node here has nvlink; features: A100, ib"):
         served.submit(constraints=["nvlink"])
     with pytest.raises(BadInput, match="type of the GPUs here is not declared"):
-        Site().check(job_spec({"run": "true", "resources": {"type": "a100"}}))
+        check_possible(cluster("1x2"), demand_of("a100", ()), 1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED: only root can run jobs of another user")

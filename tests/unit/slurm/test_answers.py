@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headway.errors import BadInput
+from headway.live.executors.slurm.discovery import discover
 from headway.slurm import answers, fixed
 from headway.slurm.commands import Commands
 from headway.slurm.hostlist import expand
-from headway.slurm.requests import Cancel, Change, Hold, Signal, Submit
+from headway.slurm.requests import Cancel, Change, Hold, Signal, Submit, Unreachable
 from headway.slurm.rest import Rest
-from headway.slurm.snapshot import Share
+from headway.slurm.snapshot import Share, Snapshot
 from headway.slurm.topology import read_leaves
 
 OLD = {
@@ -190,3 +192,31 @@ def test_the_same_requests_for_slurmrestd() -> None:
     assert door.render(Cancel((5,))).words == ("scancel", "5")  # root acts by the commands
     with pytest.raises(BadInput, match="unix:/path"):
         Rest("localhost")
+
+
+def test_what_nodes_have_is_what_jobs_may_ask_for(tmp_path: Path) -> None:
+    """GRES types and features of Slurm's nodes, also while it does not answer; GPUs of two types on one node are of none."""
+
+    class Answers:
+        away = False
+
+        def poll(self) -> Snapshot:
+            if self.away:
+                raise Unreachable("no answer")
+            rows = (
+                ("a", "gpu:a100:4(S:0-1)", "ib,nvlink"),
+                ("v", "gpu:v100:2", ""),
+                ("m", "gpu:a100:2,gpu:v100:2", "ib"),
+            )
+            nodes = [{"name": name, "gres": gres, "features": has, "state": ["IDLE"]} for name, gres, has in rows]
+            return Snapshot({}, answers.read_nodes(json.dumps({"nodes": nodes})))
+
+        def topology(self) -> str:
+            return ""
+
+    door: Any = Answers()
+    for door.away in (False, True):
+        found = discover(door, tmp_path, "").cluster
+        assert found.gpus == (4, 2, 4)
+        assert found.types == ("a100", "v100", "")
+        assert found.features == (("ib", "nvlink"), (), ("ib",))

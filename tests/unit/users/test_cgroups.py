@@ -1,5 +1,6 @@
 """Limits by control groups: version 1 for real where this machine has it, version 2 as files; processes found whatever they do."""
 
+import contextlib
 import getpass
 import os
 import signal
@@ -145,12 +146,66 @@ def test_version_2_says_which_controllers_it_has(tmp_path: Path) -> None:
     assert "memory" not in groups.about
 
 
-def test_version_2_kills_and_hides_devices_for_real(tmp_path: Path) -> None:
-    """The unified tree takes groups also where version 1 has the controllers."""
-    where = mounted(Path("/proc/self/mountinfo").read_text())
-    if where.unified is None or not os.access(where.unified, os.W_OK):
+@pytest.fixture
+def unified(tmp_path: Path) -> Iterator[Path]:
+    """The real tree of version 2: mounted for the test where the machine has not mounted it, or a loud skip."""
+    where = mounted(Path("/proc/self/mountinfo").read_text()).unified
+    own = tmp_path / "unified"
+    if where is None:
+        own.mkdir()
+        mount = ["mount", "-t", "cgroup2", "none", str(own)]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+            pytest.skip("SKIPPED: no cgroup2 tree is mounted, and only root may mount one")
+    found = where or own
+    if not os.access(found, os.W_OK):
         pytest.skip("SKIPPED: no cgroup2 tree that this user may write")
-    groups = CgroupsV2(where.unified, where.unified / f"headway-test-{os.getpid()}")
+    yield found
+    if where is None:
+        subprocess.run(["umount", str(own)], check=True)
+
+
+def test_version_2_makes_way_and_turns_controllers_on_for_real(unified: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel takes no limits below a group that holds processes: these are moved first. With whichever controller version 1 left."""
+    free = (unified / "cgroup.controllers").read_text().split()
+    if not free:
+        pytest.skip("SKIPPED: version 1 has all controllers: limits of version 2 cannot be tried here")
+    monkeypatch.setattr("headway.live.executors.process.cgroups.v2.CONTROLLERS", {free[0]: free[0]})
+    (unified / "cgroup.subtree_control").write_text(f"+{free[0]}")
+    top = unified / f"headway-test-{os.getpid()}"
+    top.mkdir()
+    with enter([str(top)], "exec sleep 60") as manager:
+        assert until(lambda: (top / "cgroup.procs").read_text().split() == [str(manager.pid)])
+        groups = CgroupsV2(top, top / "abc")
+        try:
+            assert groups.controllers == [free[0]]
+            assert (top / "manager/cgroup.procs").read_text().split() == [str(manager.pid)]
+            assert free[0] in (Path(groups.make("1-1", Limits())[0]) / "cgroup.controllers").read_text().split()
+        finally:
+            groups.close()
+            manager.kill()
+    for folder in (top / "manager", top):
+        assert until(lambda folder=folder: not os.rmdir(folder) if not (folder / "cgroup.procs").read_text() else False)  # type: ignore[misc]
+    with contextlib.suppress(OSError):  # others may use it by now
+        (unified / "cgroup.subtree_control").write_text(f"-{free[0]}")
+
+
+def test_version_2_ends_what_forks_without_end_for_real(unified: Path) -> None:
+    groups = CgroupsV2(unified, unified / f"headway-test-{os.getpid()}")
+    try:
+        forks = "f() { sleep 0.02; f & sleep 0.02; }; for i in 1 2 3; do f & done; exec sleep 60"
+        with enter(groups.make("3-1", Limits()), forks) as leader:
+            assert until(lambda: len(groups.processes("3-1")) > 6)
+            groups.kill("3-1")
+            assert leader.wait(10) == -signal.SIGKILL
+            assert until(lambda: groups.processes("3-1") == [])
+        assert until(lambda: groups.remove("3-1"))
+    finally:
+        groups.close()
+
+
+def test_version_2_kills_and_hides_devices_for_real(unified: Path) -> None:
+    """The unified tree takes groups also where version 1 has the controllers."""
+    groups = CgroupsV2(unified, unified / f"headway-test-{os.getpid()}")
     if DEVICES in groups.enforced:
         denied = Limits(denied=((1, 5), (1, 8)))  # /dev/zero and /dev/random stand for GPUs of others
         tries = "for d in zero random urandom null; do head -c 0 /dev/$d && echo $d; done"

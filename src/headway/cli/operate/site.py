@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.errors import BadInput
-from headway.io.units import seconds
+from headway.io.units import seconds, size_bytes
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
@@ -44,6 +44,11 @@ def with_served_fabric(site: "Site", fabric: str | None, data: Path, inventory: 
     found = replace(site, fabric=served(fabric, data, inventory))
     threading.Thread(target=prepare_planning, name="plans", daemon=True).start()
     return found
+
+
+def with_floor(site: "Site", min_free: str) -> "Site":
+    """The house rules with the free space that the journal's disk must have."""
+    return replace(site, min_free_bytes=0 if min_free == "0" else int(size_bytes(min_free)))
 
 
 def _program(path: Path | None, option: str) -> str:

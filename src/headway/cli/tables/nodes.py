@@ -14,14 +14,16 @@ _NUMBERED = re.compile(r"(.*?)(\d+)", re.ASCII)
 
 
 def summarised(nodes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Nodes that are alike together: by state, GPUs, and whether all, some or none of those are free."""
-    groups: dict[tuple[str, int], dict[str, Any]] = {}
+    """Nodes that are alike together: by state, GPUs, what jobs may ask for, and whether all, some or none of the GPUs are free."""
+    groups: dict[tuple[str, int, str, str], dict[str, Any]] = {}
     for node in nodes:
         gpus, free = int(node["gpus"]), int(node["free"])
         state = node["state"]
         if state == "open":
             state = "idle" if free == gpus else "full" if free == 0 else "mixed"
-        group = groups.setdefault((state, gpus), {"state": state, "gpus_per_node": gpus, "nodes": 0, "gpus": 0})
+        kind, has = str(node.get("gpu_type", "")), ",".join(node.get("features", ()))
+        new = {"state": state, "gpus_per_node": gpus, "gpu_type": kind, "features": has, "nodes": 0, "gpus": 0}
+        group = groups.setdefault((state, gpus, kind, has), new)
         group["nodes"] += 1
         group["gpus"] += gpus
         group["free"] = group.get("free", 0) + free
@@ -32,14 +34,23 @@ def summarised(nodes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def summary_table(groups: Sequence[dict[str, Any]]) -> Table:
     """One line per kind of node."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("STATE", "NODES", "GPUS", "FREE", "EACH", "NAMES"):
-        table.add_column(name, justify="left" if name in ("STATE", "NAMES") else "right", overflow="fold")
+    more = _known(groups)
+    for name in ("STATE", "NODES", "GPUS", "FREE", "EACH", *(title for _, title in more), "NAMES"):
+        right = name in ("NODES", "GPUS", "FREE", "EACH")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
     styles = {"idle": "", "mixed": "green", "full": "green"}
     for group in groups:
         state = Text(group["state"], style=styles.get(group["state"], "yellow"))
         numbers = (str(group[name]) for name in ("nodes", "gpus", "free", "gpus_per_node"))
-        table.add_row(state, *numbers, Text(folded(group["names"])))
+        table.add_row(state, *numbers, *(Text(str(group[name])) for name, _ in more), Text(folded(group["names"])))
     return table
+
+
+def _known(nodes: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Columns for what jobs may ask for, as far as anything is known."""
+    every = list(nodes)
+    columns = (("gpu_type", "TYPE"), ("features", "FEATURES"))
+    return [(name, title) for name, title in columns if any(node.get(name) for node in every)]
 
 
 def folded(names: Sequence[str], most: int = 120) -> str:
@@ -65,13 +76,16 @@ def folded(names: Sequence[str], most: int = 120) -> str:
 
 def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
     """One line per node."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (("NODE", "left"), ("STATE", "left"), ("GPUS", "right"), ("FREE", "right"), ("JOBS", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table, nodes = Table(box=None, pad_edge=False, header_style="bold"), list(nodes)
+    more = _known(nodes)
+    for name in ("NODE", "STATE", "GPUS", "FREE", *(title for _, title in more), "JOBS"):
+        table.add_column(name, justify="right" if name in ("GPUS", "FREE") else "left")
     for node in nodes:
         busy = int(node["gpus"]) - int(node["free"])
         style = "yellow" if node["state"] != "open" else "green" if busy else ""
         jobs = ", ".join(str(number) for number in node.get("jobs", ()))
         state = Text(node["state"], style=style)
-        table.add_row(escape(node["name"]), state, str(node["gpus"]), str(node["free"]), jobs)
+        has = {"gpu_type": str(node.get("gpu_type", "")), "features": ",".join(node.get("features", ()))}
+        what = (Text(has[name]) for name, _ in more)
+        table.add_row(escape(node["name"]), state, str(node["gpus"]), str(node["free"]), *what, jobs)
     return table

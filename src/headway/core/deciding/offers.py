@@ -9,6 +9,7 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import may_use
+from headway.core.deciding.demands import suits_job
 from headway.core.events import NOT_WAITING
 from headway.core.order import first_waiting
 from headway.core.tables.actions import Actions, forget
@@ -76,13 +77,20 @@ def offer_places(scratch: Scratch, places: Actions, row: int) -> None:
 
 @jit
 def limit_offer(state: State, options: Options, scratch: Scratch, job: Any, late: bool) -> int:
-    """Take closed nodes off the offer, those kept for other teams and, if the job is late, what is kept. Returns the GPUs on offer."""
+    """Take closed nodes off the offer, those that do not suit the job or are kept for other teams and, if it is late, what is kept.
+
+    Returns the GPUs on offer.
+    """
     gpus, booked = 0, len(state.bookings) > 0 and not scratch.walk[0].unbooked
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
         if late:
             room.offer = max(0, min(room.offer, room.extra))
-        if state.nodes[x].closed or (booked and not may_use(state, options, scratch, job, x)):
+        if (
+            state.nodes[x].closed
+            or not suits_job(state, job, x)
+            or (booked and not may_use(state, options, scratch, job, x))
+        ):
             room.offer = 0
         room.shown = room.offer
         gpus += room.offer
@@ -107,7 +115,7 @@ def free_gpus(state: State, scratch: Scratch, within: int) -> int:
 @jit
 def choose_place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Let the placement choose from the offer, and check what it chose. True: it is in the row being written."""
-    if not place(scratch.nodes, scratch.leaves, state.fewest, job, options, out):
+    if not place(scratch.nodes, scratch.leaves, state.fewest[job.demand], job, options, out):
         forget(out)  # what it added before it gave up
         return False
     gpus = 0

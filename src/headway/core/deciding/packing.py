@@ -3,6 +3,7 @@
 from typing import Any
 
 from headway.core.compiler.jit import jit
+from headway.core.deciding.demands import sits_well
 from headway.core.deciding.offers import NOW, choose_place, close_class, limit_offer, offer, withdraw
 from headway.core.deciding.victims import can_stop
 from headway.core.events import PACK, RESERVE, RESIZE
@@ -32,7 +33,7 @@ def gather_all(state: State, options: Options, place: Any, scratch: Scratch, out
 @jit
 def _gather(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> None:
     sits_on = nodes_held(state, job)
-    if sits_on == state.fewest[job.gpus]:
+    if sits_on == state.fewest[job.demand, job.gpus]:
         return
     offer(scratch, NOW)
     if limit_offer(state, options, scratch, job, True) < job.gpus or not choose_place(
@@ -63,6 +64,7 @@ def _pack(state: State, scratch: Scratch, out: Actions, job: Any) -> bool:
             and other.partner < 0
             and other.gpus == job.gpus
             and not state.bad_pairs[job.model, other.model]
+            and sits_well(state, job, other)
         ):
             scratch.jobs[other.row].paired = walk.decision
             add_seat(out, other.row, job.gpus)

@@ -12,6 +12,7 @@ import numpy as np
 from headway.core.compiler.jit import jit
 from headway.core.keys import pinned, turn
 from headway.core.order import before, comes_before
+from headway.core.receipts import team_of
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
@@ -138,7 +139,7 @@ def first_of_teams(state: State, options: Options, scratch: Scratch) -> int:
     for t in range(len(teams)):
         teams[t].best = -1
     for i in range(scratch.walk[0].open):
-        t = classes[i].id % options.teams
+        t = team_of(classes[i].id, options)
         if teams[t].best < 0 or _leads(state, options, scratch, classes[i].head, classes[teams[t].best].head):
             teams[t].best = i
     for t in range(len(teams) - 1, CLUSTER, -1):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
+from headway.core.deciding.demands import gpus_for, room_for
 from headway.core.deciding.teams import is_firm, makes_room
 from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_NODE_DOWN, WAIT_TURN
 from headway.core.keys import pinned, turn
@@ -18,13 +19,7 @@ from headway.core.tables.teams import NO_TEAMS
 @jit
 def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
     """Refine `why` of each class: enough GPUs are free but not together, or enough would be were jobs after it not in their turn."""
-    free, soon, open_gpus = 0, 0, 0
-    for x in range(len(state.nodes)):
-        room = scratch.nodes[x]
-        if not state.nodes[x].closed:
-            free += room.now
-            soon += room.soon
-            open_gpus += state.nodes[x].gpus
+    all_nodes = room_for(state, scratch, 0)
     scratch.walk[0].explained = scratch.walk[0].decision
     turns = scratch.walk[0].full and _sum_preemptible(state, options, scratch)
     for i in range(state.counts[0].classes):
@@ -37,6 +32,7 @@ def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
         if scratch.classes[c].why != WAIT_GPUS:
             continue
         job = state.jobs[head]
+        free, soon, open_gpus = all_nodes if job.demand == 0 else room_for(state, scratch, job.demand)
         if job.gpus > open_gpus:
             scratch.classes[c].why = WAIT_NODE_DOWN
         elif turns and soon + _preemptible_for(state, options, scratch, job) >= job.gpus:
@@ -50,13 +46,13 @@ def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
 @jit
 def _preemptible_for(state: State, options: Options, scratch: Scratch, job: Any) -> int:
     """GPUs of those who make room for a waiting job once their turns are over."""
-    if options.teams == NO_TEAMS:
+    if options.teams == NO_TEAMS and job.demand == 0:
         return int(scratch.after[rank_of(state, options, scratch, job)])
     gpus = 0
     for i in range(state.counts[0].running):
         other = state.jobs[scratch.order[i]]
         stops = is_firm(other, options) or scratch.jobs[other.row].stops == scratch.walk[0].decision
-        gpus += 0 if stops or not makes_room(state, options, scratch, job, other) else other.gpus
+        gpus += 0 if stops or not makes_room(state, options, scratch, job, other) else gpus_for(state, job, other)
     return gpus
 
 

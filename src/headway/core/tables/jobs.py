@@ -57,6 +57,7 @@ JOB: Final = np.dtype(
         ("low", "i4"),  # the tree of waiting jobs: children before and after
         ("high", "i4"),
         ("team", "i4"),  # its row in the table of teams; 0: the cluster, where there are none
+        ("demand", "i4"),  # which nodes suit it, a row of `suits`; 0: any
         ("row", "i4"),  # its own number: jobs are numbered in the order of submission
         ("level", "i1"),
         ("state", "i1"),

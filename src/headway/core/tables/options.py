@@ -1,6 +1,6 @@
 """The options of a run as plain values, which kernels and policies read."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import typeof, types
@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from headway.core.tables.jobs import JOB_TYPE
 from headway.core.tables.teams import NO_TEAMS
+
+NO_DEMANDS: Final = 1  # rows of a table of demands in which every node suits every job
 
 
 class History(NamedTuple):
@@ -46,6 +48,7 @@ class Options(NamedTuple):
     migrates: bool = False  # moves a scattered job together when there is room
     elastic: bool = False  # resizes jobs
     teams: int = NO_TEAMS  # rows of the table of teams; jobs of one class have one of them
+    demands: int = NO_DEMANDS  # rows of the table of demands; jobs of one class have one of them
     notice: float = 0.0  # seconds that borrowed GPUs are kept after their team asked for them
     models: int = 1  # that tell jobs apart where two share a GPU; 1 elsewhere
     by_class: bool = True  # the placement treats jobs of one class (GPUs, skewed or not) alike

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.tables.state import State, new_state
+from headway.core.tables.state import State, any_node, fewest_by_demand, new_state
 from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
 
@@ -16,10 +16,10 @@ def on_other_nodes(state: State, gpus_per_node: NDArray[Any], moved: NDArray[np.
     """The state on these nodes. `moved` has the new number of every GPU, or GONE; only jobs that are stopping may hold GPUs that are.
 
     Nothing may be promised, because a promise names places. There are as many classes as before at least: a job may have become too large
-    for the cluster, which its world then holds back.
+    for the cluster, which its world then holds back. Which nodes suit a demand is to be set anew: until then, all do.
     """
     old_total, slots = len(moved), len(state.seats) // len(moved)
-    new = _of_teams(new_state(len(state.jobs), gpus_per_node, slots=slots), state.teams)
+    new = _of_teams(new_state(len(state.jobs), gpus_per_node, slots=slots), state.teams, len(state.suits))
     total, counts = int(np.sum(gpus_per_node)), state.counts.copy()
     if len(state.classes) >= len(new.classes):
         new = new._replace(classes=state.classes, spent=state.spent)
@@ -40,12 +40,14 @@ def on_other_nodes(state: State, gpus_per_node: NDArray[Any], moved: NDArray[np.
     return new._replace(bad_pairs=state.bad_pairs)
 
 
-def _of_teams(new: State, teams: NDArray[Any]) -> State:
-    """The new state with as many classes per size as there are teams, and the teams as they are; the cluster is as large as it is now."""
+def _of_teams(new: State, teams: NDArray[Any], demands: int) -> State:
+    """The new state with classes for as many teams and demands, and the teams as they are; the cluster is as large as it is now."""
     kept = teams.copy()
     kept["guarantee"][CLUSTER] = new.teams["guarantee"][CLUSTER]
-    classes, spent = np.repeat(new.classes, len(kept)), np.repeat(new.spent, len(kept), axis=0)
-    return new._replace(teams=kept, classes=classes, spent=spent)
+    times, suits = len(kept) * demands, np.repeat(any_node(len(new.nodes)), demands, axis=0)
+    classes, spent = np.repeat(new.classes, times), np.repeat(new.spent, times, axis=0)
+    fewest = fewest_by_demand(new.nodes["gpus"], suits, int(new.nodes["gpus"].sum()))
+    return new._replace(teams=kept, classes=classes, spent=spent, suits=suits, fewest=fewest)
 
 
 def _held(state: State, j: int) -> list[int]:

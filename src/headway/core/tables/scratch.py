@@ -17,13 +17,15 @@ ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
 # Where smaller jobs are moved for one (core/deciding/clearing.py): what could be had if everyone stops who can be, what those hold who can
 # be moved, what was given to the job and to them by now, and what is lacking for that.
 CLEARED: Final = ("could", "moved", "given", "lacks")
-# `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none.
+# `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none. `held_up`: the decision in which a job that may
+# not be passed waits for it.
 NODE_ROOM: Final = np.dtype(
     [
         ("leaf", "i4"),
         *((name, "i4") for name in (*ROOMS, *CLEARED)),
         ("kept_for", "i4"),
         ("kept_from", "f8"),
+        ("held_up", "i8"),
     ]
 )
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])

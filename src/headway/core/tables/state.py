@@ -66,7 +66,7 @@ class State(NamedTuple):
     leaves: NDArray[Any]
     seats: NDArray[Any]
     held_links: NDArray[Any]
-    fewest: NDArray[np.int32]  # the fewest nodes that can hold so many GPUs
+    fewest: NDArray[np.int32]  # by demand: the fewest nodes that can hold so many GPUs
     run: NDArray[np.int32]  # jobs with GPUs, sorted by key as of their last event
     classes: NDArray[Any]
     timers: NDArray[Any]
@@ -78,6 +78,7 @@ class State(NamedTuple):
     bad_pairs: NDArray[np.int8]  # models that proved bad partners on one GPU, by row of the profile table
     teams: NDArray[Any]  # the cluster and, where there is a queues file, its queues; see core/tables/teams.py
     bookings: NDArray[Any]  # nodes kept for teams, by the beginning
+    suits: NDArray[np.int8]  # by demand and node: whether the node has what jobs of that demand ask for; 0: any will do
     counts: NDArray[Any]  # one row of COUNT
 
 
@@ -92,6 +93,7 @@ def new_state(
     models: int = 1,
     teams: Sequence[Team] = (),
     bookings: NDArray[Any] | None = None,
+    suits: NDArray[np.int8] | None = None,
 ) -> State:
     """An empty state with room for so many jobs on these nodes.
 
@@ -115,7 +117,8 @@ def new_state(
     held["next"] = np.arange(1, len(held) + 1)
     held["next"][-1] = -1
     table = team_table(total, teams)
-    classes = np.full((2 * total + 2) * (models if slots > 1 else 1) * len(table), -1, CLASS)
+    suits = any_node(len(per)) if suits is None else suits
+    classes = np.full((2 * total + 2) * (models if slots > 1 else 1) * len(table) * len(suits), -1, CLASS)
     classes["since"], classes["why"] = 0.0, WAIT_GPUS
     count = np.zeros(1, COUNT)
     count["free_gpus"] = total
@@ -126,7 +129,7 @@ def new_state(
         leaves,
         seats,
         held,
-        fewest_nodes(per),
+        fewest_by_demand(per, suits, total),
         np.zeros(total * slots + 1, np.int32),
         classes,
         np.zeros(2 * jobs + 16, TIMER),
@@ -136,6 +139,7 @@ def new_state(
         np.zeros((models, models), np.int8),
         table,
         np.zeros(0, BOOKING) if bookings is None else bookings,
+        suits,
         count,
     )
 
@@ -144,6 +148,20 @@ def fewest_nodes(gpus_per_node: NDArray[Any]) -> NDArray[np.int32]:
     """fewest[g]: the smallest number of nodes that have g GPUs together."""
     reach = np.concatenate([[0], np.cumsum(np.sort(gpus_per_node)[::-1])])
     return np.searchsorted(reach, np.arange(reach[-1] + 1)).astype(np.int32)
+
+
+def fewest_by_demand(gpus_per_node: NDArray[Any], suits: NDArray[np.int8], total: int) -> NDArray[np.int32]:
+    """The same by demand, among the nodes that suit it, up to a number of GPUs; sizes that these do not have need all nodes there are."""
+    found = np.full((len(suits), total + 1), suits.shape[1], np.int32)
+    for demand, row in enumerate(suits):
+        fewest = fewest_nodes(gpus_per_node[row == 1])
+        found[demand, : len(fewest)] = fewest
+    return found
+
+
+def any_node(nodes: int) -> NDArray[np.int8]:
+    """The table of demands where no job asks for anything: every node suits."""
+    return np.ones((1, nodes), np.int8)
 
 
 STATE_TYPE = typeof(new_state(1, np.ones(1, np.int32)))

@@ -6,10 +6,10 @@ A job that can never start is refused when it is submitted, so that is no cause 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from headway.cluster.demands import gpus_of
 from headway.core.events import REASONS
 from headway.core.tables.teams import NO_TEAMS
 from headway.io.units import counted
@@ -32,6 +32,7 @@ from headway.live.ask.reserved import (
 )
 from headway.live.ask.shares import booked, is_asking, queue_numbers, queue_words, same_queue
 from headway.live.jobfile.after import WORDS
+from headway.live.operation.demands import asked_by, meets, on_nodes
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -73,7 +74,8 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     if state.teams and waits and not job.blockers:
         numbers |= queue_numbers(state, job)
         message, change = queue_words(state, job, reason, message, change, now)
-    if first and first[0] != job.id and reason in ("gpus", "preempted", "fragmentation") and not job.blockers:
+    ahead_here = first is not None and first[0] != job.id and meets(state, job, first[1].nodes)
+    if first and ahead_here and reason in ("gpus", "preempted", "fragmentation") and not job.blockers:
         # What becomes free goes to the job that GPUs are kept for, before anybody else.
         other = "another job" if first[1].job_id is None else f"job {first[1].job_id}"
         change = [f"{other}, for which GPUs are kept, starts, and more GPUs become free"]
@@ -116,16 +118,18 @@ def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
 
 
 def _numbers(state: ClusterState, job: Job, now: float, ahead: int) -> dict[str, float]:
-    nodes: Any = state.tables.nodes
-    open_nodes = nodes[nodes["closed"] == 0]
+    nodes, suits = state.tables.nodes, state.demands.suits(job.spec)
+    open_nodes = nodes[(nodes["closed"] == 0) & suits]
+    demand = int(state.tables.jobs["demand"][job.row])
     return {
+        **({"nodes_that_suit": int(suits.sum())} if demand else {}),
         "gpus_asked": job.spec.gpus,
         "gpus_free": int(open_nodes["free"].sum()),
         "gpus_stopping": int(open_nodes["stopping"].sum()),
         "gpus_open": int(open_nodes["gpus"].sum()),
-        "gpus_total": state.cluster.total,
+        "gpus_total": int(nodes["gpus"][suits].sum()),
         "most_free_on_a_node": int(open_nodes["free"].max(initial=0)),
-        "nodes_needed": int(state.tables.fewest[min(job.spec.gpus, state.cluster.total)]),
+        "nodes_needed": int(state.tables.fewest[demand, min(job.spec.gpus, state.cluster.total)]),
         "jobs_ahead": ahead,
         "queue_level": int(state.tables.jobs["level"][job.row]),
         "service_gpu_s": state.service_gpu_s(job, now),
@@ -137,6 +141,7 @@ def _numbers(state: ClusterState, job: Job, now: float, ahead: int) -> dict[str,
 def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float], now: float) -> tuple[str, list[str]]:
     """One sentence, and what would change it."""
     asked, free, ahead = (int(numbers[name]) for name in ("gpus_asked", "gpus_free", "jobs_ahead"))
+    where = on_nodes(state, job)
     if job.final:
         return job.message or f"it has ended: {job.final.name}", []
     if state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
@@ -144,11 +149,15 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         return f"it is running; {held}" if held else "it is running", []
     if job.blockers:
         return _blocked(state, job, reason, now)
+    if reason == "node_down" and state.low_disk:
+        return state.low_disk, ["room on that disk"]
     if reason == "node_down":
-        closed = [name for name, shut in zip(state.cluster.nodes, state.tables.nodes["closed"], strict=True) if shut]
+        shuts = (state.tables.nodes["closed"] == 1) & state.demands.suits(job.spec)
+        closed = [name for name, shut in zip(state.cluster.nodes, shuts, strict=True) if shut]
         have, names = int(numbers["gpus_open"]), ", ".join(closed[:8])
         drained = f"{names} {'is' if len(closed) == 1 else 'are'} drained"
-        line = f"it asks for {counted(asked, 'GPU')} and the nodes that take jobs have {have}: {drained}"
+        which = "those of them that take jobs" if where else "the nodes that take jobs"
+        line = f"it asks for {counted(asked, 'GPU')}{where} and {which} have {have}: {drained}"
         return line, [f"headway nodes resume {name}" for name in closed[:1]]
     if reason == "stopping":
         if state.job_state(job) == JobState.STOPPING:
@@ -160,7 +169,7 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         if state.placement == "consolidated":
             change.append("placement consolidated?strict=no takes more nodes")
         change += _moves_words(state, job, now)
-        return f"{_are(free, 'GPU')} free, but not {asked} on {need}: at most {most} on one", change
+        return f"{_are(free, 'GPU')} free{where}, but not {asked} on {need}: at most {most} on one", change
     if reason == "isolation":
         return missing_words(state, job, free)
     if state.engine.options.blocks and ahead:
@@ -169,8 +178,9 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         return line, ["the jobs ahead start", *passes]
     again = "it was preempted and " if reason == "preempted" else "it "
     left = "none is" if not free else f"{free} {'is' if free == 1 else 'are'}"
-    return f"{again}needs {counted(asked, 'GPU')} and {left} free; {_are(ahead, 'job')} ahead of it", [
-        "a job with GPUs ends"
+    there, ends = (", and", " there") if where else (" and", "")
+    return f"{again}needs {counted(asked, 'GPU')}{where}{there} {left} free{ends}; {_are(ahead, 'job')} ahead of it", [
+        f"a job with GPUs{' of these nodes' if where else ''} ends"
     ]
 
 
@@ -248,8 +258,12 @@ def _dependency(job: Job) -> tuple[str, list[str]]:
 def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[str, list[str]]:
     """The same for a job that is not offered to the engine."""
     if reason == "node_down":
-        line = f"it asks for {job.spec.gpus} GPUs, and since the cluster changed there are {state.cluster.total}"
-        return line, [f"a cluster of at least {job.spec.gpus} GPUs", f"headway cancel {job.id}"]
+        where, have = on_nodes(state, job), gpus_of(state.cluster, asked_by(job.spec))
+        line = f"it asks for {job.spec.gpus} GPUs{where}, and since the cluster changed there are {have}"
+        return line, [
+            f"a cluster of at least {job.spec.gpus} GPUs{' there' if where else ''}",
+            f"headway cancel {job.id}",
+        ]
     if reason == "held":
         return "a person holds it", [f"headway release {job.id}"]
     if reason == "dependency":

@@ -83,7 +83,7 @@ def _costs(jobs: list[Job | None], spec: JobSpec, measured: Callable[[Job], Mean
     for job in jobs:
         if job is not None and measured(job).count:
             for size in (job.spec.gpus, 0):
-                by_size.setdefault(size, Mean()).add(measured(job).value)
+                by_size[size] = by_size.get(size, Mean()).plus(measured(job).value)
     every = by_size.get(0, Mean())
     found = []
     for job in jobs:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headway.live.world import LiveWorld
 
 
+WITH_PROCESSES = frozenset(int(state) for state in JobState if state.has_processes)
+
+
 @dataclass(frozen=True, slots=True)
 class Depth:
     """Jobs that have not ended; those that wait by queue, and the longest wait among them."""
@@ -56,7 +59,7 @@ class ManagerHealth:
 def health(state: ClusterState, world: "LiveWorld", now: float) -> ManagerHealth:
     """Everything about the manager itself; call it with the lock held."""
     measures = world.measures
-    trouble = (world.trouble.strip().splitlines() or [""])[-1]
+    trouble = ((world.trouble or state.low_disk).strip().splitlines() or [""])[-1]
     rows, behind = world.unwritten, measures.behind_since
     lag = Lag(not world.trouble, world.last_seq, rows, max(0.0, now - behind) if rows and behind else 0.0)
     return ManagerHealth(
@@ -77,7 +80,8 @@ def health(state: ClusterState, world: "LiveWorld", now: float) -> ManagerHealth
 
 def depth(state: ClusterState, now: float) -> Depth:
     """How many jobs wait, where, and how long."""
-    waiting = [job for job in state.active_jobs() if not state.job_state(job).has_processes]
+    codes, active = state.codes(), map(state.jobs.__getitem__, state.active)
+    waiting = [job for job in active if codes[job.row] not in WITH_PROCESSES]
     by_queue: Counter[str] = Counter(job.spec.queue or NO_QUEUE for job in waiting)
     named = dict(by_queue.most_common(MOST_QUEUES))
     if len(by_queue) > MOST_QUEUES:

@@ -1,7 +1,8 @@
 """The simulated world with the turns of a live manager: what stops and starts took is learnt as it happens, and turns follow from it.
 
 A live manager does not know what stopping a job takes before it has stopped it once, and waits for the first step of one that reports
-steps. So does this world. What a job takes until it goes on with its work counts as running, as it does live.
+steps. So does this world. From the start of an attempt until its processes run a job holds GPUs and does not run, so its turn begins
+after that; what it then takes until it goes on with its work counts as running, as it does live.
 """
 
 import heapq
@@ -9,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from headway.core.engine import Action, Cause, Engine, Event
 from headway.core.events import CROSSED, ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
-from headway.core.operations import set_costs, set_min_runtime
+from headway.core.operations import credit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
 from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.turns import Attempts
+from headway.live.turns import Attempts, Span
 from headway.sim.loop import any_fact
 from headway.sim.world import learn, perform
 from headway.sim.world_python import SimulatedWorld
@@ -24,13 +27,17 @@ from headway.sim.world_tables import World
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What is true of a job beside its work: seconds until its first step, whether it reports steps, and the rules of its turns."""
+    """What is true of a job beside its work: seconds until its first step, whether it reports steps, and the rules of its turns.
+
+    `spans` are what its attempts take one by one, with one more for all after them.
+    """
 
     start_s: float
     reports: bool
     preemptible: bool
     min_runtime_s: float | None  # None: by cost
     cut: bool = False  # it did not end by itself: it was stopped, and held its GPUs until it was gone
+    spans: tuple[Span, ...] = ((0.0, 0.0, 0.0, 0.0),)
 
 
 class Relived(SimulatedWorld):
@@ -43,18 +50,35 @@ class Relived(SimulatedWorld):
         self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
         self.work_s: Any = world.truth["left"].copy()  # left of each job's own work
         self.steps: list[tuple[float, int, int]] = []  # (time, job, attempt) of first steps to come
+        self.launched: list[tuple[float, int, int]] = []  # the same of processes that will run
         self.began = [0.0] * len(habits)
         self.cut: set[int] = set()  # jobs that are being stopped for good
         for j in range(len(habits)):
             self._tell(j)
 
+    def span(self, j: int) -> Span:
+        """What the present attempt of a job takes, or the last one took."""
+        spans = self.habits[j].spans
+        return spans[min(max(1, int(self.state.jobs["attempt"][j])), len(spans)) - 1]
+
+    def idle_s(self, j: int) -> float:
+        """Seconds that a job runs before it works."""
+        return max(0.0, self.habits[j].start_s - self.span(j)[0]) if self.habits[j].reports else 0.0
+
     def wait(self, until: float) -> float | None:
         """Jump to the next moment, be it a first step."""
         empty(self.journal)  # of changes of rate
-        return super().wait(min(until, self.steps[0][0]) if self.steps else until)
+        return super().wait(min(until, *(coming[0][0] for coming in (self.steps, self.launched) if coming), np.inf))
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happens, then first steps: from then on the turn of the job is another."""
+        while self.launched and self.launched[0][0] <= now:
+            _, j, attempt = heapq.heappop(self.launched)
+            row = self.state.jobs[j]
+            if row["state"] == JobState.STARTING and row["attempt"] == attempt:
+                credit(self.state, j, self.span(j)[1])
+                yield Event(STARTED, j)
+                learn(self.state, self.world, self.journal, STARTED, j, int(row["partner"]), now)
         while True:
             kind, j = any_fact(self.state, self.world, now)
             if kind < 0:
@@ -84,10 +108,14 @@ class Relived(SimulatedWorld):
         """Schedule what follows; a job that starts has its start before it, and one that is stopped keeps what it did after that."""
         j = action.job
         if action.kind in (START, PACK):
-            self.world.truth["left"][j] = self.work_s[j] + self.habits[j].start_s
+            launch_s, heard_s, _, gone_s = self.span(j)
+            self.world.truth["left"][j] = max(0.0, self.work_s[j] + self.idle_s(j) - heard_s + gone_s)
         elif action.kind in (STOP, RESIZE):
-            self.work_s[j] -= max(0.0, now - self.began[j] - self.habits[j].start_s)
-        yield from super().perform(action, now)
+            self.work_s[j] -= max(0.0, now - self.began[j] - self.idle_s(j))
+            self.world.truth["save"][j] = sum(self.span(j)[2:])
+        if perform(self.state, self.world, self.journal, action.kind, j, now):
+            heapq.heappush(self.launched, (now + launch_s + heard_s, j, int(self.state.jobs["attempt"][j])))
+        yield from ()
 
     def note(self, event: Event | Action | Cause, now: float) -> None:
         """Learn as the live state does (`ClusterState._measure`); nothing is written down."""
@@ -98,15 +126,16 @@ class Relived(SimulatedWorld):
         if kind in (START, PACK):
             attempts.start(now)
         elif kind == STARTED:
-            self.began[j] = now
-            attempts.started(now + habits.start_s)
+            self.began[j] = now - self.span(j)[1]
+            attempts.started(self.began[j], now)
             if habits.reports:
                 attempts.progressed(None, None, now)
-                heapq.heappush(self.steps, (now + habits.start_s, j, int(self.state.jobs["attempt"][j])))
+                step_at = max(now, self.began[j] + self.idle_s(j))
+                heapq.heappush(self.steps, (step_at, j, int(self.state.jobs["attempt"][j])))
         elif kind in (STOP, RESIZE):
             attempts.stop(now)
         elif kind in (STOPPED, ENDED) and attempts.runs:
-            attempts.over(now, preempted=kind == STOPPED)
+            attempts.over(now - self.span(j)[3], now, preempted=kind == STOPPED)
         else:
             return
         self._tell(j)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.cluster.demands import Demand, demand_of, demands_of, gpus_of
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
 from headway.core.compiler.mistakes import explained
@@ -22,6 +23,7 @@ from headway.core.operations import admit
 from headway.errors import BadInput
 from headway.io.units import counted
 from headway.job_state import FINAL_STATES, JobState
+from headway.live.turns import Span
 
 # A job that ended at once still took its GPUs for a moment.
 SHORTEST_S = 1e-3
@@ -48,16 +50,35 @@ class PastJob:
     queue: str = ""
     save_s: float | None = None  # from the signal until its GPUs were free, on average; None: it was never stopped
     start_s: float = 0.0  # from the start of an attempt until its first step, on average; not in `run_s`
+    arrived_s: float = 0.0  # until the engine had it, from its submission
+    launch_s: float = 0.0  # of these, until its processes ran
+    spans: tuple[Span, ...] = ()  # what its first attempts took, one by one
     reports: bool = False  # it reports its steps
     min_runtime_s: float | None = (
         None  # that it runs before it may be preempted; None: by what stopping and starting cost
     )
     limit_s: float | None = None  # it would have been ended after this time
+    gpu_type: str = ""  # that it asked for
+    constraints: tuple[str, ...] = ()
 
     @property
     def averaged(self) -> bool:
         """Whether its completion time is known, and not cut short by a cancel."""
         return self.state in AVERAGED and self.ended_at is not None
+
+    @property
+    def arrives_at(self) -> float:
+        """When nothing but the engine kept it waiting any more."""
+        return self.submitted_at + max(self.blocked_s, self.arrived_s)
+
+    @property
+    def demand(self) -> Demand:
+        """What it asked of its nodes."""
+        return demand_of(self.gpu_type, self.constraints)
+
+    def fits(self, cluster: Cluster) -> bool:
+        """Whether it could ever start on a cluster."""
+        return self.gpus <= gpus_of(cluster, self.demand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +122,7 @@ def replay(
     queues: Queues | None = None,
 ) -> Replay:
     """Simulate the jobs under each policy, on the same cluster; with queues of teams, but for reservations of nodes."""
-    fitting = [job for job in jobs if job.gpus <= cluster.total]
+    fitting = [job for job in jobs if job.fits(cluster)]
     averaged = sum(job.averaged for job in fitting)
     if not averaged:
         raise BadInput("no job has ended in that time: there is nothing to replay")
@@ -119,13 +140,11 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
     from headway.workloads.workload import workload
 
     # A blocked job arrives when nothing blocks it any more; the time before that is added again below.
-    jobs = sorted(jobs, key=lambda job: job.submitted_at + job.blocked_s)
+    jobs = sorted(jobs, key=lambda job: job.arrives_at)
     rules = find_policy(policy)
     load = workload(
         "live journal",
-        [
-            job.submitted_at + job.blocked_s for job in jobs
-        ],  # the manager's own times, so that quanta fall where they did
+        [job.arrives_at for job in jobs],  # the manager's own times, so that quanta fall where they did
         [job.gpus for job in jobs],
         [max(SHORTEST_S, job.run_s) for job in jobs],
         job_id=[str(job.job_id) for job in jobs],
@@ -134,13 +153,16 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
         preemptible=[job.preemptible for job in jobs],
         limit_s=[np.inf if job.limit_s is None else job.limit_s for job in jobs],
     )
-    engine, world = prepare(
-        load, cluster, rules, find_placement(placement), Setting(queues=queues and replace(queues, bookings=()))
-    )
+    demands = demands_of(cluster, [job.demand for job in jobs])
+    setting = Setting(queues=queues and replace(queues, bookings=()), demands=demands)
+    engine, world = prepare(load, cluster, rules, find_placement(placement), setting)
     world.truth["save"] = _saves(jobs)
     turns = np.array([TURNS if job.min_runtime_s is None else 0.0 for job in jobs])
     admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)
-    habits = [Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT) for job in jobs]
+    habits = [
+        Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT, _spans(job, save_s))
+        for job, save_s in zip(jobs, world.truth["save"].tolist(), strict=True)
+    ]
     relived = Relived(engine, world, habits)
     with explained():
         drive(engine, relived)
@@ -148,7 +170,20 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
         raise BadInput(f"under {policy} some of these jobs can never start: nothing runs, and nothing will end")
     table = engine.state.jobs
     preemptions = int(table["preemptions"].sum()) - len(relived.cut)
-    return _outcome(policy, jobs, table["end"], preemptions)
+    heard_s = np.array([relived.span(j)[3] for j in range(len(jobs))])  # an end is heard a little after it
+    return _outcome(policy, jobs, table["end"] - heard_s, preemptions)
+
+
+def _spans(job: PastJob, save_s: float) -> tuple[Span, ...]:
+    """What the attempts of a job take: as they did, with their mean for those that there were not; `save_s` where one was not stopped."""
+    found = [span if span[2] >= 0.0 else (*span[:2], save_s, span[3]) for span in map(_as_span, job.spans)]
+    means = [float(np.mean(column)) for column in zip(*found, strict=True)] or [job.launch_s, 0.0, save_s, 0.0]
+    return (*found, (means[0], means[1], save_s, means[3]))
+
+
+def _as_span(given: Sequence[float]) -> Span:
+    launch_s, heard_s, save_s, gone_s = given
+    return launch_s, heard_s, save_s, gone_s
 
 
 def _saves(jobs: Sequence[PastJob]) -> NDArray[np.float64]:
@@ -188,7 +223,7 @@ def _caveats(jobs: Sequence[PastJob], cluster: Cluster) -> tuple[str, ...]:
             sum(count for state, count in counts.items() if state not in FINAL_STATES),
             "not ended yet: such jobs count with the time they ran so far, and are not averaged",
         ),
-        (sum(job.gpus > cluster.total for job in jobs), "larger than this cluster, and left out"),
+        (sum(not job.fits(cluster) for job in jobs), "larger than this cluster, or without nodes that suit: left out"),
         (
             sum(job.blocked_s > BLOCKED_S for job in jobs),
             "kept waiting by a hold, a dependency, an array's limit or a retry: that time is kept as it was",

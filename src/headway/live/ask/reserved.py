@@ -87,12 +87,14 @@ def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
 
 def turns(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:
     """The running jobs after this one that are in their turns, by the end of those."""
-    rows, options, found = state.tables.jobs, state.engine.options, []
+    rows, options, found = state.tables.jobs, state.engine.options, list[Holder]()
+    suits = state.demands.suits(job.spec)
     mine = (rows["k1"][job.row], rows["k2"][job.row], job.row)
     for other in state.active_jobs():
         row: Any = rows[other.row]
         after = options.moving or (row["k1"], row["k2"], other.row) > mine
-        if row["state"] != JobState.RUNNING or not after or not sees(other.id, other.user):
+        here = any(suits[node] for node, _ in other.places)
+        if row["state"] != JobState.RUNNING or not after or not here or not sees(other.id, other.user):
             continue
         costs = float(row["turns"]) * (float(row["save"]) + float(row["resume"]))
         ends = float(row["started"]) + max(options.min_runtime, float(row["min_runtime"]), costs)

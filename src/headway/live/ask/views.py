@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from headway.live.world import LiveWorld
 
 
+STATES = tuple(JobState)  # by number
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node as people see it."""
@@ -32,6 +35,8 @@ class NodeView:
     free: int
     state: str  # open, draining (jobs are left on it) or drained
     jobs: tuple[int, ...]
+    gpu_type: str = ""  # "": not known
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,8 @@ class JobFilter:
     until: float | None = None
     newest: bool = False
 
-    def passes(self, state: ClusterState, job: Job) -> bool:
-        """Whether to list the job."""
+    def passes(self, job: Job, code: int) -> bool:
+        """Whether to list the job, by its record and its state in the engine's table."""
         return (
             (self.user is None or job.user == self.user)
             and (self.name is None or self.name in job.spec.name)
@@ -61,7 +66,7 @@ class JobFilter:
             and (self.array_id is None or self.array_id == job.array_id)
             and (self.since is None or job.submitted >= self.since)
             and (self.until is None or job.submitted <= self.until)
-            and (self.states is None or state.shown_state(job).name in self.states)
+            and (self.states is None or (job.final or shown(STATES[code], job)).name in self.states)
         )
 
 
@@ -125,7 +130,8 @@ def find(state: ClusterState, now: float, wanted: JobFilter) -> list[JobView]:
         every = (task for task in state.tasks_of(wanted.array_id) if task in state.jobs)
     beyond = (i for i in every if (i < first or not first if wanted.newest else i > first))
     numbers = sorted(beyond, reverse=wanted.newest)
-    passing = (number for number in numbers if wanted.passes(state, state.jobs[number]))
+    codes = state.codes()
+    passing = (number for number in numbers if wanted.passes(job := state.jobs[number], codes[job.row]))
     return job_views(state, list(islice(passing, wanted.limit)), now)
 
 
@@ -135,12 +141,13 @@ def node_views(state: ClusterState) -> list[NodeView]:
     for job in state.active_jobs():
         for node, _ in job.places:
             on.setdefault(node, []).append(job.id)
-    table = state.tables.nodes
+    table, (types, features) = state.tables.nodes, state.cluster.kinds
     found = []
     for node, name in enumerate(state.cluster.nodes):
         here = tuple(on.get(node, ()))
         word = "open" if not table["closed"][node] else "draining" if here else "drained"
-        found.append(NodeView(name, int(table["gpus"][node]), int(table["free"][node]), word, here))
+        gpus, free = int(table["gpus"][node]), int(table["free"][node])
+        found.append(NodeView(name, gpus, free, word, here, types[node], features[node]))
     return found
 
 
@@ -158,7 +165,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
     took, limit_s = job.attempts, state.limit_s(job.spec)
     final = job.final.name if job.final else state.shown_state(job).name
     reports = took.furthest >= 0  # then its run time holds what it took until the first step of each attempt
-    work_s = run_s - attempt * took.resume.value if reports else run_s
+    work_s = run_s - attempt * (took.resume.value - took.launch.value) if reports else run_s
     causes = set(BLOCKER_REASONS.values())
     return PastJob(
         job.id,
@@ -174,9 +181,14 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         job.spec.queue,
         took.save.value if took.save.count else None,
         took.resume.value,
+        took.arrived_s,
+        took.launch.value,
+        took.spans,
         reports,
         given_turn(job.spec, state.min_runtimes),
         None if limit_s is None else limit_s + state.site.grace_s(job.spec),
+        job.spec.resources.type,
+        job.spec.constraints,
     )
 
 

@@ -108,7 +108,8 @@ class Accepting(Door):
             raise BadInput(f"the job asks for {spec.gpus} GPUs, but {has}: it could never start")
         self._state.teams.check(spec, cluster.total)
         needs_links = spec.network.isolation != "none" or not self._state.engine.shares
-        if needs_links and (why := self._state.engine.why_never(spec.gpus)):
+        self._state.demands.check(spec)
+        if needs_links and (why := self._state.engine.why_never(spec.gpus, self._state.demands.suits(spec))):
             raise BadInput(why)
         longest_s = self._state.longest_s
         if spec.time_limit is not None and spec.time_limit > longest_s:
@@ -119,7 +120,6 @@ class Accepting(Door):
         if user not in self._users:  # looking an account up costs a millisecond
             self._executor.check_user(user)
             self._users.add(user)
-        self._state.site.check(spec)
         if spec.output is not None and not getattr(self._executor, "copies_output", False):
             raise BadInput(
                 "output: this executor does not copy logs to other files: leave it out, and use headway logs"

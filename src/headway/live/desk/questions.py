@@ -19,7 +19,7 @@ from headway.live.desk.door import Door
 from headway.live.executors import Shared
 from headway.live.fabric.slices import slice_of
 from headway.live.jobfile.spec import JobSpec
-from headway.live.operation.measures import Histogram
+from headway.live.operation.measures import NO_QUEUE, Histogram
 from headway.live.state import ClusterState
 from headway.live.store.archive import Archived, archived
 from headway.live.store.history import HistoryRow, Wanted
@@ -144,6 +144,12 @@ class Questions(Door):
         """Numbers for a dashboard."""
         with self._world.lock:
             return views.metrics(self._state, self._world, self._journal)
+
+    @property
+    def queue_names(self) -> frozenset[str]:
+        """Names of queues that everybody may know: those of the queues file, and what jobs are counted under that name none."""
+        queues = self._state.teams.queues
+        return frozenset({NO_QUEUE, *(queue.name for queue in queues.queues)} if queues else {NO_QUEUE})
 
     def measured(self) -> tuple[dict[str, Histogram], dict[str, Histogram], dict[str, int]]:
         """For a dashboard too: times of the manager's own work, waits of jobs by queue, and jobs that wait by queue."""

@@ -18,6 +18,7 @@ from headway.live.http.access import ABOUT_A_JOB, REFUSALS, Operator, Reader
 from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.http.server.liveness import Liveness
 from headway.live.manager import Manager
+from headway.live.operation.measures import folded
 from headway.live.store.history import HistoryRow, Wanted
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]
@@ -116,9 +117,15 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/v1/health", tags=["cluster"], responses=REFUSALS)
     def scheduler_health(caller: Reader) -> ManagerHealth:
-        """How long the manager takes to decide and to write, how deep the queue is, and (for those who operate) the last errors."""
+        """How long the manager takes to decide and to write, how deep the queue is, and (for those who operate) the last errors.
+
+        Names of queues that are not in a queues file are parts of jobs: only those who operate see them.
+        """
         found = manager.health()
-        return found if caller.operates else replace(found, last_errors=())
+        if caller.operates:
+            return found
+        queue = replace(found.queue, waiting_by_queue=folded(found.queue.waiting_by_queue, manager.queue_names))
+        return replace(found, last_errors=(), queue=queue)
 
     @api.get("/v1/history", tags=["cluster"], responses=REFUSALS)
     def history(
@@ -139,8 +146,8 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.get("/metrics", tags=["cluster"], response_class=PlainTextResponse, responses=REFUSALS)
     def metrics(caller: Reader) -> Response:
-        """Counts and gauges for Prometheus (give it a token of scope read)."""
-        return Response(prometheus_text(manager), media_type=CONTENT_TYPE)
+        """Counts and gauges for Prometheus (give it a token of scope read); by queue where there is a queues file."""
+        return Response(prometheus_text(manager, caller.operates), media_type=CONTENT_TYPE)
 
     @api.get("/v1/workload", tags=["cluster"], responses=REFUSALS)
     def workload(

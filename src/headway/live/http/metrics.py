@@ -7,6 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from headway import __version__
 from headway.live.manager import Manager
+from headway.live.operation.measures import folded
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # What a metric says, where its name does not.
@@ -29,9 +30,12 @@ WORK = {
 class Collector:
     """Jobs by state and queue, plain numbers by name (those that end in _total are counters), and histograms."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Manager, operates: bool) -> None:
         self.counts, self.values = manager.counts(), manager.metrics()
         self.work, self.waits, self.waiting = manager.measured()
+        if not operates:
+            self.waits = folded(self.waits, manager.queue_names)
+            self.waiting = folded(self.waiting, manager.queue_names)
 
     def collect(self) -> Iterator[Metric]:
         """Every metric once."""
@@ -60,8 +64,8 @@ class Collector:
         yield waits
 
 
-def prometheus_text(manager: Manager) -> bytes:
-    """The metrics in Prometheus' text format."""
+def prometheus_text(manager: Manager, operates: bool) -> bytes:
+    """The metrics in Prometheus' text format; with all names of queues for those who operate."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(manager))
+    registry.register(Collector(manager, operates))
     return generate_latest(registry)

@@ -169,11 +169,14 @@ KINDS = {"afterok": OK, "afterany": ANY, "afternotok": NOTOK}
 
 
 def _features(value: str, where: str) -> list[str]:
-    """`ib&nvlink`: nodes here are alike, so only features that all must have can be asked for."""
-    parts = re.split(r"[&,]", value)
-    if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", part) for part in parts):
-        raise BadInput(f"{where}: --constraint={value}: only features joined by & are known here")
-    return parts
+    """`ib&nvlink`: all of them; `ib|roce`: one of them; `nvlink&(ib|roce)`: both kinds. Counts and brackets of Slurm are not known here."""
+    parts = [value] if re.fullmatch(r"[A-Za-z0-9_.:+|-]+", value) else re.split(r"[&,]", value)
+    word, one_of = r"[A-Za-z0-9_.:+-]+", r"\(WORD(?:\|WORD)*\)"
+    kinds = re.compile(f"{word}|{one_of.replace('WORD', word)}" + (rf"|{word}(?:\|{word})*" if len(parts) == 1 else ""))
+    if not all(kinds.fullmatch(part) for part in parts):
+        such = "a&b for both, a|b for one of them, or a&(b|c)"
+        raise BadInput(f"{where}: --constraint={value} is not known here: write {such}")
+    return [part.strip("()") for part in parts]
 
 
 def _signal(value: str, where: str) -> dict[str, Any]:

@@ -148,7 +148,7 @@ class JobSpec(_Part):
     retry: Retry = Retry()
     after: Annotated[tuple[After, ...], Field(max_length=10_000)] = ()
     workdir: Short | None = None
-    constraints: Annotated[tuple[Short, ...], Field(max_length=100)] = ()  # features that its nodes must have
+    constraints: Annotated[tuple[Short, ...], Field(max_length=100)] = ()  # features of its nodes; a|b: one of them
     output: Short | None = None  # a file for a copy of its log; %j, %A, %a, %x, %u, %t, %N as in Slurm
     hold: bool = False  # it waits until somebody releases it
 

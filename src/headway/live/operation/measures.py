@@ -2,9 +2,9 @@
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 # Upper bounds in seconds. Decisions take 40 us to some ms, a commit about one turn of a disk, waits up to weeks.
 QUICK: Final = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -14,6 +14,9 @@ OTHER_QUEUES: Final = "other"
 NO_QUEUE: Final = "default"  # of jobs that name none
 KEPT: Final = 1000  # latest values, for percentiles
 MOST_ERRORS: Final = 20
+
+
+Count = TypeVar("Count", int, "Histogram")
 
 
 class Histogram:
@@ -36,6 +39,12 @@ class Histogram:
         """How many there were."""
         return sum(self.counts)
 
+    def __add__(self, other: "Histogram") -> "Histogram":
+        both = Histogram(self.bounds)
+        both.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
+        both.total = self.total + other.total
+        return both
+
     def cumulative(self) -> list[tuple[str, float]]:
         """(upper bound, values up to it), as Prometheus wants them."""
         found, so_far = [], 0
@@ -43,6 +52,15 @@ class Histogram:
             so_far += count
             found.append((bound, float(so_far)))
         return found
+
+
+def folded(by_queue: Mapping[str, Count], public: Collection[str]) -> dict[str, Count]:
+    """The same for those who see only their own jobs: names that people made up for queues are counted together."""
+    found: dict[str, Count] = {}
+    for name, count in by_queue.items():
+        shown = name if name in public else OTHER_QUEUES
+        found[shown] = found[shown] + count if shown in found else count
+    return found
 
 
 @dataclass(frozen=True, slots=True)

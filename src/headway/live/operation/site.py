@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headway.errors import BadInput
 from headway.live.fabric.served import ServedFabric
 from headway.live.jobfile.spec import JobSpec
 
@@ -14,7 +13,7 @@ KILL: Final = "SIGKILL"
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One cluster's house rules. Nodes are alike: what is said of GPUs and features holds for all of them."""
+    """One cluster's house rules. What is said of GPUs holds for nodes whose type is not known otherwise, and features for all."""
 
     longest_grace_s: float = LONGEST_GRACE_S
     jobs_per_user: int | None = None  # that have not ended; None: any number
@@ -23,24 +22,11 @@ class Site:
     prolog: str = ""
     epilog: str = ""
     fabric: ServedFabric | None = None
+    min_free_bytes: int = 0  # of the journal's disk: below that nothing is started
 
     def grace_s(self, spec: JobSpec) -> float:
         """Seconds that a job has to stop: what it asks for, at most what is allowed."""
         return min(spec.preemption.grace, self.longest_grace_s)
-
-    def check(self, spec: JobSpec) -> None:
-        """Refuse a job that asks for what these nodes do not have."""
-        asked = spec.resources.type
-        if asked and asked.lower() != self.gpu_type.lower():
-            have = f"this cluster has {self.gpu_type}" if self.gpu_type else "the type of the GPUs here is not declared"
-            raise BadInput(f"resources.type: the job asks for {asked} GPUs, and {have} (headway serve --gpu-type)")
-        features = self.features | ({self.gpu_type} if self.gpu_type else set())
-        missing = sorted({feature for feature in spec.constraints if feature not in features})
-        if missing:
-            have = ", ".join(sorted(features)) or "none declared"
-            raise BadInput(
-                f"constraints: no node here has {', '.join(missing)}; features: {have} (headway serve --feature)"
-            )
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
         """What is allowed less of than the job asks for, one sentence each."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from headway.live.state import ClusterState
 
 _JOB = TypeAdapter(Job)
-ADDED = ("claimed", "team")  # columns of the job table since queues of teams
+# Columns of the job table that were added, by version: with queues of teams, and with kinds of nodes.
+ADDED = (("claimed", "team"), ("demand",))
 _COLUMNS = "finished.job, jobs.user, text, jobs.submitted, array_id, array_index, rest"
 _TABLES = "finished JOIN jobs ON jobs.id = finished.job JOIN specs ON specs.id = jobs.spec"
 
@@ -144,13 +145,20 @@ def page(
 def _revive(rest: bytes, given: tuple[Any, ...]) -> Archived:
     """A job from what was written at its end."""
     content = json.loads(zlib.decompress(rest))
-    row, receipt, values = job_table(1), np.zeros(len(REASONS)), content["row"]
-    # What was written before lacks these columns, and the last reasons.
-    names = [name for name in JOB.names or () if len(values) == len(JOB.names or ()) or name not in ADDED]
-    for name, value in zip(names, values, strict=True):
-        row[name] = value
-    receipt[: len(content["receipt"])] = content["receipt"]
+    receipt, values = np.zeros(len(REASONS)), content["row"]
+    row = np.array([tuple(values)], JOB) if len(values) == len(JOB.names or ()) else _older_row(values)
+    receipt[: len(content["receipt"])] = content["receipt"]  # what was written before lacks the last reasons
     return Archived(decode(content["job"], given), row[0], receipt, rest)
+
+
+def _older_row(values: list[Any]) -> NDArray[Any]:
+    """A row that was written before columns were added."""
+    row, every, later = job_table(1), JOB.names or (), set[str]()
+    for names in reversed(ADDED):
+        later |= set(names) if len(values) + len(later) < len(every) else set()
+    for name, value in zip([name for name in every if name not in later], values, strict=True):
+        row[name] = value
+    return row
 
 
 def from_text(text: str) -> Archived:

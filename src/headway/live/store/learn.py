@@ -70,12 +70,15 @@ def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> N
 
 
 def _fact(state: ClusterState, row: JournalRow) -> Event | Action | Cause | None:
-    """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine. None: about a queue that is gone."""
+    """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine. None: about jobs that are gone."""
     kind, j = KINDS[row.kind], state.jobs[row.job].row if row.job else NO_JOB
     if kind == events.EXPLAINED:
         team = state.teams.row_named(row.data["team"]) if "team" in row.data else None if state.teams else CLUSTER
-        group = int(row.data["class"]) * state.engine.options.teams
-        return None if team is None else Cause(group + team, events.REASONS.index(row.data["why"]))
+        demand = state.demands.row_named(row.data["demand"]) if "demand" in row.data else 0
+        if team is None or demand is None:
+            return None
+        group = (int(row.data["class"]) * state.engine.options.teams + team) * state.engine.options.demands + demand
+        return Cause(group, events.REASONS.index(row.data["why"]))
     if "places" not in row.data:
         return Event(kind, j)
     pairs = {name: tuple((int(a), int(b)) for a, b in row.data.get(name, ())) for name in ("places", "links")}
@@ -102,6 +105,7 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
     kind, data = KINDS.get(row.kind, -1), row.data
     at = float(data.get("at", row.time))
     if kind == events.SUBMITTED:
+        job.attempts.arrived_s = job.attempts.arrived_s if job.known else max(0.0, row.time - job.submitted)
         job.known, job.final, job.ended, job.exit_code = True, None, None, None
         job.stop_reason = job.message = ""
         state.count(job, True)
@@ -142,13 +146,13 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
     if kind in (events.START, events.PACK):
         attempts.start(row.time)
     elif kind == events.STARTED:
-        attempts.started(at)
+        attempts.started(at, row.time)
     elif row.kind == PROGRESSED:
         attempts.progressed(job.noted.step, job.noted.total, row.time)
     elif kind in (events.STOP, events.RESIZE):
         attempts.stop(row.time)
     elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
-        attempts.over(at, preempted)
+        attempts.over(at, row.time, preempted)
     else:
         return
     set_costs(state.tables, job.row, attempts.save.value, attempts.resume.value)

@@ -15,14 +15,14 @@ from headway.live.errors import JournalDamaged
 from headway.live.executors import Executor
 from headway.live.records import Blocker, Job
 from headway.live.state import ClusterState
-from headway.live.store import snapshot_table
+from headway.live.store import snapshot, snapshot_table
 from headway.live.store.archive import finished_row, read_spec
 from headway.live.store.copies import set_aside
 from headway.live.store.history import insert_finished
 from headway.live.store.identity import Identity, settle
 from headway.live.store.journal import PAGE, Journal, failed
 from headway.live.store.learn import OPENED, replay
-from headway.live.store.snapshot import cluster_of, load, setting
+from headway.live.store.snapshot import load, setting
 from headway.live.store.turnover import cluster_in
 from headway.live.world import LiveWorld
 
@@ -100,11 +100,7 @@ def _from_snapshot(
 
     def on(cluster: Cluster | None) -> ClusterState:
         """An empty state of a cluster: the one at hand, if it is of that cluster and has not been used."""
-        unused = [
-            state
-            for state in empty
-            if cluster is None or (state.cluster.nodes, state.cluster.gpus) == (cluster.nodes, cluster.gpus)
-        ]
+        unused = [state for state in empty if cluster is None or state.cluster.same_nodes(cluster)]
         empty.clear()
         return unused[0] if unused else fresh(cluster)
 
@@ -114,7 +110,7 @@ def _from_snapshot(
             break
         try:
             if made is not None:
-                state = on(cluster_of(made))
+                state = on(snapshot.cluster_in(made))
                 return state, seq, load(state, made), notes
         except (ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
             pass

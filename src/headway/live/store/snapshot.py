@@ -9,12 +9,13 @@ import io
 import json
 import zlib
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from headway.cluster.nodes import Cluster
+from headway.cluster.nodes import Cluster, cluster_of
 from headway.core.operations import grow
 from headway.core.tables.actions import Actions
 from headway.core.tables.jobs import JOB
@@ -22,11 +23,12 @@ from headway.core.tables.options import History
 from headway.core.tables.state import State
 from headway.live.engine import FIRST_ROOM
 from headway.live.jobfile.spec import JobSpec
+from headway.live.records import Job
 from headway.live.state import Array, ClusterState
 from headway.live.store.archive import as_json, decode, encode
 from headway.live.store.snapshot_table import Snapshot
 
-VERSION = 1  # of what a snapshot holds
+VERSION = 2  # of what a snapshot holds
 
 
 def setting(state: ClusterState) -> str:
@@ -38,20 +40,14 @@ def setting(state: ClusterState) -> str:
     return as_json({**made, **more})
 
 
-def snapshot(state: ClusterState) -> Snapshot:
-    """Everything that the state knows, as text and tables."""
-    specs: dict[int, int] = {}
-    texts: list[str] = []
-    jobs = []
-    for job in state.by_row:
-        at = specs.setdefault(id(job.spec), len(texts))
-        if at == len(texts):
-            texts.append(job.spec.model_dump_json(exclude_defaults=True))
-        jobs.append([encode(job), [job.user, at, job.submitted, job.array_id, job.array_index]])
+def capture(state: ClusterState) -> Callable[[], Snapshot]:
+    """Everything that the state knows: copied at once, and made into text by whoever calls what is returned.
+
+    That takes long where there are many jobs, so the engine's thread does it while others ask; nobody else changes the records of jobs.
+    """
+    jobs, under = list(state.by_row), setting(state)
     content = {
         "cluster": asdict(state.cluster),
-        "specs": texts,
-        "jobs": jobs,
         "finished": list(state.finished),
         "active": sorted(state.active),
         "drained": sorted(state.drained),
@@ -61,11 +57,33 @@ def snapshot(state: ClusterState) -> Snapshot:
         "past_counts": dict(state.past.counts),
         "past_preemptions": state.past.preemptions,
         "team_users": [[*pair, row] for pair, row in state.teams.users.items()],
+        "demands": [[row, demand.label] for demand, row in state.demands.rows.items()],
     }
-    tables = io.BytesIO()
-    np.savez(tables, finals=np.frombuffer(bytes(state.past.finals), np.uint8), **_tables(state))
-    text = as_json(content).encode()
-    return Snapshot(setting(state), zlib.compress(len(text).to_bytes(8, "big") + text + tables.getvalue(), 1))
+    tables = {name: table.copy() for name, table in _tables(state).items()}
+    finals = np.frombuffer(bytes(state.past.finals), np.uint8)
+
+    def make() -> Snapshot:
+        file = io.BytesIO()
+        np.savez(file, finals=finals, **tables)
+        # One by one: a thread that makes one long text lets no other run.
+        specs, records = _records(jobs)
+        text = f'{{"jobs":[{",".join(map(as_json, records))}],{as_json({**content, "specs": specs})[1:]}'.encode()
+        return Snapshot(under, zlib.compress(len(text).to_bytes(8, "big") + text + file.getvalue(), 1))
+
+    return make
+
+
+def _records(jobs: Sequence[Job]) -> tuple[list[str], list[Any]]:
+    """The specs of jobs, each once (tasks of an array share one), and their records."""
+    specs: dict[int, int] = {}
+    texts: list[str] = []
+    found = []
+    for job in jobs:
+        at = specs.setdefault(id(job.spec), len(texts))
+        if at == len(texts):
+            texts.append(job.spec.model_dump_json(exclude_defaults=True))
+        found.append([encode(job), [job.user, at, job.submitted, job.array_id, job.array_index]])
+    return texts, found
 
 
 def _tables(state: ClusterState) -> dict[str, Any]:
@@ -81,10 +99,9 @@ def _tables(state: ClusterState) -> dict[str, Any]:
     return found | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
 
 
-def cluster_of(made: Snapshot) -> Cluster:
+def cluster_in(made: Snapshot) -> Cluster:
     """The cluster that a snapshot was made on."""
-    found = _parts(made)[0]["cluster"]
-    return Cluster(found["name"], tuple(found["nodes"]), tuple(found["gpus"]))
+    return cluster_of(_parts(made)[0]["cluster"])
 
 
 def load(state: ClusterState, made: Snapshot) -> int:
@@ -108,6 +125,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     past.arrays = {int(first): count for first, count in content["past_arrays"].items()}
     past.counts, past.preemptions = Counter(content["past_counts"]), content["past_preemptions"]
     _load_tables(state, tables)
+    state.demands.load(content["demands"], tables["jobs"]["demand"])
     return max([len(past.finals) - 1, *state.jobs])
 
 

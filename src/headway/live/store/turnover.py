@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.cluster.nodes import Cluster
+from headway.cluster.nodes import Cluster, cluster_of
 from headway.core.operations import close_node, readmit
 from headway.core.tables.reseat import GONE, on_other_nodes
 from headway.live.records import Job
@@ -20,6 +20,7 @@ def retire(state: "ClusterState", keep: int) -> None:
     for job_id in list(state.finished)[: max(0, len(state.finished) - keep)]:
         del state.finished[job_id]
         job = state.jobs.pop(job_id)
+        state.demands.forget([job.spec])
         state.dependants.pop(job_id, None)
         state.past.retire(job)
         if job.array_id is not None:
@@ -48,7 +49,7 @@ def recall(state: "ClusterState", found: Archived) -> None:
 
 def cluster_in(data: dict[str, Any]) -> Cluster:
     """The cluster that a manager opened, by its row of the journal."""
-    return Cluster(str(data.get("name", "")), tuple(data["nodes"]), tuple(int(gpus) for gpus in data["cluster"]))
+    return cluster_of({**data, "gpus": data["cluster"]})
 
 
 def moved_gpus(before: Cluster, after: Cluster, numbered: bool) -> NDArray[np.int64]:
@@ -75,10 +76,15 @@ def losers(state: "ClusterState", after: Cluster, numbered: bool) -> list[Job]:
 def move(state: "ClusterState", after: Cluster, numbered: bool, now: float) -> None:
     """Take the tables to another cluster; jobs on what is left of the old one keep it."""
     before = state.cluster
+    if before.same_nodes(after):
+        return
     if (before.nodes, before.gpus) == (after.nodes, after.gpus):
+        state.cluster = after
+        state.demands.move(after)
         return
     moved = moved_gpus(before, after, numbered)
     state.engine.move(on_other_nodes(state.tables, np.array(after.gpus), moved))
+    state.demands.move(after)
     state.teams.book(after.nodes)
     node_of = np.repeat(np.arange(len(after.nodes)), after.gpus)
     for job in state.active_jobs():

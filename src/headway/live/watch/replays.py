@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from headway.cluster.nodes import Cluster
+from headway.cluster.nodes import cluster_of
 from headway.errors import BadInput
 from headway.io.specs import check_named
 from headway.live.ask.replay import Replay, ran_jobs, replay
@@ -30,7 +30,7 @@ def what_if(manager: "Manager", policies: list[str], last_s: float) -> Replay:
         raise BadInput("no job has ended in that time: there is nothing to replay")
     question = {
         "jobs": [asdict(job) for job in jobs],
-        "cluster": [manager.cluster.name, manager.cluster.nodes, manager.cluster.gpus],
+        "cluster": asdict(manager.cluster),
         "policies": [manager.policy, *(one for one in policies if one != manager.policy)],
         "placement": manager.placement,
     }
@@ -39,6 +39,4 @@ def what_if(manager: "Manager", policies: list[str], last_s: float) -> Replay:
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
     """The same in a process of its own."""
-    name, nodes, gpus = asked["cluster"]
-    where = Cluster(name, tuple(nodes), tuple(gpus))
-    return asdict(replay(ran_jobs(asked["jobs"]), where, asked["policies"], asked["placement"]))
+    return asdict(replay(ran_jobs(asked["jobs"]), cluster_of(asked["cluster"]), asked["policies"], asked["placement"]))

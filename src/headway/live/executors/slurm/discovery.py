@@ -45,7 +45,9 @@ def discover(door: Door, data: Path, partition: str) -> Discovery:
         where = f"partition {partition!r} has" if partition else "Slurm has"
         raise BadInput(f"{where} no nodes with GPUs (Gres=gpu:... in slurm.conf): see `sinfo -o '%N %G %P'`")
     name = f"slurm:{partition}" if partition else "slurm"
-    found = Cluster(name, tuple(node.name for node in nodes), tuple(node.gpus for node in nodes), tuple(leaves))
+    types, features = tuple(node.gpu_type for node in nodes), tuple(node.features for node in nodes)
+    names, gpus = tuple(node.name for node in nodes), tuple(node.gpus for node in nodes)
+    found = Cluster(name, names, gpus, tuple(leaves), types=types, features=features)
     return Discovery(found, note)
 
 

@@ -1,0 +1,63 @@
+"""The disk that the journal is on: jobs write to it too, and what they fill the journal cannot have.
+
+Below a floor nothing more is started, so that what runs is all that can take more; and a file of some size is kept there, which is given
+up when the disk is full, so that the ends of jobs can still be written down. A quota per user would be better, and is the operator's.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+LOOK_S: Final = 2.0  # between two looks
+RESERVE: Final = "reserve"
+RESERVE_BYTES: Final = 64 * 1024 * 1024  # the ends of some hundred thousand jobs
+MORE: Final = 1.1  # jobs are started again when so many times the floor is free: not on and off
+
+
+def free_bytes(folder: Path) -> int:
+    """What the manager can still write there."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+class Disk:
+    """Looks at the disk of a folder now and then."""
+
+    def __init__(self, folder: Path, least_bytes: int, free: Callable[[Path], int] = free_bytes) -> None:
+        self.folder, self.least_bytes, self._free = folder, least_bytes, free
+        self.reserve = folder / RESERVE
+        self._looked, self._low = -LOOK_S, False
+
+    def look(self) -> str:
+        """Why nothing is to be started, or nothing."""
+        if time.monotonic() - self._looked >= LOOK_S:
+            self._looked = time.monotonic()
+            free = self._free(self.folder)
+            self._low = free < self.least_bytes * (MORE if self._low else 1.0)
+            if free < RESERVE_BYTES // 8:
+                self.give_up_reserve()
+            elif not self._low and free > self.least_bytes + RESERVE_BYTES:
+                self._keep_reserve()
+        least = f"{self.least_bytes / 1e6:,.0f} MB"
+        fix = "make room there, or serve with another --min-free"
+        return (
+            f"less than {least} are free on the disk of {self.folder}: no job is started ({fix})" if self._low else ""
+        )
+
+    def _keep_reserve(self) -> None:
+        if self.reserve.exists():
+            return
+        with contextlib.suppress(OSError):  # without it things go on as they would have
+            made = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+            try:
+                os.posix_fallocate(made, 0, RESERVE_BYTES)
+            finally:
+                os.close(made)
+
+    def give_up_reserve(self) -> None:
+        """Let the journal have what was kept for it."""
+        with contextlib.suppress(OSError):
+            self.reserve.unlink()

@@ -1,0 +1,231 @@
+"""Nodes of two kinds under one manager: jobs run where they asked to, say what they wait for, and keep that through restarts."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live_manager import ME, one, until, wait_for
+from tests.unit.operate.conftest import Served
+
+from headway.cli.tables.nodes import nodes_table, summarised, summary_table
+from headway.cluster.named import cluster
+from headway.errors import BadInput
+from headway.live.ask.replay import ran_jobs, replay
+from headway.live.jobfile.sbatch import read_script
+from headway.live.jobfile.spec import job_spec
+from headway.live.manager import Manager
+from headway.live.operation import demands
+from headway.live.operation.site import Site
+from headway.live.store.journal import Journal
+
+pytestmark = pytest.mark.xdist_group("live")
+LAB = """
+nodes:
+  - {name: a, gpus: 1, count: 2, type: A100, features: [ib, nvlink]}
+  - {name: v, gpus: 2, type: v100, features: [roce]}
+"""
+SLEEP = {"run": "sleep 60"}
+A100 = {"resources": {"type": "a100"}}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> str:
+    """A cluster file of two kinds of nodes."""
+    (tmp_path / "lab.yaml").write_text(LAB)
+    return str(tmp_path / "lab.yaml")
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
+    """Managers of one data folder, one after the other."""
+    made: list[Manager] = []
+
+    def start(where: str, **given: Any) -> Manager:
+        manager = Manager(tmp_path / "data", cluster(where), "best-effort", **given)
+        manager.start()
+        made.append(manager)
+        return manager
+
+    yield start
+    for manager in made:
+        manager.stop(drain=True)
+
+
+def nodes_of(manager: Manager, job: int) -> tuple[str, ...]:
+    return until(manager, job, "RUNNING").nodes
+
+
+def test_jobs_run_on_nodes_that_have_what_they_ask_for(opened: Callable[..., Manager], lab: str) -> None:
+    manager = opened(lab)
+    first, second = (one(manager, **SLEEP, **A100) for _ in range(2))
+    assert {nodes_of(manager, first)[0], nodes_of(manager, second)[0]} == {"a0", "a1"}
+    third = one(manager, **SLEEP, resources={"type": "a100", "accelerators": 2})
+    wait_for(lambda: manager.explain(third).reason == "gpus")
+    said = manager.explain(third)
+    assert said.message.startswith(
+        "it needs 2 GPUs on nodes with a100 (2 of 3 nodes), and none is free there; 0 jobs are ahead"
+    )
+    assert said.would_change == ("a job with GPUs of these nodes ends",)
+    assert (said.numbers["gpus_free"], said.numbers["nodes_that_suit"], said.numbers["nodes_needed"]) == (0, 2, 2)
+    # Those who ask for something else, or for nothing, are not held up.
+    assert nodes_of(manager, one(manager, **SLEEP, constraints=["roce|infiniband"])) == ("v",)
+    assert nodes_of(manager, one(manager, **SLEEP)) == ("v",)
+    manager.cancel(first, at_once=True)
+    manager.cancel(second, at_once=True)
+    assert sorted(nodes_of(manager, third)) == ["a0", "a1"]
+
+
+def test_what_nodes_have_is_shown(opened: Callable[..., Manager], lab: str) -> None:
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    manager = opened(lab, site=Site(gpu_type="t4", features=frozenset({"rack1"})))
+    nodes = manager.nodes()
+    assert [(node.gpu_type, node.features) for node in nodes] == [
+        *[("A100", ("ib", "nvlink", "rack1"))] * 2,
+        ("v100", ("roce", "rack1")),
+    ]
+    console = Console(width=100)
+    rows = [asdict(node) for node in nodes]
+    with console.capture() as shown:
+        console.print(summary_table(summarised(rows)), nodes_table(rows))
+    assert "A100  ib,nvlink,rack1  a[0-1]" in shown.get()
+    assert "v100  roce,rack1" in shown.get()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"resources": {"type": "h100"}}, "asks for h100 GPUs, and this cluster has A100, v100"),
+        ({"constraints": ["nvme"]}, "no node here has nvme; features: A100, ib, nvlink, roce, v100"),
+        ({"constraints": ["ib", "roce"]}, r"no node here has all of ib, roce \(ib: a0, a1; roce: v\)"),
+        (
+            {"resources": {"type": "a100", "accelerators": 3}},
+            r"3 GPUs on nodes with a100, and those that have it \(a0, a1\) have 2: it could never start",
+        ),
+        ({"constraints": ["ib&roce"]}, "constraints"),
+        ({"constraints": [""]}, "constraints"),
+    ],
+)
+def test_what_no_node_has_is_refused_with_what_there_is(
+    opened: Callable[..., Manager], lab: str, spec: dict[str, Any], words: str
+) -> None:
+    manager = opened(lab)
+    with pytest.raises(BadInput, match=words):
+        one(manager, run="true", **spec)
+    with pytest.raises(BadInput, match=words):
+        manager.dry_run(job_spec({"run": "true", **spec}), ME)
+
+
+def test_a_forecast_keeps_to_the_nodes(opened: Callable[..., Manager], lab: str) -> None:
+    manager = opened(lab)
+    ask = job_spec({**SLEEP, "resources": {"type": "a100", "accelerators": 2}})
+    assert manager.dry_run(ask, ME).nodes == ("a0", "a1")
+    held = one(manager, **SLEEP, constraints=["ib"])
+    until(manager, held, "RUNNING")
+    found = manager.dry_run(ask, ME)
+    assert (found.starts_now, found.nodes) == (False, ())
+    assert manager.dry_run(job_spec({**SLEEP, "constraints": ["roce"]}), ME).nodes == ("v",)
+    assert manager.dry_run(job_spec(SLEEP), ME).starts_now
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_a_restart_keeps_what_jobs_ask_for(opened: Callable[..., Manager], lab: str, snapshot: bool) -> None:
+    manager = opened(lab)
+    runs = [one(manager, **SLEEP, **A100) for _ in range(2)]
+    waits = one(manager, **SLEEP, constraints=["nvlink|roce", "A100"])
+    for job in runs:
+        until(manager, job, "RUNNING")
+    wait_for(lambda: manager.explain(waits).reason == "gpus")
+    before = manager._state.tables
+    manager.stop()
+    if not snapshot:
+        journal = Journal(manager.data)
+        journal.commit(lambda connection: connection.execute("DELETE FROM snapshots"))
+        journal.close()
+    again = opened(lab)
+    after = again._state.tables
+    for name in ("suits", "fewest", "classes", "nodes"):
+        assert getattr(after, name).tobytes() == getattr(before, name).tobytes(), name
+    assert again._state.demands.rows == manager._state.demands.rows
+    assert again.explain(waits).reason == "gpus"
+    again.cancel(runs[0], at_once=True)
+    assert nodes_of(again, waits)[0].startswith("a")
+
+
+def test_nodes_that_get_another_type_hold_back_who_asked_for_the_old_one(
+    opened: Callable[..., Manager], lab: str
+) -> None:
+    manager = opened(lab)
+    runs = [one(manager, **SLEEP, **A100) for _ in range(2)]
+    for job in runs:
+        until(manager, job, "RUNNING")
+    waits = one(manager, **SLEEP, **A100)
+    wait_for(lambda: manager.explain(waits).reason == "gpus")
+    manager.stop()
+    Path(lab).write_text(LAB.replace("A100", "h100"))
+    again = opened(lab)
+    assert again.explain(waits).reason == "node_down"
+    assert (
+        "1 GPUs on nodes with a100 (0 of 3 nodes), and since the cluster changed there are 0"
+        in again.explain(waits).message
+    )
+    assert [again.job(job).state for job in runs] == ["RUNNING", "RUNNING"]  # type: ignore[union-attr]
+    again.stop()
+    Path(lab).write_text(LAB)
+    last = opened(lab)
+    assert last.explain(waits).reason == "gpus"
+    last.cancel(runs[0], at_once=True)
+    assert nodes_of(last, waits)[0].startswith("a")
+
+
+def test_batch_scripts_are_obeyed(opened: Callable[..., Manager], lab: str, tmp_path: Path) -> None:
+    manager = opened(lab)
+    for lines, node in (
+        ("--gres=gpu:v100:1", "v"),
+        ("--gres=gpu:a100:1 --constraint='nvlink&ib'", "a"),
+        ("--gpus=1 --constraint='roce|nvme'", "v"),
+        ("--gpus=1 --constraint='nvlink&(ib|roce)'", "a"),
+    ):
+        script = tmp_path / "job.sh"
+        script.write_text(f"#!/bin/bash\n#SBATCH {lines}\nsleep 60\n")
+        assert nodes_of(manager, one(manager, **read_script(script).fields))[0].startswith(node), lines
+
+
+def test_rows_of_demands_are_used_again(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many kinds at once as the engine should tell apart; those of jobs that have left the memory are free again."""
+    monkeypatch.setattr(demands, "MOST_DEMANDS", 3)
+    monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
+    kinds: list[dict[str, Any]] = [{"constraints": [word]} for word in ("ib", "nvlink", "roce", "v100")]
+    held = [served_lab.submit(hold=True, **spec) for spec in kinds[:3]]
+    with pytest.raises(BadInput, match="ask for 3 different kinds of nodes already"):
+        served_lab.submit(**kinds[3])
+    assert served_lab.until(served_lab.submit(**kinds[0])).state == "COMPLETED"
+    for job in held:
+        served_lab.manager.cancel(job)
+    for _ in range(4):
+        served_lab.until(served_lab.submit())
+    assert served_lab.until(served_lab.submit(**kinds[3])).state == "COMPLETED"
+    assert len(served_lab.manager._state.tables.suits) <= 4
+
+
+@pytest.fixture
+def served_lab(serve: Callable[..., Served], lab: str) -> Served:
+    return serve(lab)
+
+
+def test_a_replay_keeps_to_the_nodes(opened: Callable[..., Manager], lab: str) -> None:
+    from dataclasses import asdict
+
+    manager = opened(lab)
+    jobs = [one(manager, run="sleep 0.5", resources={"type": "a100", "accelerators": 2}) for _ in range(3)]
+    jobs += [one(manager, run="sleep 0.5", constraints=["roce"]) for _ in range(2)]
+    for job in jobs:
+        assert until(manager, job).state == "COMPLETED"
+    past = ran_jobs([asdict(job) for job in manager.workload(0.0)])
+    found = replay(past, manager.cluster, ["best-effort"])
+    assert found.simulated[0].makespan_s == pytest.approx(found.measured.makespan_s, rel=0.25)
+    # Were any node good enough, all would have run at once: three after one another take at least three times as long.
+    assert found.simulated[0].makespan_s >= 1.5
