@@ -313,7 +313,7 @@ class LiveWorld(Lifecycle):
                 self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
-                made = self._snapshot = None  # which is large: for these rows alone there may be room, and another will be made
+                made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later
                 self.trouble = str(error)
                 self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
