@@ -290,6 +290,8 @@ class LiveWorld(Lifecycle):
         self._finished += [finished_row(self.state, job, self._now) for job in jobs]
         if len(self.state.finished) >= 2 * KEPT_FINISHED:
             self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
+        elif self.state.demands.crowded and self.state.finished:
+            self._write(RETIRED, NO_JOB, self._now, {"keep": 0})
         if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
             self._snapshot = capture(self.state)
 
