@@ -6,6 +6,7 @@ after that; what it then takes until it goes on with its work counts as running,
 """
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ from headway.sim.loop import any_fact
 from headway.sim.world import learn, perform
 from headway.sim.world_python import SimulatedWorld
 from headway.sim.world_tables import World
+
+SAME_S = 0.001  # moments that are as far apart are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,11 @@ class Habits:
 class Relived(SimulatedWorld):
     """Jobs with their habits, from the first arrival to the last end."""
 
-    def __init__(self, engine: Engine, world: World, habits: Sequence[Habits]) -> None:
+    def __init__(
+        self, engine: Engine, world: World, habits: Sequence[Habits], late: Sequence[tuple[float, float]] = ()
+    ) -> None:
         super().__init__(engine, world, journal(engine.state, 0, False))
+        self.late = late  # times in which nothing is decided, in order
         self.habits, self.least_turn_s = habits, engine.policy.least_turn
         self.attempts = [Attempts() for _ in habits]
         self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
@@ -66,9 +72,13 @@ class Relived(SimulatedWorld):
         return max(0.0, self.habits[j].start_s - self.span(j)[0]) if self.habits[j].reports else 0.0
 
     def wait(self, until: float) -> float | None:
-        """Jump to the next moment, be it a first step."""
+        """Jump to the next moment, be it a first step; what falls into a time in which the manager was late is noticed after it."""
         empty(self.journal)  # of changes of rate
-        return super().wait(min(until, *(coming[0][0] for coming in (self.steps, self.launched) if coming), np.inf))
+        at = super().wait(min(until, *(coming[0][0] for coming in (self.steps, self.launched) if coming), np.inf))
+        if at is None:
+            return None
+        here = bisect_right(self.late, (at + SAME_S, np.inf)) - 1
+        return max(at, self.late[here][1]) if here >= 0 else at
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happens, then first steps: from then on the turn of the job is another."""
