@@ -59,6 +59,7 @@ class Relived(SimulatedWorld):
         self.launched: list[tuple[float, int, int]] = []  # the same of processes that will run
         self.began = [0.0] * len(habits)
         self.cut: set[int] = set()  # jobs that are being stopped for good
+        self.over: set[int] = set()  # jobs that had ended when they were asked to stop
         for j in range(len(habits)):
             self._tell(j)
 
@@ -109,7 +110,7 @@ class Relived(SimulatedWorld):
             perform(self.state, self.world, self.journal, STOP, j, now)
             self.cut.add(j)
             return
-        kind = ENDED if kind == STOPPED and j in self.cut else kind
+        kind = ENDED if kind == STOPPED and j in self.cut | self.over else kind
         partner = int(self.state.jobs[j]["partner"])
         yield Event(kind, j)
         learn(self.state, self.world, self.journal, kind, j, partner, now)
@@ -123,6 +124,9 @@ class Relived(SimulatedWorld):
         elif action.kind in (STOP, RESIZE):
             self.work_s[j] -= max(0.0, now - self.began[j] - self.idle_s(j))
             self.world.truth["save"][j] = sum(self.span(j)[2:])
+            if self.work_s[j] < 0.0:  # it had ended by itself, which is heard after it was asked to stop
+                self.over.add(j)
+                self.world.truth["save"][j] = max(0.0, self.work_s[j] + self.span(j)[3])
         if perform(self.state, self.world, self.journal, action.kind, j, now):
             heapq.heappush(self.launched, (now + launch_s + heard_s, j, int(self.state.jobs["attempt"][j])))
         yield from ()
