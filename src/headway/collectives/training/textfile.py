@@ -62,8 +62,9 @@ class TextWorkload:
 
     @property
     def compute_s(self) -> float:
-        """All computation of one iteration."""
-        return sum(layer.forward_s + layer.input_s + layer.weight_s for layer in self.layers)
+        """All computation of one iteration; DATA and HYBRID_DLRM do not compute the gradient of the first layer's input."""
+        first = self.layers[0].input_s if self.parallelism in ("DATA", "HYBRID_DLRM") else 0.0
+        return sum(layer.forward_s + layer.input_s + layer.weight_s for layer in self.layers) - first
 
     @property
     def gradient_bytes(self) -> int:
