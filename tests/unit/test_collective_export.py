@@ -86,7 +86,7 @@ class Machine:
 
     def _any(self) -> bool:
         """Whether anything can move at all, when chance had nothing move."""
-        return self._land(1.0) or any([self._step(block, thread) for block in self.blocks for thread in block.live()])
+        return self._land(1.0) or any(self._step(block, thread) for block in self.blocks for thread in block.live())
 
     def _asleep(self, block: Block) -> bool:
         """Done, or before a semaphore that is not free; looked at for speed only."""
@@ -172,7 +172,8 @@ def check(text: str, seed: int) -> Machine:
     for buffers in machine.buffers:
         assert (buffers["i"] == machine.wanted).all()
     # Nothing is left over that a second run would stumble over.
-    assert not any(machine.arrived.values()) and not any(machine.semaphores.values())
+    assert not any(machine.arrived.values())
+    assert not any(machine.semaphores.values())
     return machine
 
 
@@ -218,8 +219,7 @@ def test_the_interpreter_notices_threads_that_do_not_meet():
         for block in gpu["threadblocks"]:
             block["ops"] = [op for op in block["ops"] if op["name"] != "nop"]
     with pytest.raises(AssertionError):
-        for seed in range(5):
-            check(json.dumps(rows), seed)
+        check(json.dumps(rows), 0)
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,20 @@ def test_damaged_files_are_refused_with_line_and_field(old, new, said):
     assert "\n" not in str(caught.value)
 
 
+def test_what_takes_too_long_or_nothing_at_all_is_refused():
+    """A year of computation ran over 64 bits and was told as operations in a circle; nothing at all was divided by."""
+    day = 86_400 * 10**9
+    with pytest.raises(BadInput, match="would take months"):
+        time_s(text("DATA", *[f"l{i} -1 {day} NONE 0 {day} NONE 0 {day} ALLREDUCE 8 1" for i in range(100)]))
+    with pytest.raises(BadInput, match="nothing is computed or sent"):
+        time_s(text("MODEL", "l -1 0 NONE 0 0 NONE 0 0 ALLREDUCE 8 1"))
+    many = text("DATA", *[f"l{i} -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 1000000 1" for i in range(2000)])
+    with pytest.raises(BadInput, match="larger buckets"):
+        time_s(many, chunks=64)
+    with pytest.raises(BadInput, match=r"unknown kind 'A{1,200}\.\.\.'"):
+        workload_from_text(DATA.replace("ALLREDUCE", "A" * 10**6), "w.txt")
+
+
 def test_the_command_reads_a_file_and_states_the_precision(tmp_path):
     path = tmp_path / "small.txt"
     path.write_text(DATA)

@@ -3,12 +3,12 @@
 Forward, layer by layer; then back from the last layer. The gradients of weights are sent while the pass goes on. The parallelism decides
 what else is sent, and what waits:
 
-| | forward | back, layer by layer | the first layer's input |
+| | forward | back, layer by layer | input of the first layer |
 |---|---|---|---|
-| DATA | nothing is sent | weights, then input; nothing is sent for inputs | is not computed |
-| HYBRID_TRANSFORMER | blocks | input, which blocks; then weights | as others |
-| MODEL, HYBRID_DATA_MODEL, HYBRID_MODEL_DATA | blocks | input; weights while it is sent; the next layer waits for it | is computed, not sent |
-| HYBRID_DLRM | of the embeddings (the first layer), behind the bottom layers | weights, then input; the exchange behind the bottom layers | is not computed |
+| DATA | nothing is sent | weights, then input, which is not sent | not computed |
+| HYBRID_TRANSFORMER | blocks | input, which blocks, then weights | as of others |
+| MODEL, HYBRID_DATA_MODEL, HYBRID_MODEL_DATA | blocks | input; weights while it is sent; the next waits | not sent |
+| HYBRID_DLRM | only embeddings, behind the bottom | weights, then input; embeddings behind the bottom | not computed |
 
 MODEL sends no gradients of weights. DLRM's exchanges pass everything else in the queues. The iteration ends when everything has
 arrived.
