@@ -14,6 +14,7 @@ import pytest
 import headway
 from headway.cluster import groups
 from headway.cluster.named import cluster
+from headway.core.compiler.mistakes import explained
 from headway.core.engine import drive
 from headway.core.events import STOP, TICKED
 from headway.core.tables.journal import journal
@@ -45,7 +46,8 @@ def in_python(policy: Any) -> tuple[Any, np.ndarray]:
     """The engine after a run of the Python loop, and its journal."""
     engine, world = prepared(policy)
     book = journal(engine.state, 1 << 20, True)
-    drive(engine, SimulatedWorld(engine, world, book))
+    with explained():
+        drive(engine, SimulatedWorld(engine, world, book))
     return engine, book.rows[: int(book.counts["rows"][0])]
 
 
@@ -211,7 +213,7 @@ def test_what_would_be_stopped_is_told():
     policy = find_policy(Plain(stops=True, worth=sum_of_all))
     run = simulate_run(jobs, cluster("1x4"), policy, find_placement("consolidated"), COSTLY, keep_journal=True)
     stops = run.entries[run.entries["kind"] == STOP]
-    assert stops["job"].tolist() == [0, 1]
+    assert stops["job"].tolist() == [1, 0]
     assert stops["time"].tolist() == [20_000.0 + 4000.0 + 2 * 2 * 30.0 + 30.0 - 1.0] * 2
 
 
@@ -254,18 +256,10 @@ def test_a_function_that_raises_is_one_line_that_names_the_place(name, wrap):
     policy = Plain(stops=True, **{name: wrap(globals()[f"raising_{name}"])})
     for run in (compiled, in_python):
         with pytest.raises(HeadwayError) as raised:
-            with_words(run, policy)
+            run(policy)
         assert f"this {'end' if name == 'ended' else name} fails" in str(raised.value)
         assert HERE in str(raised.value)
         assert "\n" not in str(raised.value)
-
-
-def with_words(run: Any, policy: Any) -> None:
-    """A run whose mistakes are explained, as the command line and the manager do."""
-    from headway.core.compiler.mistakes import explained
-
-    with explained():
-        run(policy)
 
 
 def wrong_worth(job, stops, now, options):
@@ -282,7 +276,7 @@ def test_a_time_that_is_no_number_is_an_error(name, wrap):
     policy = Plain(stops=True, **{name: wrap(globals()[f"wrong_{name}"])})
     for run in (compiled, in_python):
         with pytest.raises(HeadwayError, match=rf"^the policy's {name}\(job, .*returned NaN$"):
-            with_words(run, policy)
+            run(policy)
 
 
 def at_once(job, now, options):
@@ -301,7 +295,7 @@ def long_ago(job, now, options):
 def test_a_timer_that_rings_at_once_for_ever_is_an_error(change):
     for run in (compiled, in_python):
         with pytest.raises(HeadwayError, match=r"^the policy's change\(job, now, options\) asks for ever"):
-            with_words(run, Plain(change=change))
+            run(Plain(change=change))
 
 
 def worth_hardly_later(job, stops, now, options):
@@ -310,7 +304,7 @@ def worth_hardly_later(job, stops, now, options):
 
 def test_a_worth_that_is_always_about_to_come_is_an_error():
     with pytest.raises(HeadwayError, match=r"^time stands still: .* worth"):
-        with_words(compiled, Plain(stops=True, worth=worth_hardly_later))
+        compiled(Plain(stops=True, worth=worth_hardly_later))
 
 
 @pytest.mark.parametrize("later", [0.0, -50.0, 1e-7])

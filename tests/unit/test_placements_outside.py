@@ -175,7 +175,7 @@ class LatestFirst:
 def test_one_that_is_told_whom_it_would_evict_chooses_where_jobs_are_stopped(placement, stopped):
     """The last job needs a node: the first holds one with four GPUs, the second, which comes before it, the other with one."""
     jobs = workload("three", [0.0, 1.0, 50.0], [4, 1, 4], [1000.0, 1000.0, 10.0])
-    result = headway.simulate(jobs, "2x4", LatestFirst(), placement=placement, preemption_cost="30s")
+    result = headway.simulate(jobs, "2x4", LatestFirst(), placement=placement, preemption_cost="30s", min_runtime=0)
     assert result.run.jobs["preemptions"].tolist() == stopped
 
 
@@ -186,7 +186,8 @@ def test_what_is_free_now_soon_and_what_would_be_freed_is_told_apart():
         def place(self, nodes, leaves, fewest, job, options, out):
             for node in nodes:
                 beyond = max(0, int(node["offer"]) - int(node["soon"]))
-                holds = node["offer"] == 0 or (node["evict_gpu_s"] == 30.0 * beyond and (node["evicts"] > 0) == (beyond > 0))
+                told = node["evict_gpu_s"] == 30.0 * beyond and (node["evicts"] > 0) == (beyond > 0)
+                holds = node["offer"] == 0 or told
                 if node["now"] > node["soon"] or not holds:
                     raise ValueError(f"not so: {node}")
             best = max(range(len(nodes)), key=lambda x: nodes[x]["offer"])
@@ -195,8 +196,10 @@ def test_what_is_free_now_soon_and_what_would_be_freed_is_told_apart():
             add_seat(out, best, int(job["gpus"]))
             return True
 
-    given = {"placement": Checks(), "preemption_cost": "30s"}
-    result = headway.simulate("synthetic:tiresias-480?jobs=30&seed=2", "4x32", LatestFirst(), **given)
+    given = {"placement": Checks(), "preemption_cost": "30s", "min_runtime": 0}
+    chance = np.random.default_rng(3)
+    jobs = workload("many", np.arange(60) * 20.0, chance.integers(1, 9, 60), chance.uniform(10.0, 400.0, 60))
+    result = headway.simulate(jobs, "2x8", LatestFirst(), **given)
     assert result.summary["preemptions"] > 10
 
 
