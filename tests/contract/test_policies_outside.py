@@ -35,7 +35,9 @@ def jobs_of(n: int = 120, users: int = 5) -> Workload:
     chance = np.random.default_rng(7)
     user, lengths = chance.integers(users, size=n), 20.0 * 4.0 ** np.arange(users)
     submit, gpus = chance.exponential(60.0, n).cumsum(), chance.choice([1, 1, 2, 4], n)
-    return workload("users", submit, gpus, lengths[user] * chance.uniform(0.7, 1.4, n), user=[f"u{one}" for one in user])
+    return workload(
+        "users", submit, gpus, lengths[user] * chance.uniform(0.7, 1.4, n), user=[f"u{one}" for one in user]
+    )
 
 
 def prepared(policy: Any, jobs: Workload | None = None) -> Any:
@@ -54,7 +56,12 @@ def in_python(policy: Any) -> tuple[Any, np.ndarray]:
 def compiled(policy: Any, **setting: Any) -> Any:
     given = {"preemption_cost": 30.0, "seed": 1, **setting}
     return simulate_run(
-        jobs_of(), cluster("2x4"), find_policy(policy), find_placement("consolidated"), Setting(**given), keep_journal=True
+        jobs_of(),
+        cluster("2x4"),
+        find_policy(policy),
+        find_placement("consolidated"),
+        Setting(**given),
+        keep_journal=True,
     )
 
 
@@ -94,7 +101,9 @@ def test_the_example_learns_what_is_usual_in_both_loops_alike():
 
 
 def test_the_example_pays_off_and_its_parameters_matter():
-    mean = {name: compiled(name).jobs["end"].mean() for name in ("fifo", USUAL, f"{USUAL}?trust=1e9", f"{USUAL}?rent=50")}
+    mean = {
+        name: compiled(name).jobs["end"].mean() for name in ("fifo", USUAL, f"{USUAL}?trust=1e9", f"{USUAL}?rent=50")
+    }
     assert mean[USUAL] < 0.9 * mean["fifo"]
     assert len(set(mean.values())) == 4
 
@@ -153,10 +162,10 @@ class CountsInPython(Counts):
     """The same with what no compiler takes."""
 
     def key(self, job, now, options):
-        return dict(a=options.history.groups[job.group].own[0])["a"], 0.0
+        return {"a": options.history.groups[job.group].own[0]}["a"], 0.0
 
     def ended(self, job, now, group, options):
-        group.own[0] += dict(a=job.total)["a"]
+        group.own[0] += {"a": job.total}["a"]
         group.own[1] = now
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ class Policy:
     name: str
     key: Any
     change: Any = never
-    worth: Any = rented  # when stopping these (core/tables/options.py: STOPS) for that one is worth it; a time that is over: now
+    worth: Any = rented  # when it is worth stopping these (core/tables/options.py: STOPS) for that one
     ended: Any = None  # brings the row of a group up to date, called for the job's own group and for all jobs (core/tables/groups.py)
     group: tuple[str, ...] = ()  # jobs belong together that have these of GROUPED_BY in common
     preempts: bool = True
@@ -209,7 +209,7 @@ def _call_back_worth(function: Callable[..., Any]) -> Any:
 def _call_back_ended(function: Callable[..., Any]) -> Any:
     def tell(job: Any, now: float, row: int, given: Options) -> None:
         read = readable(given)
-        function(job, now, read.history.groups[row], read)  # a row of the table itself: what Python gets of a row is a copy
+        function(job, now, read.history.groups[row], read)  # the row itself: Python would get a copy of `group`
 
     @njit(ENDED_SIGNATURE)
     def ended(job: Any, now: float, group: Any, given: Options) -> None:

@@ -41,7 +41,8 @@ class Workload:
 
 TYPES: dict[str, Any] = {
     **{"job_id": np.str_, "submit_s": np.float64, "gpus": np.int32, "duration_s": np.float64},
-    **{"user": np.str_, "queue": np.str_, "model": np.str_, "title": np.str_, "preemptible": np.bool_, "limit_s": np.float64},
+    **{"user": np.str_, "queue": np.str_, "model": np.str_, "title": np.str_},
+    **{"preemptible": np.bool_, "limit_s": np.float64},
 }
 COLUMNS = tuple(TYPES)
 Texts = Sequence[str] | NDArray[Any] | None

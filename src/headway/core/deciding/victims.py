@@ -126,7 +126,7 @@ def _want_place(scratch: Scratch, out: Actions) -> None:
 def _spare(
     state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, low: int, late: bool
 ) -> bool:
-    """Choose as few as will do of the candidates from `low` on, who together make room: from the highest on, each is spared if it can be."""
+    """Choose as few as will do of the candidates from `low` on, who together make room: the highest is spared first, if it can be."""
     walk, end = scratch.walk[0], state.counts[0].running
     while True:
         forget(out)

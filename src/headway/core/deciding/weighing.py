@@ -45,7 +45,9 @@ def worth_at(options: Options, worth: Any, scratch: Scratch, job: Any) -> float:
     """When it is worth stopping those that were counted for a waiting job; a time that is over: now."""
     at = worth(job, scratch.stops[0], scratch.walk[0].now, options)
     if np.isnan(at):
-        raise ValueError("the policy's worth(job, stops, now, options) must return a time, or infinity, and returned NaN")
+        raise ValueError(
+            "the policy's worth(job, stops, now, options) must return a time, or infinity, and returned NaN"
+        )
     return at
 
 
