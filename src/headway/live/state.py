@@ -28,6 +28,7 @@ from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.operation.demands import LiveDemands
+from headway.live.operation.groups import LiveGroups
 from headway.live.operation.site import KILL, PLAIN, Site
 from headway.live.records import Blocker, Job
 from headway.live.store.past import Past
@@ -67,6 +68,7 @@ class ClusterState:
         self.teams = LiveTeams(queues, self.engine)
         self.teams.book(cluster.nodes)
         self.demands = LiveDemands(cluster, self.engine)
+        self.groups = LiveGroups(policy.group, self.engine)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
         self.by_row: list[Job] = []
         self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
@@ -98,6 +100,7 @@ class ClusterState:
         self.engine.make_room(len(self.by_row))
         known = self.known(job.spec, self.teams.row_of(job.spec, job.user, make=True))
         known["demand"] = self.demands.row_of(job.spec)
+        known["group"] = self.groups.row_of(job.spec, job.user)
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **known)
 
     def _array(self, job: Job) -> Array:

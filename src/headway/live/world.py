@@ -109,7 +109,7 @@ class LiveWorld(Lifecycle):
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
         options, waiting = self.state.engine.options, self.state.tables.counts["waiting"][0]
-        if self._first and waiting and (options.rent > 0.0 or options.clears < math.inf):
+        if self._first and waiting and (options.weighs or options.clears < math.inf):
             yield Event(
                 TICKED, NO_JOB
             )  # work out anew when stops and moves become worth it, which is not in the journal
