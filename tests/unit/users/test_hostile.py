@@ -145,7 +145,9 @@ def test_a_prolog_that_others_can_replace_is_refused(tmp_path: Path) -> None:
 
     assert check() == str(program)
     os.chown(theirs, 65534, 65534)
-    with pytest.raises(BadInput, match=r"--prolog .*theirs, which leads to it, and the program runs with the manager's"):
+    with pytest.raises(
+        BadInput, match=r"--prolog .*theirs, which leads to it, and the program runs with the manager's"
+    ):
         check()
     os.chown(theirs, 0, 0)
     program.chmod(0o777)
@@ -179,7 +181,7 @@ def test_csv_on_a_terminal_is_harmless(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_an_address_with_a_password_is_not_half_obeyed() -> None:
-    with pytest.raises(BadInput, match="names and passwords before chat.example are not sent") as error:
+    with pytest.raises(BadInput, match=r"names and passwords before chat\.example are not sent") as error:
         address("https://ada:secret@chat.example/hook")
     assert "secret@" not in str(error.value)
 

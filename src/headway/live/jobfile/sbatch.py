@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput, unknown
+from headway.io.units import counted
 from headway.live.jobfile.after import ANY, NOTOK, OK, SINGLETON
 from headway.live.jobfile.sbatch_options import FLAGS, REFUSED, SHORT, VARIABLES, WITHOUT_EFFECT
 
@@ -43,7 +44,7 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#SBATCH") and begun:
             script.notes.append(
-                f"{path}, line {number}: {line[:80]} comes after the first command: it has no effect, as in Slurm"
+                f"{path}, line {number}: {line[:80]!r} comes after the first command: it has no effect, as in Slurm"
             )
         elif line.startswith("#SBATCH"):
             for option, value in _options(line[len("#SBATCH") :], f"{path}, line {number}"):
@@ -294,7 +295,7 @@ def _settle_nodes(fields: dict[str, Any], path: Path) -> None:
     total, each = fields.pop("ntasks"), fields["tasks_per_node"]
     nodes = fields.setdefault("num_nodes", max(1, total // max(1, each)))
     if nodes * each != total:
-        made = f"{nodes} nodes with --ntasks-per-node={each} make {nodes * each}"
+        made = f"{counted(nodes, 'node')} with --ntasks-per-node={each} make{'s' * (nodes == 1)} {nodes * each}"
         raise BadInput(f"{path}: --ntasks={total}, but {made}: leave one of them out")
 
 

@@ -25,7 +25,7 @@ HEADERS_WITHIN_S = 10.0
 KEEP_ALIVE_S = 75
 # The line of a request and its headers: the longest are places in the logs of thousands of ranks. In all a request has its body (guard.py),
 # cut into chunks that cost a few times as much, and what follows it.
-MOST_HEADER_BYTES = 1 << 19
+MOST_HEADER_BYTES = 1 << 17
 MOST_REQUEST_BYTES = 1 << 23
 # Connections of one address that have sent no token yet. On loopback all users share the address.
 MOST_STRANGERS = 128
