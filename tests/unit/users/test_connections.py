@@ -1,5 +1,6 @@
 """Nobody locks the others out: half-sent requests, floods and many streams, against a server that really listens."""
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -23,6 +24,7 @@ from headway.live.http.guard import Guard
 from headway.live.http.server import connections, limits
 from headway.live.http.server.connections import MOST_STRANGERS, Connections, Server, make_server
 from headway.live.http.server.limits import MOST_AT_ONCE
+from headway.live.http.server.liveness import Liveness
 from headway.live.http.streams import MOST_STREAMS
 from headway.live.http.tokens import Scope, Tokens, make_token, revoke_token, stored_tokens
 from headway.live.manager import Manager
@@ -281,6 +283,24 @@ def test_health_is_not_ok_while_the_journal_cannot_be_written(
     monkeypatch.setattr(listening.manager._journal, "remember", real)
     time.sleep(1.1)
     assert listening.health()[0] == 200
+
+
+def test_many_who_ask_for_its_health_at_once_are_all_answered() -> None:
+    """One that began the next trial between the end of one and its answer: the others got a status of 500."""
+    writes = threading.Semaphore(0)
+    manager: Any = type("Manager", (), {"trouble": "", "try_journal": lambda self: writes.acquire(timeout=10)})()
+    liveness = Liveness(manager)
+
+    async def ask() -> list[str]:
+        waiting = [asyncio.ensure_future(liveness.trouble()) for _ in range(3)]
+        while liveness._trial is None:
+            await asyncio.sleep(0)
+        next_trial = asyncio.get_running_loop().create_future()
+        liveness._trial.add_done_callback(lambda _: setattr(liveness, "_trial", next_trial))
+        writes.release()
+        return await asyncio.gather(*waiting)
+
+    assert asyncio.run(ask()) == ["", "", ""]
 
 
 @pytest.mark.parametrize("how", ["overwritten", "truncated", "removed"])
