@@ -53,6 +53,25 @@ def test_not_ok_of_an_array_means_that_some_task_failed(serve: Callable[..., Ser
     assert (served.until(cleans).started_at or 0.0) >= max(ends)
 
 
+def test_what_can_no_longer_come_true_is_cancelled_at_once(serve: Callable[..., Served]) -> None:
+    """Also while it waits for others: it was looked at only when all of them had ended."""
+    served = serve()
+    held, first = served.submit(hold=True), served.submit(run="sleep 0.3")
+    array = served.submit(run="true", array="0-2")
+    follower = served.submit(after=[f"any:{held}", f"notok:{first}"])
+    of_array = served.submit(after=[f"any:{held}", f"notok:{array}"])
+    later = served.submit(after=[f"any:{held}", f"notok:{held}"])
+    for job, other in ((follower, first), (of_array, array)):
+        view = served.until(job)
+        assert (view.state, view.message) == (
+            "CANCELLED",
+            f"job {other} completed, and it was to run only if that did not",
+        )
+    assert served.until(later, "PENDING").state == "PENDING"
+    served.manager.cancel(held)
+    assert served.until(later).state == "COMPLETED"
+
+
 def test_all_needs_must_come_true(serve: Callable[..., Served]) -> None:
     served = serve("1x4")
     good, bad = served.submit(run="true"), served.submit(run="sleep 0.3")

@@ -131,6 +131,8 @@ class ProcessExecutor:
             except OSError as error:
                 why = f"cannot start: {error.strerror or error}"
                 self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
+            except Exception as error:  # whatever a job asks for, it must not stop the manager
+                self._tell(Report(ENDED, *key, exit_code=127, message=f"cannot start: {type(error).__name__}: {error}"))
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
         """Write the request into the attempt's folder, then signal its shim."""
@@ -192,13 +194,15 @@ class ProcessExecutor:
     # ---- starting and stopping
 
     def _spawn(self, launch: Launch, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for above in (folder, folder.parent):
-            above.chmod(0o711)  # other users pass through to what is theirs, and see no more
+        for each in (folder.parent, folder):
+            each.mkdir(exist_ok=True, mode=0o700, parents=True)
+        for name, text in launch.files.items():  # for the manager's own programs; the job is told in its environment
+            write_atomically(folder / name, text)
+            (folder / name).chmod(0o600)
         own = folder / "own"
         own.mkdir(exist_ok=True, mode=0o700)
-        for name, text in launch.files.items():
-            write_atomically(folder / name, text)
+        for each in (folder, folder.parent):
+            each.chmod(0o711)  # other users pass through to what is theirs, and see no more
         content = self._content(launch, folder)
         limits = limits_of(launch)
         content["cgroup"] = self.cgroups.make(group_name(launch.job, launch.attempt), limits)
