@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from headway.cluster.named import cluster
+from headway.core.tables.options import History
+from headway.core.tables.state import State
 from headway.live import world
 from headway.live.ask.views import JobFilter
+from headway.live.engine import LiveEngine
 from headway.live.errors import WrongState
 from headway.live.executors import ENDED, STARTED, Launch, Report
 from headway.live.jobfile.spec import JobSpec
@@ -19,6 +22,8 @@ from headway.live.state import ClusterState
 from headway.live.store import recovery
 from headway.live.store.history import history
 from headway.live.store.snapshot import VERSION
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
@@ -216,3 +221,21 @@ def test_a_long_journal_of_before_does_not_fill_the_memory(
     assert len(later._state.jobs) == (70 if again else 10)
     assert [row.job_id for row in history(tmp_path)] == list(range(70, 0, -1))
     assert later.counts()["COMPLETED"] == 70
+
+
+def test_tables_of_a_snapshot_have_the_types_that_compiled_code_was_made_for(tmp_path: Path) -> None:
+    """Otherwise the first decision of a process that starts from a snapshot fails; one that has decided before does not notice."""
+    manager = opened(tmp_path)
+    run(manager, 5)
+    manager.stop()
+    again = opened(tmp_path)
+    assert snapshots(tmp_path)
+    fresh = LiveEngine(cluster("2x2"), find_policy("fifo"), find_placement("consolidated"))
+    pairs = zip(State._fields, again._state.tables, fresh.state, strict=True)
+    for name, table, like in [
+        *pairs,
+        *zip(History._fields, again._state.engine.options.history, fresh.options.history, strict=True),
+    ]:
+        if name != "promises":
+            assert table.dtype.isalignedstruct == like.dtype.isalignedstruct, name
+    again.stop()

@@ -135,13 +135,21 @@ def load(state: ClusterState, made: Snapshot) -> int:
 
 def _load_tables(state: ClusterState, tables: Any) -> None:
     parts: dict[str, Any] = {}
+    fresh = state.tables
     for name in State._fields:
         if name == "promises":
-            parts[name] = Actions(*(tables[f"{name}.{part}"] for part in Actions._fields))
+            pairs = zip(Actions._fields, fresh.promises, strict=True)
+            parts[name] = Actions(*(_like(tables[f"{name}.{part}"], table) for part, table in pairs))
         else:
-            parts[name] = tables[name]
-    past = History(*(tables[f"history.{part}"] for part in History._fields))
+            parts[name] = _like(tables[name], getattr(fresh, name))
+    samples = zip(History._fields, state.engine.options.history, strict=True)
+    past = History(*(_like(tables[f"history.{part}"], table) for part, table in samples))
     state.engine.load(grow(State(**parts), max(FIRST_ROOM, 2 * len(state.by_row))), past)
+
+
+def _like(loaded: Any, fresh: Any) -> Any:
+    """A table from a file, of the very type of a fresh one: files do not say that rows are aligned, which compiled code asks for."""
+    return loaded.view(fresh.dtype) if loaded.dtype == fresh.dtype else loaded
 
 
 def _parts(made: Snapshot) -> tuple[dict[str, Any], Any]:
