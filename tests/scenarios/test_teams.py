@@ -190,3 +190,12 @@ def test_before_it_only_jobs_that_are_gone_in_time_start_there():
     turns = on_two_nodes(booked(100.0, 300.0), [(0.0, 2, 500.0, "b"), (0.0, 2, 500.0, "b")], "headway", turn=150.0)
     assert sorted(nodes_of(turns, 0)[:1] + nodes_of(turns, 1)[:1]) == [0, 1]
     assert max(times(turns, START, 0)[0], times(turns, START, 1)[0]) == 300.0  # its turn would not end before
+
+
+def test_what_is_asked_back_is_not_promised_to_others_where_the_policy_preempts_either():
+    queues = Queues("q", (Queue("lender", guaranteed_gpus=4), Queue("borrower")), notice_s=300.0)
+    short = [(11.0, 1, 50.0, "borrower"), (20.0, 4, 5.0, "borrower")]
+    done = run(queues, [(0.0, 1, 5000.0, "borrower")] * 3 + [(10.0, 4, 50.0, "lender"), *short], 4, policy="headway")
+    assert times(done, CLAIM, 3) == [10.0]
+    assert times(done, START, 3) == [310.0]
+    assert times(done, START, 4) == [360.0]  # and not at 20 s, on the GPU that is kept for the lender

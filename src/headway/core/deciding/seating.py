@@ -180,6 +180,9 @@ def _promise_by_order(
         forget(out)
         if not choose_victims(state, options, place, scratch, out, job, late):
             return False
+    if not owed and not _gives_enough(state, options, scratch, job):
+        forget(out)
+        return False
     at = chosen_worth_at(state, options, scratch, job) if options.rent > 0.0 else walk.now
     if at > walk.now:
         walk.worth_at, walk.weighed = min(walk.worth_at, at), job.row
@@ -187,6 +190,17 @@ def _promise_by_order(
         return False
     _stop_and_promise(state, options, scratch, out, job, late)
     return True
+
+
+@jit
+def _gives_enough(state: State, options: Options, scratch: Scratch, job: Any) -> bool:
+    """Whether those chosen give up what a job takes, where teams asked for what is free."""
+    if options.teams == NO_TEAMS or _may_borrow(state, scratch, job, SOON):
+        return True
+    gpus = 0
+    for i in range(scratch.walk[0].chosen):
+        gpus += state.jobs[scratch.chosen[i]].gpus
+    return gpus >= job.gpus
 
 
 @jit
