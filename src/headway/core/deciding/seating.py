@@ -14,13 +14,15 @@ from headway.core.deciding.teams import (
     BY_ORDER,
     TAKING,
     claim_over,
-    count_seat,
     count_stop,
+    count_waiting,
     is_firm,
     keep,
     may_stay,
+    most_from_teams,
     over_limit,
     owed_by,
+    uncount_waiting,
 )
 from headway.core.deciding.victims import choose_victims, chosen_worth_at, could_stop_for, mark_stopped, stop_one
 from headway.core.events import (
@@ -34,6 +36,7 @@ from headway.core.events import (
     WAIT_RESERVATION,
     WAIT_TURN,
 )
+from headway.core.order import rank_of
 from headway.core.tables.actions import Actions, add_seat, close_row, copy_places, forget
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
@@ -254,18 +257,14 @@ def _ask_back(state: State, options: Options, place: Any, scratch: Scratch, out:
 
 @jit
 def _count(state: State, options: Options, scratch: Scratch, job: Any) -> None:
-    """Count a job that is seated among those of its team."""
-    if options.teams > NO_TEAMS and scratch.jobs[job.row].counted != scratch.walk[0].decision:
-        scratch.jobs[job.row].counted = scratch.walk[0].decision
-        count_seat(state, options, scratch, job, 1)
+    if options.teams > NO_TEAMS:
+        count_waiting(state, options, scratch, job)
 
 
 @jit
 def _uncount(state: State, options: Options, scratch: Scratch, job: Any) -> None:
-    """Count a job that looks for a place no longer."""
-    if options.teams > NO_TEAMS and scratch.jobs[job.row].counted == scratch.walk[0].decision:
-        scratch.jobs[job.row].counted = -1
-        count_seat(state, options, scratch, job, -1)
+    if options.teams > NO_TEAMS:
+        uncount_waiting(state, options, scratch, job)
 
 
 @jit
@@ -286,6 +285,16 @@ def _may_start(state: State, options: Options, scratch: Scratch, job: Any) -> bo
     if options.teams == NO_TEAMS:
         return True
     return over_limit(state, scratch, job, False) < 0 and _may_borrow(state, scratch, job, NOW)
+
+
+@jit
+def _reach(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+    """GPUs that a job could have at most, wherever they are: those that are there soon, and those of jobs that could be stopped for it."""
+    walk = scratch.walk[0]
+    if options.teams == NO_TEAMS or owed_by(state, scratch, job) >= 0:
+        return int(walk.spare)
+    after = scratch.after[rank_of(state, options, scratch, job)]
+    return int(walk.soon + min(after, most_from_teams(state, scratch, job)))
 
 
 @jit
@@ -316,7 +325,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
     row = _promised(state, options, scratch, job) if walk.limited < 0 else -1
     if row >= 0 and _start_promised(state, options, scratch, out, job, row):
         return NOT_WAITING
-    if job.gpus > walk.spare:
+    if job.gpus > _reach(state, options, scratch, job):
         return lacking
     late = False
     if options.reserves and walk.first >= 0:
