@@ -216,7 +216,7 @@ def decide(
         return
     if booked and scratch.walk[0].full:
         clear_booked(state, options, scratch, out)
-    if options.clears < np.inf:
+    if options.clears < np.inf or options.teams > NO_TEAMS:
         keep_places_of_moved(state, scratch)
     if not scratch.walk[0].full:
         keep_promises(state, options, scratch, out)

@@ -6,7 +6,7 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import may_use, sits_in_the_way
-from headway.core.deciding.clearing import lacks_place
+from headway.core.deciding.clearing import clear_for, could_clear_for, lacks_place
 from headway.core.deciding.offers import NOW, SOON, choose_place, free_gpus, holds, limit_offer, offer, withdraw
 from headway.core.deciding.reservations import is_late
 from headway.core.deciding.teams import (
@@ -127,10 +127,33 @@ def _has_place(state: State, options: Options, place: Any, scratch: Scratch, out
     if not found and scratch.walk[0].full:
         found = could_stop_for(state, options, place, scratch, out, job)
     if not found and scratch.walk[0].full and _is_owed(state, options, scratch, job):
-        scratch.walk[0].reclaims = ASKING
-        found = could_stop_for(state, options, place, scratch, out, job)
-        scratch.walk[0].reclaims = BY_ORDER
+        found = _could_take_back(state, options, place, scratch, out, job)
     forget(out)
+    return found
+
+
+@jit
+def _could_take_back(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether stopping those who borrowed from its team makes a place for a job, if need be with smaller jobs moved to other places."""
+    scratch.walk[0].reclaims = ASKING
+    found = could_stop_for(state, options, place, scratch, out, job)
+    forget(out)
+    found = found or could_clear_for(state, options, place, scratch, out, job)
+    scratch.walk[0].reclaims = BY_ORDER
+    return found
+
+
+@jit
+def _takes_back(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Promise a job what its team lent: stop those who borrowed it and, if need be, move smaller jobs to other places."""
+    walk = scratch.walk[0]
+    walk.reclaims = TAKING
+    found = choose_victims(state, options, place, scratch, out, job, False)
+    if found:
+        _stop_and_promise(state, options, scratch, out, job, False)
+    else:
+        found = clear_for(state, options, place, scratch, out, job)
+    walk.reclaims = BY_ORDER
     return found
 
 
@@ -221,13 +244,9 @@ def _promise_places(
     if free and _finds_place(state, options, place, scratch, out, job, SOON, late):
         _take(state, options, scratch, out, RESERVE, job, SOON, late)
         return True
-    if owed and walk.full and claim_over(options, job, walk.now):
-        walk.reclaims = TAKING
-        found = choose_victims(state, options, place, scratch, out, job, late)
-        walk.reclaims = BY_ORDER
-        if found:
-            _stop_and_promise(state, options, scratch, out, job, late)
-            return True
+    taken_back = owed and walk.full and claim_over(options, job, walk.now)
+    if taken_back and _takes_back(state, options, place, scratch, out, job):
+        return True
     if options.preempts and walk.full and _promise_by_order(state, options, key, place, scratch, out, job, late):
         return True
     if owed:
@@ -242,11 +261,7 @@ def _ask_back(state: State, options: Options, place: Any, scratch: Scratch, out:
     if job.claimed == np.inf:
         if not walk.full:
             return
-        walk.reclaims = ASKING
-        found = could_stop_for(state, options, place, scratch, out, job)
-        walk.reclaims = BY_ORDER
-        forget(out)
-        if not found:
+        if not _could_take_back(state, options, place, scratch, out, job):
             return
         add_seat(out, -1, job.gpus)
         close_row(out, CLAIM, job.row)

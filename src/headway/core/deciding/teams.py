@@ -50,7 +50,10 @@ def open_teams(state: State, options: Options, scratch: Scratch) -> None:
     _share_guarantees(state, options, scratch)
     for row in range(state.promises.counts[0].rows):
         job = state.jobs[state.promises.rows[row].job]
-        if job.promise == row and job.state == JobState.PENDING:
+        if job.promise == row and job.state == JobState.STOPPING:
+            _count_leaving(state, scratch, job, -1)  # it moves: its team has its GPUs all the time
+            count_waiting(state, options, scratch, job)
+        elif job.promise == row and job.state == JobState.PENDING:
             count_waiting(state, options, scratch, job)
     sum_stoppable(state, options, scratch)
 
@@ -172,10 +175,16 @@ def uncount_waiting(state: State, options: Options, scratch: Scratch, job: Any) 
 def count_stop(state: State, options: Options, scratch: Scratch, job: Any) -> None:
     """A running job is to be stopped: its team has its GPUs until it has."""
     count_seat(state, options, scratch, job, -1)
+    _count_leaving(state, scratch, job, 1)
+
+
+@jit
+def _count_leaving(state: State, scratch: Scratch, job: Any, sign: int) -> None:
+    """Count a job among those that are stopping, or no longer."""
     t = job.team
     while t >= CLUSTER:
-        scratch.teams[t].leaving += job.gpus
-        scratch.teams[t].stopping += 1
+        scratch.teams[t].leaving += sign * job.gpus
+        scratch.teams[t].stopping += sign
         t = state.teams[t].parent
 
 
