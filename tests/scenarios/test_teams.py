@@ -220,7 +220,9 @@ def test_a_guarantee_is_not_hollow_because_it_lies_on_two_nodes(policy):
     assert apart[0] != apart[1], "the case needs the jobs of the team on both nodes"
     assert times(done, CLAIM, 6) == [100.0]
     assert times(done, START, 6) == [165.0]
-    assert sum(len(times(done, RESIZE, j)) for j in (2, 5)) == 1  # one of its own is moved, and is stopped for nothing else
+    assert (
+        sum(len(times(done, RESIZE, j)) for j in (2, 5)) == 1
+    )  # one of its own is moved, and is stopped for nothing else
     assert sum(len(times(done, STOP, j)) for j in (3, 4)) == 2
 
 

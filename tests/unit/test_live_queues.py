@@ -267,3 +267,33 @@ def test_jobs_are_replayed_under_a_queues_file() -> None:
     assert plain.simulated[0].preemptions == 0
     assert shared.simulated[0].preemptions is not None
     assert shared.simulated[0].preemptions > 0  # a has its GPUs back
+
+
+class AskedOfRunning(Virtual):
+    """Asks about a running job at given times."""
+
+    asks = 1
+    said: dict[float, str]
+
+    def look(self) -> None:
+        job = self.state.jobs.get(self.asks)
+        if job and job.known and self.state.shown_state(job).name == "RUNNING":
+            self.said[self.time] = explain(self.state, job, self.time).message
+
+
+def test_a_borrower_is_told_from_whom_and_how_long_it_has_after_a_claim() -> None:
+    borrowers = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
+    world = AskedOfRunning(
+        [*borrowers, Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)], "1x4", "best-effort", queues=TWO
+    )
+    world.asks, world.said = 4, {}
+    world.run()
+    before = [words for at, words in world.said.items() if at < 100.0]
+    after = [words for at, words in world.said.items() if 100.0 <= at < 160.0]
+    assert "on borrowed GPUs: queue b uses 4, and 0 are guaranteed to it" in before[-1]
+    assert "a leaves 2 GPUs unused: when they are asked for, those who borrow keep them for 60 s" in before[-1]
+    assert "Queue a asked for GPUs back: it may be stopped for that in 60 s" in after[0]
+    world = AskedOfRunning([Work(0.0, {**STOPPABLE, "queue": "a"}, 10.0)], "1x4", "best-effort", queues=TWO)
+    world.said = {}
+    world.run()
+    assert "it is running, on GPUs that queue a is guaranteed" in world.said.values()

@@ -114,6 +114,11 @@ def queue_words(
         return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
     if used + job.spec.gpus <= guaranteed:
         line = f"queue {queue.name} uses {used} of its {guaranteed} guaranteed GPUs, so it is served first"
+        if reason in ("gpus", "fragmentation"):
+            line += (
+                "; but stopping those who borrow, and moving smaller jobs, makes no place for it yet: what is left of the "
+                "guarantee lies on several nodes, beside jobs that keep theirs"
+            )
     elif guaranteed:
         word = "above its share" if used > guaranteed else "at its share"
         line = f"queue {queue.name} is {word}: it uses {counted(used, 'GPU')}, and {guaranteed} are guaranteed to it"

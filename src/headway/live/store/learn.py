@@ -148,7 +148,7 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
     elif kind == events.STARTED:
         attempts.started(at, row.time)
     elif row.kind == PROGRESSED:
-        attempts.progressed(job.noted.step, job.noted.total, row.time)
+        attempts.progressed(job.noted.step, job.noted.total, row.time, state.run_s(job, row.time))
     elif kind in (events.STOP, events.RESIZE):
         attempts.stop(row.time)
     elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
