@@ -12,7 +12,16 @@ from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
 from headway.core.events import ENDED, START, SUBMITTED
-from headway.core.operations import admit, copied, grow, grow_history, refit_thresholds, set_demand, set_team
+from headway.core.operations import (
+    admit,
+    copied,
+    grow,
+    grow_history,
+    refit_thresholds,
+    set_bookings,
+    set_demand,
+    set_team,
+)
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
@@ -125,9 +134,10 @@ class LiveEngine(Engine):
         if jobs > len(self.state.jobs):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
 
-    def book(self, bookings: NDArray[Any]) -> None:
+    def book(self, bookings: NDArray[Any], now: float) -> None:
         """Keep nodes for teams as this table says."""
-        self._use(self.state._replace(bookings=bookings), self.options.history)
+        self._use(set_bookings(self.state, bookings, now), self.options.history)
+        self.scratch.walk["booked_at"] = np.inf  # until the next decision looks at the table
 
     def set_team(self, row: int, team: Team) -> None:
         """Make a row of the table of teams stand for a team."""

@@ -133,7 +133,7 @@ def booked(state: ClusterState, job: Job, now: float) -> str:
         return ""
     queue = state.teams.queue_of(job.spec)
     own = {one.name for one in state.teams.queues.path(queue.name)} if queue else set()
-    for booking in sorted(state.teams.queues.bookings, key=lambda one: one.begin):
+    for booking in sorted(state.teams.bookings, key=lambda one: one.begin):
         if booking.end > now and booking.queue not in own:
             names = f"{', '.join(booking.nodes[:8])} {'is' if len(booking.nodes) == 1 else 'are'}"
             return f"{names} kept for queue {booking.queue}, {within(booking.begin - now)} until {within(booking.end - now)}"
