@@ -24,7 +24,8 @@ from headway.core.deciding.teams import (
     owed_by,
     uncount_waiting,
 )
-from headway.core.deciding.victims import choose_victims, chosen_worth_at, could_stop_for, mark_stopped, stop_one
+from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped, stop_one
+from headway.core.deciding.weighing import chosen_worth_at
 from headway.core.events import (
     CLAIM,
     NOT_WAITING,
@@ -121,38 +122,38 @@ def _is_owed(state: State, options: Options, scratch: Scratch, job: Any) -> bool
 
 
 @jit
-def _has_place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+def _has_place(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether there is a place for the job at all, were nothing reserved: now, soon, or if those who come after it stop."""
-    found = _finds_place(state, options, place, scratch, out, job, SOON, False)
+    found = _finds_place(state, options, rules.place, scratch, out, job, SOON, False)
     if not found and scratch.walk[0].full:
-        found = could_stop_for(state, options, place, scratch, out, job)
+        found = could_stop_for(state, options, rules.place, scratch, out, job)
     if not found and scratch.walk[0].full and _is_owed(state, options, scratch, job):
-        found = _could_take_back(state, options, place, scratch, out, job)
+        found = _could_take_back(state, options, rules, scratch, out, job)
     forget(out)
     return found
 
 
 @jit
-def _could_take_back(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+def _could_take_back(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether stopping those who borrowed from its team makes a place for a job, if need be with smaller jobs moved to other places."""
     scratch.walk[0].reclaims = ASKING
-    found = could_stop_for(state, options, place, scratch, out, job)
+    found = could_stop_for(state, options, rules.place, scratch, out, job)
     forget(out)
-    found = found or could_clear_for(state, options, place, scratch, out, job)
+    found = found or could_clear_for(state, options, rules, scratch, out, job)
     scratch.walk[0].reclaims = BY_ORDER
     return found
 
 
 @jit
-def _takes_back(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+def _takes_back(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Promise a job what its team lent: stop those who borrowed it and, if need be, move smaller jobs to other places."""
     walk = scratch.walk[0]
     walk.reclaims = TAKING
-    found = choose_victims(state, options, place, scratch, out, job, False)
+    found = choose_victims(state, options, rules.place, scratch, out, job, False)
     if found:
         _stop_and_promise(state, options, scratch, out, job, False)
     else:
-        found = clear_for(state, options, place, scratch, out, job)
+        found = clear_for(state, options, rules, scratch, out, job)
     walk.reclaims = BY_ORDER
     return found
 
@@ -165,9 +166,7 @@ def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
 
 
 @jit
-def _starts_late(
-    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any
-) -> bool:
+def _starts_late(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether a job has to leave the reservation alone if it starts once all have stopped who are to, those chosen among them."""
     walk = scratch.walk[0]
     if not options.reserves or walk.first < 0:
@@ -175,7 +174,7 @@ def _starts_late(
     starts = max(walk.now, walk.stopped_by)
     for i in range(walk.chosen):
         starts = max(starts, walk.now + state.jobs[scratch.chosen[i]].save)
-    return is_late(state, options, key, place, scratch, out, job, starts)
+    return is_late(state, options, rules, scratch, out, job, starts)
 
 
 @jit
@@ -194,14 +193,14 @@ def _stop_and_promise(state: State, options: Options, scratch: Scratch, out: Act
 
 @jit
 def _promise_by_order(
-    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
+    state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, late: bool
 ) -> bool:
     """Promise a waiting job what it makes jobs after it give up; a job in time now may be late once they have."""
-    walk = scratch.walk[0]
+    walk, place = scratch.walk[0], rules.place
     if not choose_victims(state, options, place, scratch, out, job, late):
         return False
     owed = _is_owed(state, options, scratch, job)  # then it is never late
-    if not late and not owed and _starts_late(state, options, key, place, scratch, out, job):
+    if not late and not owed and _starts_late(state, options, rules, scratch, out, job):
         late = True
         forget(out)
         if not choose_victims(state, options, place, scratch, out, job, late):
@@ -209,7 +208,7 @@ def _promise_by_order(
     if not owed and not _gives_enough(state, options, scratch, job):
         forget(out)
         return False
-    at = chosen_worth_at(state, options, scratch, job) if options.rent > 0.0 else walk.now
+    at = chosen_worth_at(state, options, rules.worth, scratch, job, 0)
     if at > walk.now:
         walk.worth_at, walk.weighed = min(walk.worth_at, at), job.row
         forget(out)
@@ -231,13 +230,13 @@ def _gives_enough(state: State, options: Options, scratch: Scratch, job: Any) ->
 
 @jit
 def _promise_places(
-    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
+    state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, late: bool
 ) -> bool:
     """Promise a waiting job what is free soon, or what it makes others give up."""
-    walk, teams = scratch.walk[0], options.teams > NO_TEAMS
+    walk, place, teams = scratch.walk[0], rules.place, options.teams > NO_TEAMS
     walk.chosen = 0
     owed = _is_owed(state, options, scratch, job) and walk.limited < 0
-    late = not owed and (late or _starts_late(state, options, key, place, scratch, out, job))
+    late = not owed and (late or _starts_late(state, options, rules, scratch, out, job))
     free = state.counts[0].stopping + walk.stops > 0
     if teams:
         free &= walk.limited < 0 and _may_borrow(state, scratch, job, SOON)
@@ -245,23 +244,23 @@ def _promise_places(
         _take(state, options, scratch, out, RESERVE, job, SOON, late)
         return True
     taken_back = owed and walk.full and claim_over(options, job, walk.now)
-    if taken_back and _takes_back(state, options, place, scratch, out, job):
+    if taken_back and _takes_back(state, options, rules, scratch, out, job):
         return True
-    if options.preempts and walk.full and _promise_by_order(state, options, key, place, scratch, out, job, late):
+    if options.preempts and walk.full and _promise_by_order(state, options, rules, scratch, out, job, late):
         return True
     if owed:
-        _ask_back(state, options, place, scratch, out, job)
+        _ask_back(state, options, rules, scratch, out, job)
     return False
 
 
 @jit
-def _ask_back(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> None:
+def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> None:
     """Ask for GPUs of the guarantee back, if that makes a place for the job. What was asked for is not lent again, nor asked for twice."""
     walk = scratch.walk[0]
     if job.claimed == np.inf:
         if not walk.full:
             return
-        if not _could_take_back(state, options, place, scratch, out, job):
+        if not _could_take_back(state, options, rules, scratch, out, job):
             return
         add_seat(out, -1, job.gpus)
         close_row(out, CLAIM, job.row)
@@ -328,9 +327,9 @@ def _look_at_team(state: State, options: Options, scratch: Scratch, out: Actions
 
 
 @jit
-def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any) -> int:
+def seat_waiting(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> int:
     """Find a place for a waiting job, and write what to do. Returns NOT_WAITING, or why it waits as far as is known here."""
-    walk = scratch.walk[0]
+    walk, place = scratch.walk[0], rules.place
     if scratch.jobs[job.row].seated == walk.decision:
         return NOT_WAITING  # its promise is kept
     walk.limited = -1
@@ -344,10 +343,10 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
         return lacking
     late = False
     if options.reserves and walk.first >= 0:
-        if not _has_place(state, options, place, scratch, out, job):
-            return lacks_place(state, options, place, scratch, out, job, lacking)
+        if not _has_place(state, options, rules, scratch, out, job):
+            return lacks_place(state, options, rules, scratch, out, job, lacking)
         late = not _is_owed(state, options, scratch, job) and is_late(
-            state, options, key, place, scratch, out, job, walk.now
+            state, options, rules, scratch, out, job, walk.now
         )
     starts = walk.limited < 0 and _may_start(state, options, scratch, job)
     if starts and _finds_place(state, options, place, scratch, out, job, NOW, late):
@@ -356,7 +355,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
     if row >= 0:
         _set_aside(state, options, scratch, job, row)
         return NOT_WAITING
-    if _promise_places(state, options, key, place, scratch, out, job, late):
+    if _promise_places(state, options, rules, scratch, out, job, late):
         return NOT_WAITING
     if walk.weighed == job.row:
         return WAIT_TURN
@@ -365,7 +364,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
         return WAIT_RESERVATION
     if starts and len(state.bookings) > 0 and _is_booked(state, options, place, scratch, out, job):
         return WAIT_RESERVATION
-    return lacks_place(state, options, place, scratch, out, job, lacking)
+    return lacks_place(state, options, rules, scratch, out, job, lacking)
 
 
 @jit
