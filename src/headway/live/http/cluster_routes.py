@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query
 from fastapi.responses import PlainTextResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headway.cluster.nodes import Cluster
 from headway.job_state import SHOWN_STATES, JobState
@@ -45,7 +45,6 @@ class TeamQueues(BaseModel):
 class Reservation(BaseModel):
     """Nodes kept for a queue, and those below it, for a time; seconds since 1970."""
 
-    model_config = ConfigDict(populate_by_name=True)
     nodes: list[Annotated[str, Field(max_length=256)]] = Field(min_length=1, max_length=10_000)
     queue: str = Field(max_length=256)
     begin: float = Field(alias="from", ge=0, le=1e12, allow_inf_nan=False)
@@ -193,7 +192,10 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
 def _reservations(state: ClusterState, now: float) -> list[Reservation]:
     found = [one for one in state.teams.bookings if one.end > now]
-    return [Reservation(nodes=list(one.nodes), queue=one.queue, begin=one.begin, end=one.end) for one in found]
+    return [
+        Reservation.model_validate({"nodes": one.nodes, "queue": one.queue, "from": one.begin, "to": one.end})
+        for one in found
+    ]
 
 
 def manager_status(manager: Manager) -> Status:
