@@ -143,7 +143,7 @@ def nodes(
             "unreserve: no longer.",
         ),
     ] = None,
-    node: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...", help="Names of nodes.")] = None,
+    node: Annotated[list[str] | None, typer.Argument(metavar="NODE", help="Names of nodes.")] = None,
     queue: Annotated[
         str | None, typer.Option("--queue", help="reserve: the queue that the nodes are kept for.")
     ] = None,
