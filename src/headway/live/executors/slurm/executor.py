@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headway.errors import BadInput
 from headway.io import specs
+from headway.io.units import counted
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, NodeReport, Report
 from headway.live.executors.process.account import account_of
 from headway.live.executors.process.progress import read_progress
@@ -154,7 +155,7 @@ class SlurmExecutor:
         now = time.monotonic()
         with self._lock:
             taken = sum(node.taken for node in self._nodes)
-            used = f"jobs that were submitted to Slurm directly use {taken} GPUs" if taken else ""
+            used = f"jobs that were submitted to Slurm directly use {counted(taken, 'GPU')}" if taken else ""
             return "; ".join(filter(None, [self.outage.words(now), used]))
 
     def logs(self, job: int, attempt: int) -> list[Path]:
