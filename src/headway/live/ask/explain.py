@@ -277,7 +277,7 @@ def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[st
     if reason == "array_limit":
         limit = state.arrays[job.array_id or 0].limit
         change = ["a task of the array ends", "submit with a higher limit after %"]
-        return f"its array runs at most {counted(limit, 'task')} at once", change
+        return f"its array runs at most {counted(limit or 0, 'task')} at once", change
     left_s = max(0.0, job.not_before - now)
     if not job.failures:
         return f"it could not be started ({job.message or 'no reason given'}) and is tried again in {left_s:.1f} s", [
