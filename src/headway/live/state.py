@@ -160,7 +160,7 @@ class ClusterState:
         after = job.spec.after  # a number stands for a job that must complete
         if ended is not None:
             follows = [ended.id] if ended.id in after or ended.array_id in after else []
-            hopes = [each for each in (ended.id, ended.array_id) if f"{NOTOK}:{each}" in after]
+            hopes = [each for each in (ended.id, ended.array_id) if each and f"{NOTOK}:{each}" in after]
         else:
             follows = [task for kept in after if isinstance(kept, int) for task in self.tasks_of(kept)]
             hopes = [need.job for need in job.spec.needs if need.kind == NOTOK]
