@@ -177,6 +177,23 @@ def test_a_job_whose_prolog_fails_is_tried_again_and_never_runs(serve: Callable[
     assert (tmp_path / "ran").read_text() == "x\n"
 
 
+def test_a_manager_that_restarts_while_a_job_starts_leaves_it_its_control_group(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    """The group was empty until the ranks started, so it was taken away, and the job failed: it could not enter its control group."""
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    prolog = program(tmp_path / "prolog", f"touch {begun}; while ! test -e {go}; do sleep 0.02; done")
+    first = serve(site=Site(prolog=prolog))
+    job = first.submit()
+    while not begun.exists():
+        time.sleep(0.01)
+    first.manager.stop()
+    again = serve(site=Site(prolog=prolog))
+    go.touch()
+    assert again.until(job).state == "COMPLETED"
+    assert again.manager.job(job).attempt == 1
+
+
 def test_types_and_features_are_those_of_the_nodes(serve: Callable[..., Served]) -> None:
     served = serve(site=Site(gpu_type="A100", features=frozenset({"ib"})))
     assert served.until(served.submit(resources={"type": "a100"}, constraints=["ib", "A100"])).state == "COMPLETED"

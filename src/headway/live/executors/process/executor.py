@@ -107,7 +107,7 @@ class ProcessExecutor:
             os.mkfifo(self.fifo, 0o600)
         self._wake = wake
         self.cgroups = find_cgroups(self.runs.parent)
-        self.cgroups.tidy()
+        self.cgroups.tidy(self._in_use)
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._start_starter()
@@ -178,7 +178,7 @@ class ProcessExecutor:
             os.write(self._ear, b"\n")
             self._thread.join()
             os.close(self._ear)
-            self.cgroups.close()
+            self.cgroups.close(self._in_use)
         if self._starter:
             self._mouth.close()
             self._starter.wait()
@@ -186,6 +186,10 @@ class ProcessExecutor:
     def folder(self, job: int, attempt: int) -> Path:
         """Where everything about an attempt lies."""
         return self.runs / str(job) / str(attempt)
+
+    def _in_use(self, group: str) -> bool:
+        """Whether the control group of that name is that of an attempt that has not ended."""
+        return alive(self.runs.joinpath(*group.split("-")))
 
     # ---- starting and stopping
 
