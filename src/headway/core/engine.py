@@ -10,7 +10,7 @@ import numpy as np
 
 from headway.core.compiler.address import by_address
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, next_changed_why, tick_due, wake_at
-from headway.core.deciding.reservations import NOT_KNOWN, kept_for_first
+from headway.core.deciding.reservations import NOT_KNOWN, PATIENCE, kept_for_first
 from headway.core.events import EXPLAINED, NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function, worth_function
 from headway.core.receipts import record_why
@@ -67,7 +67,7 @@ class Reservation:
     """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known).
 
     `gone_by` is when those who pass have to be gone, and `free_by` has for each job with GPUs that is not being stopped by when they can be
-    had for the waiting one (infinity: not known).
+    had for the waiting one (infinity: not known). `firm`: it has waited so long that jobs which can be stopped do not pass it either.
     """
 
     job: int
@@ -75,6 +75,7 @@ class Reservation:
     bound: float
     gone_by: float
     free_by: dict[int, float]
+    firm: bool
 
 
 class World(Protocol):
@@ -184,7 +185,9 @@ class Engine:
         stopped = self.scratch.jobs["stops"][running] == self.scratch.walk["decision"][0]
         listed = self.scratch.bounds[: int((~stopped).sum())]
         free_by = {int(job["what"]): float(job["at"]) if job["at"] < NOT_KNOWN else np.inf for job in listed}
-        return Reservation(kept.job, kept.places, float(walk["firm_by"]), float(walk["bound"]), free_by)
+        bound = float(walk["bound"])
+        firm = now - float(self.state.jobs["queued"][kept.job]) >= PATIENCE * (bound - now)
+        return Reservation(kept.job, kept.places, float(walk["firm_by"]), bound, free_by, firm)
 
     def wake_at(self, now: float) -> float:
         """When to decide again even if nothing happens."""

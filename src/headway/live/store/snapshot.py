@@ -119,6 +119,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
     for job in state.active:
         state.teams.count(state.jobs[job], 1)
+        state.demands.count(state.jobs[job].spec, 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
     for first, (limit, tasks, active, following, kept) in content["arrays"].items():
         state.arrays[int(first)] = Array(limit, range(int(first), int(first) + tasks), active, following, kept)
