@@ -79,6 +79,9 @@ class PastWork(Status):
 
     now: float
     jobs: list[PastJob]
+    late: list[tuple[float, float]] = Field(
+        description="When the engine was to decide, and when it did, where that was later."
+    )
 
 
 class History(BaseModel):
@@ -187,7 +190,8 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """The jobs of the last seconds (or all), for a replay under other policies."""
         since = -math.inf if last_s is None else manager.clock() - last_s
         jobs = manager.workload(since)
-        return PastWork(now=manager.clock(), jobs=jobs, **dict(manager_status(manager)))
+        late = manager.late_rounds(since)
+        return PastWork(now=manager.clock(), jobs=jobs, late=late, **dict(manager_status(manager)))
 
 
 def _reservations(state: ClusterState, now: float) -> list[Reservation]:
