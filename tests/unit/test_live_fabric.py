@@ -221,6 +221,15 @@ def test_the_job_has_its_plan_and_the_operator_the_routes(open_again: Any, tmp_p
     wait_for(lambda: len((tmp_path / "told").read_text().split()) == 2)  # before it and after it
 
 
+def test_a_plan_of_fewer_bytes_than_chunks_does_not_hold_up_its_job(open_again: Any, tmp_path: Path) -> None:
+    """Themis cuts into 64 chunks, and ten bytes cannot be: the start of such a job failed."""
+    manager = open_again()
+    job = one(manager, run="true", collective={"schedule": "themis", "size": "10B"}, **ISOLATED)
+    assert ended(manager, job) == "COMPLETED"
+    plan = plan_from_json((manager.log_files(job, 1)[0].parent / "plan.json").read_text())
+    assert [chunk.bytes for chunk in plan.chunks] == [1] * 10
+
+
 def test_what_cannot_be_had_is_refused_by_name(open_again: Any, tmp_path: Path, small: Path) -> None:
     manager = open_again()
     for wrong, words in (

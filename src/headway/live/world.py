@@ -113,12 +113,11 @@ class LiveWorld(Lifecycle):
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
         options, waiting = self.state.engine.options, self.state.tables.counts["waiting"][0]
-        if self._first and waiting and (options.rent > 0.0 or options.clears < math.inf):
+        if self._first and waiting and (options.weighs or options.clears < math.inf):
             yield Event(
                 TICKED, NO_JOB
             )  # work out anew when stops and moves become worth it, which is not in the journal
         self._first = False
-        yield from self._watch_disk(now)
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
         refused, self._refused = self._refused, []
@@ -141,14 +140,15 @@ class LiveWorld(Lifecycle):
                 request.done.set_exception(error)
             else:
                 self._answers.append(request.done)
+        yield from self._watch_disk(now)
 
     def _watch_disk(self, now: float) -> Iterator[Event]:
-        """Close all nodes while the disk is nearly full, and open them again."""
+        """Close all nodes while the disk is nearly full, also those that a person has just resumed, and open them again."""
         before, low = self.state.low_disk, self.disk.look() if self.disk else ""
         self.state.low_disk = low
-        if bool(low) == bool(before):
+        if not low and not before:
             return
-        if low:
+        if low and not before:
             self.measures.error(now, low)
         for node, shut in enumerate(self.state.tables.nodes["closed"].tolist()):
             about = {"node": self.state.cluster.nodes[node]}
@@ -244,7 +244,7 @@ class LiveWorld(Lifecycle):
     def run(self) -> None:
         """The engine's thread: the loop of the simulator, until closed."""
         self.lock.acquire()
-        self._now = self.clock()
+        self._now, self._began = self.clock(), perf_counter()
         try:
             drive(self.state.engine, self)
         except HeadwayError as error:
@@ -304,6 +304,8 @@ class LiveWorld(Lifecycle):
         self._finished += [finished_row(self.state, job, self._now) for job in jobs]
         if len(self.state.finished) >= 2 * KEPT_FINISHED:
             self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
+        elif self.state.demands.crowded and self.state.finished:
+            self._write(RETIRED, NO_JOB, self._now, {"keep": 0})
         if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
             self._snapshot = capture(self.state)
 
@@ -327,6 +329,7 @@ class LiveWorld(Lifecycle):
                 self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
+                made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later
                 self.trouble = str(error)
                 self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)

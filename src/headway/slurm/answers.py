@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from headway.errors import HeadwayError
+from headway.errors import BadInput, HeadwayError
 from headway.slurm.hostlist import expand
-from headway.slurm.snapshot import Share, SlurmJob, SlurmNode
+from headway.slurm.snapshot import ANYBODY, Share, SlurmJob, SlurmNode
 
 _GPUS = re.compile(r"(?:gres[:/])?gpu(?::(?P<type>[A-Za-z_][\w.-]*))?(?:[:=](?P<count>\d+))?(?:\(|,|$)")
 
@@ -26,7 +26,7 @@ def read_jobs(answer: bytes | str) -> dict[int, SlurmJob]:
     rows = _rows(answer, "jobs")
     try:
         return {job.id: job for job in map(_job, rows)}
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, BadInput) as error:
         raise Unreadable(f"a job in Slurm's answer cannot be read: {error!r}") from None
 
 
@@ -43,6 +43,8 @@ def _rows(answer: bytes | str, what: str) -> list[Any]:
     try:
         content = from_json(answer)  # twice as fast as json.loads, which counts with ten thousand jobs
     except ValueError as error:
+        if isinstance(answer, bytes):  # names and comments of jobs may hold any bytes
+            return _rows(answer.decode(errors="replace"), what)
         raise Unreadable(f"Slurm's answer is not JSON: {error}") from None
     rows = content.get(what) if isinstance(content, dict) else None
     if not isinstance(rows, list):
@@ -83,6 +85,7 @@ def _job(row: dict[str, Any]) -> SlurmJob:
         comment=_comment(row.get("comment")),
         name=str(row.get("name") or ""),
         user=str(row.get("user_name") or row.get("user_id") or ""),
+        uid=_number(row.get("user_id"), ANYBODY),
         partition=str(row.get("partition") or ""),
         reason=str(row.get("state_reason") or ""),
         shares=shares,
@@ -94,9 +97,10 @@ def _job(row: dict[str, Any]) -> SlurmJob:
         started=float(_number(row.get("start_time"))),
         ended=float(_number(row.get("end_time"))),
         limit_s=60.0 * _number(limit) if _number(limit) and not _infinite(limit) else None,
-        nice=_number(row.get("nice")) if row.get("nice") is not None else 0,
+        nice=_signed(_number(row.get("nice"))),
         priority=_number(row.get("priority")),
         restarts=_number(row.get("restart_cnt")),
+        whole=_number(row.get("array_job_id")) or _number(row.get("het_job_id")),
     )
 
 
@@ -159,6 +163,11 @@ def _number(value: Any, default: int = 0) -> int:
     if isinstance(value, dict):
         value = value.get("number") if value.get("set", True) else None
     return default if value is None else int(value)
+
+
+def _signed(value: int) -> int:
+    """22.05 prints negative nice values as if they had no sign."""
+    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def _infinite(value: Any) -> bool:

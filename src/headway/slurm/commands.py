@@ -7,11 +7,12 @@ import os
 import pwd
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from headway.slurm import answers, fixed
 from headway.slurm.requests import Call, Cancel, Change, Hold, Refused, Request, Signal, Submit, Unreachable
-from headway.slurm.snapshot import Snapshot
+from headway.slurm.snapshot import SlurmJob, Snapshot
 
 LIMIT_S = 30.0
 # What Slurm's commands say when it was not Slurm that said no (slurm_errno.c).
@@ -27,6 +28,8 @@ UNREACHABLE = (
     "message receive failure",
     "message send failure",
     "munge encode failed",
+    "protocol authentication error",
+    "invalid authentication credential",
     "in standby mode",
     "network is unreachable",
     "resource temporarily unavailable",
@@ -38,10 +41,10 @@ KEPT = ("SLURM_CONF", "SLURM_JWT", "SLURM_CLUSTERS")
 class Commands:
     """Fills the Door protocol by running commands."""
 
-    def __init__(self, limit_s: float = LIMIT_S, json: bool = True) -> None:
+    def __init__(self, limit_s: float = LIMIT_S, json: bool = True, nices: bool = False) -> None:
         self.limit_s = limit_s
-        # Until an answer cannot be read. The JSON of 22.05 does not have nice values: who needs them asks for the fixed format.
-        self._json = json
+        self._json = json  # until an answer cannot be read
+        self._nices = nices  # the JSON of 22.05 does not have them: who needs nice values asks once more
 
     def render(self, request: Request) -> Call:
         """The command line, and the script on its standard input."""
@@ -71,16 +74,23 @@ class Commands:
         if self._json:
             try:
                 nodes = answers.read_nodes(self._run(Call(("sinfo", "--json"))))
-                return Snapshot(answers.read_jobs(self._run(Call(("squeue", "--json")))), nodes)
+                jobs = answers.read_jobs(self._run(Call(("squeue", "--json"))))
+                return Snapshot(self._with_nices(jobs) if self._nices else jobs, nodes)
             except (answers.Unreadable, Refused):  # no JSON in this version, or another than we know
                 self._json = False
         nodes = fixed.read_nodes(self._text("scontrol", "--oneliner", "--details", "show", "node"))
         return Snapshot(fixed.read_jobs(self._text("scontrol", "--oneliner", "--details", "show", "job")), nodes)
 
-    def topology(self) -> str:
-        """The switches; none is an answer too."""
+    def _with_nices(self, jobs: dict[int, SlurmJob]) -> dict[int, SlurmJob]:
+        """The jobs that are still there, with their nice values."""
+        rows = self._text("squeue", "--noheader", "--all", "--states=all", "--format=%A %y").splitlines()
+        nices = {int(number): int(nice) for number, nice in (row.split() for row in rows)}
+        return {number: replace(job, nice=nices[number]) for number, job in jobs.items() if number in nices}
+
+    def show(self, what: str) -> str:
+        """A line each; none is an answer too."""
         try:
-            return self._text("scontrol", "--oneliner", "show", "topology")
+            return self._text("scontrol", "--all", "--oneliner", "show", what)
         except Refused:
             return ""
 
@@ -95,7 +105,11 @@ class Commands:
     def _run(self, call: Call) -> bytes:
         how: dict[str, Any] = {"env": _environment(os.environ, call.bare)}
         if call.user is not None:
-            who = pwd.getpwnam(call.user)
+            how["env"].pop("SLURM_JWT", None)  # it would be submitted as whoever the token is for
+            try:
+                who = pwd.getpwnam(call.user)
+            except KeyError:
+                raise Refused(f"there is no user {call.user!r} on this machine any more") from None
             groups = os.getgrouplist(who.pw_name, who.pw_gid)
             how |= {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": groups, "cwd": "/"}
         try:

@@ -6,9 +6,11 @@ Used where Slurm prints no JSON, or JSON in a form that is not known here.
 import re
 from datetime import datetime
 
+from headway.errors import BadInput
+from headway.io.specs import plain_whole
 from headway.slurm.answers import Unreadable, gpus_in
 from headway.slurm.hostlist import expand
-from headway.slurm.snapshot import Share, SlurmJob, SlurmNode
+from headway.slurm.snapshot import ANYBODY, Share, SlurmJob, SlurmNode
 
 NOTHING = ("(null)", "N/A", "None", "Unknown", "")
 # Words of a line begin with a name and an equals sign; values may hold blanks (comments, reasons).
@@ -30,7 +32,7 @@ def read_jobs(answer: str) -> dict[int, SlurmJob]:
     """Jobs by number, of `scontrol --oneliner --details show job`."""
     try:
         jobs = [_job(line) for line in answer.splitlines() if line.startswith("JobId=")]
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, BadInput) as error:
         raise Unreadable(f"a job in scontrol's answer cannot be read: {error!r}") from None
     return {job.id: job for job in jobs}
 
@@ -75,6 +77,7 @@ def _job(line: str) -> SlurmJob:
         comment=given.get("Comment", ""),
         name=given.get("JobName", ""),
         user=given.get("UserId", "").partition("(")[0],
+        uid=_uid(given.get("UserId", "")),
         partition=given.get("Partition", ""),
         reason=given.get("Reason", ""),
         shares=shares,
@@ -89,6 +92,7 @@ def _job(line: str) -> SlurmJob:
         nice=int(given.get("Nice") or 0),
         priority=int(given.get("Priority") or 0),
         restarts=int(given.get("Restarts") or 0),
+        whole=int(given.get("ArrayJobId") or given.get("HetJobId") or 0),
     )
 
 
@@ -107,6 +111,12 @@ def _shares(line: str, given: dict[str, str]) -> dict[str, Share]:
         for name in expand(hosts):
             found[name] = Share(gpus_in(gres)[0], len(expand(f"[{cpus}]")), int(memory))
     return found
+
+
+def _uid(text: str) -> int:
+    """Of `ada(1000)`."""
+    value = plain_whole(text.partition("(")[2].rstrip(")"))
+    return ANYBODY if value is None else value
 
 
 def _whole(text: str) -> int:

@@ -92,5 +92,5 @@ class Door(Protocol):
     def poll(self) -> Snapshot:
         """All jobs and all nodes. Raises Unreachable or Refused."""
 
-    def topology(self) -> str:
-        """The switches as `scontrol show topology` prints them; empty where Slurm knows of none."""
+    def show(self, what: str) -> str:
+        """The topology, partitions or reservations as `scontrol --oneliner show` prints them; empty where Slurm knows of none."""

@@ -1,4 +1,4 @@
-"""The door of slurmrestd: HTTP over a unix socket or TCP. What it cannot do (act as another user, signal one step, print the topology)
+"""The door of slurmrestd: HTTP over a unix socket or TCP. What it cannot do (act as another user, signal one step, show the topology)
 goes by the commands."""
 
 import http.client
@@ -81,8 +81,13 @@ class Rest:
         call = self.render(request)
         if not call.words[1].startswith("/slurm/"):
             return self.commands.send(request)
-        answer = json.loads(self._ask(call))
-        return str(answer["job_id"]) if isinstance(request, Submit) else ""
+        answer = self._ask(call)
+        if not isinstance(request, Submit):
+            return ""
+        try:
+            return str(int(json.loads(answer)["job_id"]))
+        except (ValueError, KeyError, TypeError):  # perhaps it was accepted
+            raise Unreachable(f"slurmrestd: the answer to a submission has no job_id: {answer[:200]!r}") from None
 
     def poll(self) -> Snapshot:
         """All nodes, then all jobs."""
@@ -93,9 +98,9 @@ class Rest:
         except answers.Unreadable:
             return self.commands.poll()
 
-    def topology(self) -> str:
-        """By the command: slurmrestd does not say."""
-        return self.commands.topology()
+    def show(self, what: str) -> str:
+        """By the command: slurmrestd does not know the topology."""
+        return self.commands.show(what)
 
     def _find_version(self) -> None:
         for version in () if self._version else VERSIONS:
@@ -162,7 +167,7 @@ def submission(options: Mapping[str, str], version: str) -> dict[str, Any]:
             job[field] = value.split(",")
         else:
             job[field] = int(value) if name in WHOLE else value
-    environment = {"HEADWAY": "1"}  # at least one is demanded; the script sets its own
+    environment = {"PATH": os.environ.get("PATH", os.defpath)}  # to find srun; the script sets the job's own
     return {
         **job,
         "requeue": False,

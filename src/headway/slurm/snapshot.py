@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+RESERVED = frozenset({"MAINT", "MAINTENANCE", "RESERVED", "RES"})
 # Words of a node's state after which nothing can be started there (sinfo, "NODE STATE CODES").
 AWAY = frozenset(
     {
@@ -17,7 +18,8 @@ AWAY = frozenset(
         "NO_RESPOND",
         "NOT_RESPONDING",
     }
-    | {"MAINT", "MAINTENANCE", "RESERVED", "RES", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "PERFCTRS"}
+    | RESERVED
+    | {"REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "PERFCTRS"}
     | {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWERED_OFF", "INVAL", "INVALID", "INVALID_REG"}
 )
 # A job in one of these states holds what it was given.
@@ -60,6 +62,9 @@ class Share:
     memory_mb: int = 0
 
 
+ANYBODY = -1
+
+
 @dataclass(frozen=True, slots=True)
 class SlurmJob:
     """One job; times are seconds since 1970, 0 when there is none."""
@@ -69,6 +74,7 @@ class SlurmJob:
     comment: str = ""
     name: str = ""
     user: str = ""
+    uid: int = ANYBODY  # where Slurm does not say whose it is
     partition: str = ""
     reason: str = ""
     shares: dict[str, Share] = field(default_factory=dict)
@@ -83,6 +89,7 @@ class SlurmJob:
     nice: int = 0
     priority: int = 0
     restarts: int = 0
+    whole: int = 0  # the array or the heterogeneous job that it is a part of; 0: none
 
     @property
     def holds(self) -> bool:
@@ -93,6 +100,11 @@ class SlurmJob:
     def waits(self) -> bool:
         """Whether it is yet to be started."""
         return self.state in WAITING
+
+    @property
+    def could_start(self) -> bool:
+        """Whether nothing but room keeps it from starting: no hold, dependency, limit or later beginning."""
+        return self.waits and not self.held and self.reason in ("", "None", "Priority", "Resources")
 
     @property
     def held(self) -> bool:

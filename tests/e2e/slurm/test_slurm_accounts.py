@@ -109,7 +109,7 @@ class AsNobody(Commands):
     """Slurm's commands, run by an account that is not root."""
 
     def __init__(self) -> None:
-        super().__init__(json=False)
+        super().__init__(nices=True)
 
     def render(self, request: Request) -> Call:
         """The same command of another user."""
@@ -139,7 +139,7 @@ def queue(empty: SlurmCluster) -> SlurmCluster:
 
 
 def test_steering_under_many_factors_is_undone(queue: SlurmCluster, tmp_path: Path) -> None:
-    how, folder, door = Steering([1.0], "name", holds=True), SteeringFolder(tmp_path), Commands(json=False)
+    how, folder, door = Steering([1.0], "name", holds=True), SteeringFolder(tmp_path), Commands(nices=True)
     before = nices(queue)
     wait_until(lambda: steer(door, folder, how).queues == {0: 2, 1: 1}, "nothing is attained")
     after = waiting(queue)
@@ -153,7 +153,7 @@ def test_steering_under_many_factors_is_undone(queue: SlurmCluster, tmp_path: Pa
 
 def test_queues_stay_apart_when_larger_priorities_come(queue: SlurmCluster, tmp_path: Path) -> None:
     """A partition, a share or an age may come to count far more than all that was seen when steering began."""
-    how, folder, door = Steering([1.0], "name"), SteeringFolder(tmp_path), Commands(json=False)
+    how, folder, door = Steering([1.0], "name"), SteeringFolder(tmp_path), Commands(nices=True)
     wait_until(lambda: steer(door, folder, how).queues == {0: 2, 1: 1}, "nothing is attained")
     queue.ask("scontrol", "update", "JobId=" + number_of(queue, "long"), "Partition=urgent")
     wait_until(lambda: waiting(queue)["long"][1] > 900_000, "the partition does not count")

@@ -70,7 +70,7 @@ def test_jobs_are_ordered_by_service_and_undone(busy: SlurmCluster, tmp_path: Pa
     again = headway("--once", "--by", "name", "--thresholds", "1")
     assert again["changed"] == {}, "a second round changes something"
     headway("--once", "--by", "name", "--thresholds", "1", "--hold")
-    assert any("JobHeldAdmin" in row for row in queue(busy))
+    wait_until(lambda: "BeginTime" in str(queue(busy)), "nothing is held")
     headway("--undo")
     assert queue(busy) == before
     assert headway("--undo")["restored"] == []
@@ -84,7 +84,7 @@ class Mortal(Commands):
     """Dies with the n-th request: before it is sent, or after."""
 
     def __init__(self, lives: int, before: bool) -> None:
-        super().__init__(json=False)
+        super().__init__(nices=True)
         self.lives, self.before = lives, before
 
     def send(self, request: Request) -> str:
@@ -108,12 +108,12 @@ def test_a_crash_half_way_is_undone(busy: SlurmCluster, tmp_path: Path) -> None:
                 steer(Mortal(lives, early), SteeringFolder(folder), how)
             with contextlib.suppress(Crash):  # the undoing dies too, unless there is nothing to undo yet
                 undo(Mortal(1, early), SteeringFolder(folder))
-            assert not undo(Commands(json=False), SteeringFolder(folder)).refused
+            assert not undo(Commands(nices=True), SteeringFolder(folder)).refused
             assert queue(busy) == before
 
 
 def test_what_somebody_else_changed_since_stays(busy: SlurmCluster, tmp_path: Path) -> None:
-    folder, door = SteeringFolder(tmp_path), Commands(json=False)
+    folder, door = SteeringFolder(tmp_path), Commands(nices=True)
     steer(door, folder, Steering([1.0], "user"))
     job = queue(busy)[0].split()[0]
     busy.ask("scontrol", "update", f"JobId={job}", "Nice=42")
@@ -141,10 +141,95 @@ def test_steering_may_begin_on_an_empty_queue(
     slurm: SlurmCluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Whether priorities are small or at the top of their range is seen when the first job waits."""
-    folder, door, how = SteeringFolder(tmp_path), Commands(json=False), Steering([1.0], "name")
+    folder, door, how = SteeringFolder(tmp_path), Commands(nices=True), Steering([1.0], "name")
     assert steer(door, folder, how).waiting == 0
     busy = request.getfixturevalue("busy")
     wait_until(lambda: steer(door, folder, how).queues == {0: 2, 1: 1}, "nothing is attained")
     assert order(busy) == ["new", "cpu", "odd", "old"]
     undo(door, folder)
     assert [row.split()[1] for row in queue(busy)] == ["0", "0", "7", "0"]
+
+
+def nices(slurm: SlurmCluster, name: str) -> list[str]:
+    """Nice values of all jobs of a name, tasks of arrays one by one."""
+    return slurm.ask("squeue", "-h", "-r", "-S", "i", "-n", name, "-o", "%y").split()
+
+
+def test_requeued_jobs_and_tasks_of_arrays_have_their_own_values_again(busy: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm counts a requeued job as submitted anew, and gives a task of an array that starts a number of its own."""
+    folder, door, how = SteeringFolder(tmp_path), Commands(nices=True), Steering([1.0], "user")
+    common = ["--nodes=1", "--gres=gpu:1", "--requeue", "--nice=3", "--wrap", "sleep 600"]
+    busy.ask("sbatch", "--job-name=array", "--array=0-1", *common)
+    busy.ask("sbatch", "--job-name=plain", *common)
+    wait_until(lambda: steer(door, folder, how).queues == {0: 0, 1: 5}, "nothing is attained")
+    steered = nices(busy, "plain")
+    assert steered != ["3"]
+    assert nices(busy, "array") == steered * 2
+    for name in ("old", "new", "odd", "cpu"):
+        busy.ask("scancel", f"--name={name}")
+    runs = dict.fromkeys(("array", "plain"), "")
+    for name in runs:
+        wait_until(lambda name=name: busy.ask("squeue", "-h", "-t", "R", "-n", name), f"{name} does not start")
+        runs[name] = busy.ask("squeue", "-h", "-t", "R", "-n", name, "-o", "%A").split()[0]
+        busy.ask("scontrol", "requeue", runs[name])
+    again = ",".join(runs.values())
+    wait_until(
+        lambda: busy.ask("squeue", "-h", "-t", "PD", "-j", again, "-o", "%T").count("PENDING") == 2, "no requeue"
+    )
+    steer(door, folder, how)
+    assert steer(door, folder, how).changed == {}
+    assert (nices(busy, "plain"), nices(busy, "array")) == (steered, steered * 2), "values drift"
+    assert not undo(door, folder).refused
+    assert (nices(busy, "plain"), nices(busy, "array")) == (["3"], ["3", "3"])
+
+
+def test_a_job_that_its_user_holds_stays_held(busy: SlurmCluster, tmp_path: Path) -> None:
+    """Under priority/basic Slurm releases a job whose nice value is set."""
+    folder, door = SteeringFolder(tmp_path), Commands(nices=True)
+    new, odd = (busy.ask("squeue", "-h", "-t", "PD", "-n", name, "-o", "%i") for name in ("new", "odd"))
+    busy.ask("scontrol", "uhold", new)
+    before = queue(busy)
+    wait_until(lambda: steer(door, folder, Steering([1.0], "user")).queues == {0: 0, 1: 3}, "nothing is attained")
+    assert [row for row in queue(busy) if row.startswith(f"{new} ")] == [f"{new} 0 0 JobHeldUser"]
+    assert not undo(door, folder).refused
+    assert queue(busy) == before
+    steer(door, folder, Steering([1.0], "user"))
+    busy.ask("scontrol", "uhold", odd)
+    refused = undo(door, folder).refused
+    assert list(refused) == [int(odd)]
+    assert "undo again when it is released" in refused[int(odd)]
+    assert "JobHeldUser" in next(row for row in queue(busy) if row.startswith(f"{odd} "))
+    busy.ask("scontrol", "release", odd)
+    assert not undo(door, folder).refused
+    assert nices(busy, "odd") == ["7"]
+
+
+def test_of_two_changes_a_crash_may_cut_off_the_second(busy: SlurmCluster, tmp_path: Path) -> None:
+    before, folder, door = queue(busy), SteeringFolder(tmp_path), Commands(nices=True)
+    wait_until(lambda: steer(door, folder, Steering([1.0], "user")).queues == {0: 0, 1: 3}, "nothing is attained")
+    with pytest.raises(Crash):  # the next queue is on disk, and was not set
+        steer(Mortal(1, before=True), folder, Steering([1.0, 1.5], "user"))
+    assert not undo(door, SteeringFolder(tmp_path)).refused
+    assert queue(busy) == before
+
+
+def test_who_is_held_and_released_keeps_place_and_value(busy: SlurmCluster, tmp_path: Path) -> None:
+    """Jobs of the first queue come and go: later ones are held meanwhile, also with a nice value of their own, and nothing else changes."""
+    folder, door, how = SteeringFolder(tmp_path), Commands(nices=True), Steering([1.0], "name", holds=True)
+    busy.ask("sbatch", "--job-name=old", "--nice=9", "--nodes=2", "--gres=gpu:4", "--wrap", "sleep 600")
+    for name in ("new", "odd"):
+        busy.ask("scancel", f"--name={name}")
+    runs = busy.ask("squeue", "-h", "-t", "R", "-n", "old", "-o", "%i")
+    first = ("--job-name=first", f"--dependency=afterany:{runs}", "--gres=gpu:1", "--wrap", "true")
+    waits = busy.ask("sbatch", "--parsable", *first)
+    before = queue(busy)
+    wait_until(lambda: steer(door, folder, how).queues == {0: 1, 1: 2}, "nothing is attained")
+    assert steer(door, folder, how).held == (), "what depends on another cannot start: nobody is held for it"
+    steered = queue(busy)
+    busy.ask("scontrol", "update", f"JobId={waits}", "Dependency=")
+    wait_until(lambda: len(steer(door, folder, how).held) == 2, "later queues are not held")
+    busy.ask("scancel", waits)
+    wait_until(lambda: len(steer(door, folder, how).released) == 2, "later queues are not released")
+    wait_until(lambda: queue(busy) == [row for row in steered if not row.startswith(f"{waits} ")], "something changed")
+    assert not undo(door, folder).refused
+    assert queue(busy) == [row for row in before if not row.startswith(f"{waits} ")]

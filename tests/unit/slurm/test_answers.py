@@ -194,29 +194,77 @@ def test_the_same_requests_for_slurmrestd() -> None:
         Rest("localhost")
 
 
+class Answers:
+    """Three nodes; partition p has two of them, q the third, and q is the default. Reservation r has the first."""
+
+    away, default = False, "q"
+
+    def poll(self) -> Snapshot:
+        """The nodes."""
+        if self.away:
+            raise Unreachable("no answer")
+        rows = (
+            ("a", "gpu:a100:4(S:0-1)", "ib,nvlink", ["p", "q"]),
+            ("v", "gpu:v100:2", "", ["q"]),
+            ("m", "gpu:a100:2,gpu:v100:2", "ib", ["q"]),
+            ("c", "", "ib", ["cpus"]),
+        )
+        nodes = [
+            {"name": name, "gres": gres, "features": has, "state": ["IDLE"], "partitions": among}
+            for name, gres, has, among in rows
+        ]
+        return Snapshot({}, answers.read_nodes(json.dumps({"nodes": nodes})))
+
+    def show(self, what: str) -> str:
+        """As scontrol prints it."""
+        if what == "reservation":
+            return "ReservationName=r StartTime=2026-01-01T00:00:00 Nodes=a NodeCnt=1 State=ACTIVE\n"
+        named = (
+            f"PartitionName={name} Default={'YES' if name == self.default else 'NO'}" for name in ("p", "q", "cpus")
+        )
+        return "\n".join(named) if what == "partition" else ""
+
+
 def test_what_nodes_have_is_what_jobs_may_ask_for(tmp_path: Path) -> None:
     """GRES types and features of Slurm's nodes, also while it does not answer; GPUs of two types on one node are of none."""
-
-    class Answers:
-        away = False
-
-        def poll(self) -> Snapshot:
-            if self.away:
-                raise Unreachable("no answer")
-            rows = (
-                ("a", "gpu:a100:4(S:0-1)", "ib,nvlink"),
-                ("v", "gpu:v100:2", ""),
-                ("m", "gpu:a100:2,gpu:v100:2", "ib"),
-            )
-            nodes = [{"name": name, "gres": gres, "features": has, "state": ["IDLE"]} for name, gres, has in rows]
-            return Snapshot({}, answers.read_nodes(json.dumps({"nodes": nodes})))
-
-        def topology(self) -> str:
-            return ""
-
     door: Any = Answers()
     for door.away in (False, True):
-        found = discover(door, tmp_path, "").cluster
+        found = discover(door, tmp_path, {}).cluster
         assert found.gpus == (4, 2, 4)
         assert found.types == ("a100", "v100", "")
         assert found.features == (("ib", "nvlink"), (), ("ib",))
+
+
+def test_only_nodes_that_a_submission_may_use_are_discovered(tmp_path: Path) -> None:
+    """Slurm refuses others, and the job with them: of another partition than the default, without the feature, outside the reservation."""
+    door: Any = Answers()
+    for given, names in (
+        ({"partition": "p"}, ("a",)),
+        ({"constraint": "ib"}, ("a", "m")),
+        ({"constraint": "ib|x"}, ("a", "m")),
+        ({"constraint": "[ib*1&x*2]"}, ("a", "v", "m")),  # left to Slurm
+        ({"reservation": "r"}, ("a",)),
+    ):
+        assert discover(door, tmp_path, given).cluster.nodes == names
+    for given, says in (
+        ({"partition": "x"}, "partition 'x' has no nodes with GPUs.*one of p, q"),
+        ({"partition": "cpus"}, "partition 'cpus' has no nodes with GPUs"),
+        ({"reservation": "x"}, "no reservation 'x'"),
+        ({"constraint": "gold"}, "no node with GPUs is left by constraint 'gold'"),
+    ):
+        with pytest.raises(BadInput, match=says):
+            discover(door, tmp_path, given)
+    for door.default, says in (("cpus", r"the default partition \(cpus\)"), ("", r"the default partition \(none\)")):
+        with pytest.raises(BadInput, match=says):
+            discover(door, tmp_path, {})
+
+
+def test_names_of_jobs_may_hold_any_bytes() -> None:
+    row = json.dumps({"jobs": [OLD | {"name": "x@y"}]}).encode().replace(b"@", b"\xff")
+    assert answers.read_jobs(row)[7].name == "x\ufffdy"
+
+
+def test_nice_values_have_a_sign() -> None:
+    """22.05 prints -50 as 4294967246."""
+    for given, nice in ((4_294_967_246, -50), (7, 7), (None, 0), ({"set": True, "number": 3}, 3)):
+        assert answers.read_jobs(json.dumps({"jobs": [OLD | {"nice": given}]}))[7].nice == nice

@@ -123,6 +123,8 @@ def test_an_attempt_that_was_given_up_is_cancelled_when_it_turns_up(tmp_path: Pa
     executor = SlurmExecutor(tmp_path)
     executor._site = Site("ab", {}, {})
     comment = comment_of("ab", 5, 2, 0)
+    executor.folder(5, 2).mkdir(parents=True)
+    (executor.folder(5, 2) / "launch.json").write_text('{"parts": 1, "nodes": ["n0"], "port": 1}')
     executor.door = door = Twice(SlurmJob(7, "PENDING", comment))  # type: ignore[assignment]
     executor._poll()
     assert door.sent == []  # an earlier manager's, perhaps: it is adopted, or it finds its claim made

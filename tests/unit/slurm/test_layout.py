@@ -90,12 +90,25 @@ def test_nodes_as_others_leave_them() -> None:
         3: held(3, "COMPLETED", gpus=4),
     }
     away = SlurmNode("b", "b", 4, state=("IDLE", "DRAIN"), reason="fan")
-    a, b, c = node_reports(Snapshot(jobs, (NODES["a"], away)), ["a", "b", "c"], "ab12", "")
+    a, b, c = node_reports(Snapshot(jobs, (NODES["a"], away)), ["a", "b", "c"], {2}, {})
     assert (a.away, a.taken) == ("", 1)
     assert b.away == "idle+drain in Slurm: fan"
     assert "no longer knows" in c.away
     cpus = Snapshot({1: held(1, "RUNNING", cpus=17)}, (NODES["a"],))  # more than two GPUs' share
-    assert node_reports(cpus, ["a"], "ab12", "")[0].taken == 3
+    assert node_reports(cpus, ["a"], set(), {})[0].taken == 3
+    # A job of ours with one GPU and the CPUs of three: two are of no use to others. With the CPUs of its own GPUs it takes none beside.
+    for own, taken in ((24, 2), (8, 0)):
+        greedy = Snapshot({2: held(2, "RUNNING", "headway:ab12:3:2:0", gpus=1, cpus=own)}, (NODES["a"],))
+        assert node_reports(greedy, ["a"], {2}, {})[0].taken == taken
+    # Who submits to a reservation may use its nodes, while it is in force.
+    for state, given, away in (
+        (("IDLE", "RESERVED"), {}, "idle+reserved in Slurm"),
+        (("MIXED", "RESERVED"), {"reservation": "r"}, ""),
+        (("IDLE",), {"reservation": "r"}, "the reservation r is not in force"),
+        (("IDLE", "RESERVED", "DRAIN"), {"reservation": "r"}, "idle+reserved+drain in Slurm"),
+    ):
+        node = replace(NODES["a"], state=state)
+        assert node_reports(Snapshot({}, (node,)), ["a"], set(), given)[0].away == away
 
 
 def test_gpus_that_slurm_has_lost_are_taken() -> None:
@@ -106,7 +119,7 @@ def test_gpus_that_slurm_has_lost_are_taken() -> None:
         assert lost.look(Snapshot(jobs, (leaks,))) == {}
     seen = lost.look(Snapshot({2: ours}, (leaks,)))
     assert seen == {"a": 1}
-    assert node_reports(Snapshot({2: ours}, (leaks,)), ["a"], "ab12", "", seen)[0].taken == 1
+    assert node_reports(Snapshot({2: ours}, (leaks,)), ["a"], {2}, {}, seen)[0].taken == 1
     assert lost.look(Snapshot({2: ours}, (replace(leaks, gpus_used=2),))) == {}
 
 
@@ -145,6 +158,7 @@ def test_the_scale_follows_the_priorities_that_jobs_have_without_us() -> None:
 def test_service_adds_up_over_restarts() -> None:
     seen = Services({})
     seen.look([SlurmJob(1, "RUNNING", user="a", gpus=2, submitted=1.0, started=100.0)], "job", 110.0)
-    seen.look([SlurmJob(1, "PENDING", user="a", gpus=2, submitted=1.0, restarts=1)], "job", 120.0)
-    seen.look([SlurmJob(1, "RUNNING", user="a", gpus=2, submitted=1.0, started=200.0)], "job", 205.0)
-    assert seen.by_owner() == {"1/1": 30.0}
+    # Slurm sets the time of submission anew when it requeues a job.
+    seen.look([SlurmJob(1, "PENDING", user="a", gpus=2, submitted=112.0, restarts=1)], "job", 120.0)
+    seen.look([SlurmJob(1, "RUNNING", user="a", gpus=2, submitted=112.0, started=200.0, restarts=1)], "job", 205.0)
+    assert seen.by_owner() == {"1/a": 30.0}

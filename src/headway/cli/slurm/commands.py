@@ -94,7 +94,9 @@ def steer(
     """
     from headway.client.folder import data_folder
     from headway.io.units import seconds
+    from headway.slurm.answers import Unreadable
     from headway.slurm.commands import Commands
+    from headway.slurm.requests import Refused, Unreachable
     from headway.slurm.steering.journal import SteeringFolder
     from headway.slurm.steering.service import BY
     from headway.slurm.steering.steer import Steering
@@ -104,18 +106,24 @@ def steer(
     if by not in BY:
         raise BadInput(f"--by {by}: one of {', '.join(f'{name} ({what})' for name, what in BY.items())}")
     how = Steering(_thresholds(thresholds), by, hold, dry_run)
-    folder, door = SteeringFolder(data_folder(data) / FOLDER), Commands(json=False)
+    folder, door = SteeringFolder(data_folder(data) / FOLDER), Commands(nices=True)
     with folder.locked():
         if undo:
             _undo(folder, door, as_json)
             return
         pause_s = seconds(every, "--every")
         while True:
-            done = one_round(door, folder, how)
-            _show(done, as_json)
-            _say_refused(done.refused)
-            if once and done.refused:
-                raise BadInput(f"Slurm refused to change {counted(len(done.refused), 'job')}")
+            try:
+                done = one_round(door, folder, how)
+            except (Unreachable, Refused, Unreadable) as error:
+                if once or dry_run:
+                    raise
+                note(f"headway: no round this time: {error}")
+            else:
+                _show(done, as_json)
+                _say_refused(done.refused)
+                if once and done.refused:
+                    raise BadInput(f"Slurm refused to change {counted(len(done.refused), 'job')}")
             if once or dry_run:
                 return
             time.sleep(pause_s)

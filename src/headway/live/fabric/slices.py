@@ -89,7 +89,8 @@ def own_network(fabric: Fabric, gpus: tuple[int, ...]) -> Topology | None:
 @lru_cache(256)
 def _plan(network: Topology, scheduler: str, size_bytes: int) -> str:
     """The plan of an all-reduce; jobs of one shape share it."""
-    return plan_to_json(schedule(network, size_bytes, scheduler=scheduler, chunks=DEFAULT_CHUNKS).plan)
+    chunks = min(DEFAULT_CHUNKS, size_bytes)
+    return plan_to_json(schedule(network, size_bytes, scheduler=scheduler, chunks=chunks).plan)
 
 
 def prepare_planning() -> None:

@@ -5,29 +5,39 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.slurm.snapshot import SlurmJob
+from headway.slurm.snapshot import ANYBODY, SlurmJob
 from headway.slurm.steering.plan import Scale
 
 JOURNAL, SCALE, SERVICE, LOCK = "changes.jsonl", "scale.json", "service.json", "lock"
+MOST_VALUES = 20
+LATER_S = 365 * 86_400.0  # the beginning of jobs that are held, where a hold would lose their place
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A job whose nice value is ours: what it was, what it was set to last; whether we hold it, and the priority it has without us."""
+    """A job whose nice value is ours: what it was, what we have set it to or were about to (the last at the end), whether we hold it."""
 
     submitted: float
     nice: int
-    set_to: int
+    set_to: tuple[int, ...] = ()
     held: bool = False
-    priority: int = 0
 
     def is_of(self, job: SlurmJob) -> bool:
-        """Whether it is that job: Slurm uses numbers again."""
-        return job.submitted == self.submitted
+        """Whether it is that job: Slurm uses numbers again, and a job that is requeued counts as submitted then."""
+        return job.submitted == self.submitted or (job.restarts > 0 and job.submitted > self.submitted)
+
+    def own_nice(self, job: SlurmJob) -> int:
+        """The value of the job without us: as it was, or as somebody else has set it since."""
+        return self.nice if job.nice in self.set_to else job.nice
+
+    def holds(self, job: SlurmJob, now: float) -> bool:
+        """Whether it is we who hold it back, in either way; a hold of its own user's is not ours to lift."""
+        by_user = job.reason == "JobHeldUser" and job.uid not in (ANYBODY, os.geteuid())
+        return self.held and job.waits and ((job.held and not by_user) or job.eligible > now + LATER_S / 2)
 
 
 class SteeringFolder:
@@ -49,10 +59,17 @@ class SteeringFolder:
             self.changed = dict(self._read())
             yield
 
+    def of(self, job: SlurmJob) -> Changed | None:
+        """What was changed of a job. What a whole array is given, or a heterogeneous job, its parts have too."""
+        found = [self.changed.get(number) for number in dict.fromkeys((job.id, job.whole))]
+        known = [change for change in found if change and change.is_of(job)]
+        values = tuple(value for change in reversed(known) for value in change.set_to)
+        return replace(known[0], set_to=values) if known else None
+
     def write(self, job: int, change: Changed) -> None:
         """Note a change that is about to be made; on disk when this returns."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        row = [job, change.submitted, change.nice, change.set_to, change.held, change.priority]
+        row = [job, change.submitted, change.nice, change.set_to[-MOST_VALUES:], change.held]
         with (self.folder / JOURNAL).open("a", encoding="ascii") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()
@@ -66,12 +83,12 @@ class SteeringFolder:
         lines = path.read_text("ascii").splitlines()
         for number, line in enumerate(lines):
             try:
-                job, submitted, nice, set_to, held, priority = json.loads(line)
+                job, submitted, nice, set_to, held = json.loads(line)[:5]
             except ValueError:
                 if number == len(lines) - 1:
                     return  # cut off by a crash: what it announced was not done
                 raise BadInput(f"{path}:{number + 1} is damaged: look at `squeue -o '%i %y'` before going on") from None
-            yield job, Changed(submitted, nice, set_to, held, priority)
+            yield job, Changed(submitted, nice, (set_to,) if isinstance(set_to, int) else tuple(set_to), held)
 
     def scale(self) -> Scale | None:
         """The scale that was chosen at first."""

@@ -3,16 +3,17 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from headway.io.files import write_atomically
 from headway.slurm.requests import Change, Door, Hold, Refused
 from headway.slurm.snapshot import SlurmJob
 from headway.slurm.steering import service
-from headway.slurm.steering.journal import SCALE, SERVICE, Changed, SteeringFolder
+from headway.slurm.steering.journal import LATER_S, SCALE, SERVICE, Changed, SteeringFolder
 from headway.slurm.steering.plan import Wanted, plan, scale_of
 
 MOST_CHANGES = 200  # per round: each is a request to slurmctld
+HELD = "somebody holds it, and under priority/basic Slurm would release it with its nice value: undo again when it is released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Steering:
 
 def steer(door: Door, folder: SteeringFolder, how: Steering) -> Round:
     """Look at the queue, and bring nice values to where they should be."""
-    jobs = {job.id: job for job in door.poll().jobs.values()}
+    jobs = door.poll().jobs
     attained = service.load(folder.folder / SERVICE)
     attained.look(jobs.values(), how.by, time.time())
     own = {job.id: _own_nice(job, folder) for job in jobs.values()}
@@ -59,97 +60,107 @@ def steer(door: Door, folder: SteeringFolder, how: Steering) -> Round:
         service.save(folder.folder / SERVICE, attained)
         if scale:
             write_atomically(folder.folder / SCALE, json.dumps(asdict(scale)))
+    basic = scale is not None and not scale.raises
     wanted = plan(jobs.values(), own, attained.by_owner(), how.by, how.thresholds, scale)
-    return _apply(door, folder, how, wanted, own)
+    return _apply(_Hand(door, folder, basic, how.dry_run), how, wanted)
 
 
 def _own_nice(job: SlurmJob, folder: SteeringFolder) -> int:
-    """The job's value without Headway: as it was, or as somebody else has set it since."""
-    before = folder.changed.get(job.id)
-    return before.nice if before and before.is_of(job) and job.nice in (before.nice, before.set_to) else job.nice
+    before = folder.of(job)
+    return before.own_nice(job) if before else job.nice
 
 
-def _apply(door: Door, folder: SteeringFolder, how: Steering, wanted: list[Wanted], own: dict[int, int]) -> Round:
-    refused: dict[int, str] = {}
-    late = [each for each in wanted if each.nice != each.job.nice]
-    done: dict[int, int] = {}
+class _Hand:
+    """Sends changes, each of which is on disk before; what Slurm refuses is noted.
+
+    Under priority/basic a nice value releases a job that is held, and a release loses its place, for which setting its priority would lose
+    its nice value (all tried with 22.05): so jobs that are held are left alone, and those to be held get a beginning in the far future.
+    """
+
+    def __init__(self, door: Door, folder: SteeringFolder, basic: bool, dry_run: bool = False) -> None:
+        self.door, self.folder, self.basic, self.dry_run = door, folder, basic, dry_run
+        self.refused, self.now = dict[int, str](), time.time()
+
+    def set_nice(self, job: SlurmJob, nice: int) -> None:
+        """Give it a nice value."""
+        known = self._known(job)
+        self._write(job, replace(known, set_to=(*known.set_to, nice)))
+        self._send(Change(job.id, {"Nice": str(nice)}))
+
+    def hold(self, job: SlurmJob) -> None:
+        """Keep it from starting."""
+        self._write(job, replace(self._known(job), held=True))
+        later = Change(job.id, {"StartTime": f"now+{LATER_S:.0f}"})
+        self._send(later if self.basic else Hold(job.id))
+
+    def release(self, job: SlurmJob) -> None:
+        """Let it start."""
+        self._send(Change(job.id, {"StartTime": "now"}) if self.basic else Hold(job.id, release=True))
+        if job.id not in self.refused:
+            self._write(job, replace(self._known(job), held=False))
+
+    def holds(self, job: SlurmJob) -> bool:
+        """Whether we hold it."""
+        return self._known(job).holds(job, self.now)
+
+    def _known(self, job: SlurmJob) -> Changed:
+        before = self.folder.of(job) or Changed(job.submitted, job.nice)
+        return replace(before, submitted=job.submitted, nice=before.own_nice(job))
+
+    def _write(self, job: SlurmJob, change: Changed) -> None:
+        if not self.dry_run:
+            self.folder.write(job.id, change)
+
+    def _send(self, request: Change | Hold) -> None:
+        try:
+            if not self.dry_run:
+                self.door.send(request)
+        except Refused as error:
+            self.refused[request.job] = str(error)
+
+
+def _apply(hand: _Hand, how: Steering, wanted: list[Wanted]) -> Round:
+    late = [each for each in wanted if each.nice != each.job.nice and not (hand.basic and each.job.held)]
+    hold, release = _to_hold(hand, how, wanted)
+    todo = [*((hand.release, job) for job in release), *((hand.hold, job) for job in hold)]
+    room = max(0, MOST_CHANGES - len(late))
     for each in late[:MOST_CHANGES]:
-        if not how.dry_run:
-            before = folder.changed.get(each.job.id)
-            kept = (before.held, before.priority) if before and before.is_of(each.job) else (False, 0)
-            folder.write(each.job.id, Changed(each.job.submitted, own[each.job.id], each.nice, *kept))
-            _send(door, Change(each.job.id, {"Nice": str(each.nice)}), each.job.id, refused)
-        if each.job.id not in refused:
-            done[each.job.id] = each.nice
-    held, released = _hold(door, folder, how, wanted, own, refused)
+        hand.set_nice(each.job, each.nice)
+    for act, job in todo[:room]:
+        act(job)
+    done = {each.job.id: each.nice for each in late[:MOST_CHANGES] if each.job.id not in hand.refused}
     queues = {queue: sum(each.queue == queue for each in wanted) for queue in range(len(how.thresholds) + 1)}
-    return Round(len(wanted), done, tuple(held), tuple(released), queues, max(0, len(late) - MOST_CHANGES), refused)
+    held, released = (tuple(job.id for job in some[:room]) for some in (hold, release))
+    left = max(0, len(late) - MOST_CHANGES) + max(0, len(todo) - room)
+    return Round(len(wanted), done, held, released, queues, left, hand.refused)
 
 
-def _hold(
-    door: Door,
-    folder: SteeringFolder,
-    how: Steering,
-    wanted: list[Wanted],
-    own: dict[int, int],
-    refused: dict[int, str],
-) -> tuple[list[int], list[int]]:
-    """Hold jobs of later queues while jobs of the first wait, so that backfilling does not start them; release them after that."""
-    first_waits = how.holds and any(each.queue == 0 and not each.job.held for each in wanted)
-    held: list[int] = []
-    released: list[int] = []
-    for each in wanted:
-        job, before = each.job, folder.changed.get(each.job.id)
-        ours = bool(before and before.is_of(job) and before.held)
-        if first_waits and each.queue > 0 and not job.held and len(held) < MOST_CHANGES:
-            held.append(job.id)
-            if not how.dry_run:
-                folder.write(
-                    job.id, Changed(job.submitted, own[job.id], each.nice, True, job.priority + job.nice - own[job.id])
-                )
-                _send(door, Hold(job.id), job.id, refused)
-        elif ours and not first_waits:
-            released.append(job.id)
-            if not how.dry_run:
-                _send(door, Hold(job.id, release=True), job.id, refused)
-                folder.write(job.id, Changed(job.submitted, own[job.id], each.nice))
-    return held, released
+def _to_hold(hand: _Hand, how: Steering, wanted: list[Wanted]) -> tuple[list[SlurmJob], list[SlurmJob]]:
+    """Jobs of later queues are held while one of the first could start, so that backfilling does not start them; else they are released."""
+    if how.holds and any(each.queue == 0 and each.job.could_start for each in wanted):
+        return [each.job for each in wanted if each.queue > 0 and each.job.could_start], []
+    return [], [each.job for each in wanted if hand.holds(each.job)]
 
 
 def undo(door: Door, folder: SteeringFolder) -> Undone:
     """Give every job back what it had; doing it twice is harmless, and what could not be done is tried again then."""
-    jobs = door.poll().jobs
-    restored, unchanged, refused = [], [], dict[int, str]()
-    for number, before in sorted(folder.changed.items()):
-        job = jobs.get(number)
-        if job is None or not before.is_of(job) or not (job.waits or job.holds):
-            unchanged.append(number)
+    scale = folder.scale()
+    hand, restored = _Hand(door, folder, basic=scale is not None and not scale.raises), list[int]()
+    for job in door.poll().jobs.values():
+        before = folder.of(job)
+        if before is None or not (job.waits or job.holds):
             continue
-        ours_held = before.held and job.held
-        if ours_held:
-            _send(door, Hold(number, release=True), number, refused)
-        if job.nice == before.set_to != before.nice:
-            _send(door, Change(number, {"Nice": str(before.nice)}), number, refused)
-        elif not ours_held:
-            unchanged.append(number)
+        own, ours = before.own_nice(job), hand.holds(job)
+        if job.nice != own and hand.basic and job.held:
+            hand.refused[job.id] = HELD
             continue
-        restored.append(number)
-    _restore_priorities(door, folder, restored, refused)
-    if not refused:
+        if job.nice != own:
+            hand.set_nice(job, own)
+        if ours:
+            hand.release(job)
+        if ours or job.nice != own:
+            restored.append(job.id)
+    unchanged = tuple(number for number in sorted(folder.changed) if number not in restored)
+    if not hand.refused:
         folder.forget()
-    return Undone(tuple(n for n in restored if n not in refused), tuple(unchanged), refused)
-
-
-def _restore_priorities(door: Door, folder: SteeringFolder, restored: list[int], refused: dict[int, str]) -> None:
-    """Under priority/basic a job that was released goes to the end of the queue: its old priority is set again."""
-    wrong = {number: folder.changed[number] for number in restored if folder.changed[number].held}
-    for number, job in (door.poll().jobs if wrong else {}).items():
-        if number in wrong and job.waits and job.priority > 1 << 31 and job.priority != wrong[number].priority:
-            _send(door, Change(number, {"Priority": str(wrong[number].priority)}), number, refused)
-
-
-def _send(door: Door, request: Change | Hold, number: int, refused: dict[int, str]) -> None:
-    try:
-        door.send(request)
-    except Refused as error:
-        refused[number] = str(error)
+    return Undone(tuple(sorted(set(restored) - set(hand.refused))), unchanged, hand.refused)

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,29 @@ MOST_WHOLE = 2**63
 
 
 def read_progress(path: Path, known_ns: int) -> tuple[Progress | None, int]:
-    """The report if it changed since `known_ns`, and when it did. Neither links nor pipes are followed, and only so much is read."""
+    """The report if it changed since `known_ns`, and when it did."""
+    content, changed_ns = read_own(path)
+    if content is None or changed_ns == known_ns:
+        return None, known_ns
+    try:
+        return parse_progress(json.loads(content)), changed_ns
+    except (ValueError, RecursionError, MemoryError):
+        return None, changed_ns
+
+
+def read_own(path: Path) -> tuple[bytes | None, int]:
+    """The beginning of a file that a job may have written, and when; None where there is a link, a pipe or a folder instead, or nothing."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return None, known_ns
-    with open(handle, "rb") as file:
-        changed_ns = os.fstat(handle).st_mtime_ns
-        if changed_ns == known_ns:
-            return None, known_ns
-        try:
-            return parse_progress(json.loads(file.read(MOST_BYTES))), changed_ns
-        except (OSError, ValueError, RecursionError, MemoryError):
-            return None, changed_ns
+        return None, 0
+    try:
+        about = os.fstat(handle)
+        return (os.read(handle, MOST_BYTES) if stat.S_ISREG(about.st_mode) else None), about.st_mtime_ns
+    except OSError:
+        return None, 0
+    finally:
+        os.close(handle)
 
 
 def parse_progress(content: Any) -> Progress:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headway.io.specs import plain_whole
 from headway.live.executors import ENDED, Report, Stamp
+from headway.live.executors.process.progress import read_own
 from headway.live.executors.process.system import read, write
 from headway.slurm.requests import Submit
-from headway.slurm.snapshot import BROKEN, SlurmJob
+from headway.slurm.snapshot import ANYBODY, BROKEN, SlurmJob
 
-MOST_BYTES = 4096
+MOST_CODE = 100_000
 REVOKED = "revoked"
 LINGER_S = 5.0  # a file that a node has written may be seen this much later on a shared file system
 GONE_S = 10.0  # Slurm does not know the job for so long, and nothing says how it ended: it is lost
@@ -63,6 +65,7 @@ class Attempt:
     parts: list[PartRun]
     nodes: frozenset[str] = frozenset()
     port: int = 0
+    uid: int = ANYBODY  # the account of its Slurm jobs
     adopted: bool = False
     started: bool = False
     stop: Stop | None = None
@@ -83,10 +86,10 @@ class Attempt:
 
     def done(self, part: int) -> tuple[int, bool] | None:
         """Exit code and whether it was told to stop, as the batch script wrote them."""
-        words = _text(self.own / f"done.{part}").split()
-        if len(words) != 3 or not all(word.isdigit() and len(word) < 6 for word in words):
+        words = [_small(word) for word in _text(self.own / f"done.{part}").split()]
+        if len(words) != 3 or words[0] is None:
             return None
-        return int(words[0]), words[1] == "1"
+        return words[0], words[1] == 1
 
     def forbid(self, part: int) -> bool:
         """Make sure that a part which Slurm does not know never runs; False: a Slurm job has claimed it."""
@@ -198,9 +201,9 @@ class Attempt:
         return part.seen.exit_code == 0 and self.stop is None and self.claimed(number) != str(part.seen.id)
 
     def _code(self, found: list[tuple[int, bool] | None]) -> int:
-        first = _text(self.own / "bad").strip()
-        if first.isdigit() and len(first) < 6:
-            return int(first)
+        first = _small(_text(self.own / "bad").strip())
+        if first is not None:
+            return first
         codes = [done[0] for done in found if done]
         codes += [part.seen.exit_code for part, done in zip(self.parts, found, strict=True) if part.seen and not done]
         killed = [137] if any(part.killed for part in self.parts) and not all(found) else []
@@ -229,7 +232,8 @@ def read_attempt(folder: Path, job: int, number: int) -> Attempt | None:
     if content is None:
         return None
     parts = [PartRun(unsure=True) for _ in range(int(content["parts"]))]
-    return Attempt(job, number, folder, parts, frozenset(content["nodes"]), int(content["port"]), adopted=True)
+    nodes, port, uid = frozenset(content["nodes"]), int(content["port"]), int(content.get("uid", ANYBODY))
+    return Attempt(job, number, folder, parts, nodes, port, uid, adopted=True)
 
 
 def written(path: Path) -> Stamp | None:
@@ -241,15 +245,16 @@ def written(path: Path) -> Stamp | None:
 
 
 def _text(path: Path) -> str:
-    """The beginning of a small file that a job wrote; links are not followed."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    with open(handle, "rb") as file:
-        return file.read(MOST_BYTES).decode(errors="replace")
+    """The beginning of a small file that a job wrote."""
+    return (read_own(path)[0] or b"").decode(errors="replace")
+
+
+def _small(word: str) -> int | None:
+    """A number in a file that a job wrote; None for anything else."""
+    value = plain_whole(word)
+    return value if value is not None and value < MOST_CODE else None
 
 
 def saved(attempt: Attempt) -> dict[str, Any]:
     """What the next manager needs to know of an attempt."""
-    return {"parts": len(attempt.parts), "nodes": sorted(attempt.nodes), "port": attempt.port}
+    return {"parts": len(attempt.parts), "nodes": sorted(attempt.nodes), "port": attempt.port, "uid": attempt.uid}

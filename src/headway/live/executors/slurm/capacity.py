@@ -2,11 +2,10 @@
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from headway.live.executors import NodeReport
-from headway.live.executors.slurm.render import read_comment
-from headway.slurm.snapshot import Share, SlurmNode, Snapshot
+from headway.slurm.snapshot import AWAY, RESERVED, Share, SlurmNode, Snapshot
 
 POLLS = 3  # a job that starts or ends while Slurm is asked looks like a lost GPU in one of them
 
@@ -32,13 +31,17 @@ class Lost:
 
 
 def node_reports(
-    snapshot: Snapshot, names: Iterable[str], instance: str, partition: str, lost: Mapping[str, int] | None = None
+    snapshot: Snapshot,
+    names: Iterable[str],
+    ours: Set[int],
+    options: Mapping[str, str],
+    lost: Mapping[str, int] | None = None,
 ) -> list[NodeReport]:
-    """How each of Headway's nodes is: away and why, and the GPUs that others use there or that are lost."""
+    """How each of Headway's nodes is: away and why, and the GPUs that others use there or that are lost. `ours`: Headway's Slurm jobs."""
     nodes = {node.name: node for node in snapshot.nodes}
-    taken = Counter(taken_gpus(snapshot, instance))
+    taken = Counter(taken_gpus(snapshot, ours))
     taken.update(lost or {})
-    found = []
+    found, partition, reservation = [], options.get("partition"), options.get("reservation", "")
     for name in names:
         node = nodes.get(name)
         if node is None:
@@ -46,23 +49,33 @@ def node_reports(
         elif partition and node.partitions and partition not in node.partitions:
             found.append(NodeReport(name, f"it left the partition {partition}", taken[name]))
         else:
-            why = (
-                f"{'+'.join(node.state).lower()} in Slurm{f': {node.reason}' if node.reason else ''}"
-                if node.away
-                else ""
-            )
-            found.append(NodeReport(name, why, taken[name]))
+            found.append(NodeReport(name, _why_away(node, reservation), taken[name]))
     return found
 
 
-def taken_gpus(snapshot: Snapshot, instance: str) -> dict[str, int]:
-    """GPUs of each node that jobs of others hold, or cannot be used without the CPUs and the memory that they hold."""
+def _why_away(node: SlurmNode, reservation: str) -> str:
+    """Why nothing can be started on a node; empty: it can. Who submits to a reservation may use its nodes, while it is in force."""
+    if reservation and not RESERVED & set(node.state):
+        return f"the reservation {reservation} is not in force"
+    if not AWAY & set(node.state) - (RESERVED if reservation else set()):
+        return ""
+    return f"{'+'.join(node.state).lower()} in Slurm{f': {node.reason}' if node.reason else ''}"
+
+
+def taken_gpus(snapshot: Snapshot, ours: Set[int]) -> dict[str, int]:
+    """GPUs of each node that jobs of others hold, or that are of no use without the CPUs and the memory that some job holds, even ours."""
     held: dict[str, list[Share]] = {}
+    own: Counter[str] = Counter()
     for job in snapshot.jobs.values():
-        if job.holds and read_comment(job.comment, instance) is None:
+        if job.holds:
             for name, share in job.shares.items():
                 held.setdefault(name, []).append(share)
-    return {node.name: _gpus(node, held[node.name]) for node in snapshot.nodes if node.name in held and node.gpus}
+                own[name] += share.gpus if job.id in ours else 0
+    return {
+        node.name: _gpus(node, held[node.name]) - own[node.name]
+        for node in snapshot.nodes
+        if node.name in held and node.gpus
+    }
 
 
 def _gpus(node: SlurmNode, shares: list[Share]) -> int:

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from headway.slurm.answers import Unreadable
 from headway.slurm.commands import Commands
 from headway.slurm.requests import Cancel, Door, Refused, Request, Signal, Unreachable
 from headway.slurm.rest import Rest
-from headway.slurm.snapshot import SlurmJob, Snapshot
+from headway.slurm.snapshot import ANYBODY, SlurmJob, Snapshot
 
 POLL_S = 2.0
 LOOK_S = 0.2  # how often folders are looked into
@@ -57,10 +57,11 @@ class SlurmExecutor:
         given.pop("poll", None)
         self.fabric = fabric_of(given.pop("fabric")) if "fabric" in given else None
         self.door: Door = Rest(rest) if rest else Commands()
-        self.options, self.partition, self.patience_s = given, given.get("partition", ""), PATIENCE_S
+        self.options, self.patience_s = given, PATIENCE_S
         self.outage = Outage()
         self._attempts: dict[tuple[int, int], Attempt] = {}
         self._over: set[tuple[int, int]] = set()
+        self._owners: dict[tuple[int, int], int] = {}
         self._reports: deque[Report] = deque()
         self._nodes: list[NodeReport] = []
         self._nodes_new = False
@@ -77,7 +78,7 @@ class SlurmExecutor:
 
     def discover(self) -> Discovery:
         """The nodes with GPUs of Slurm, or of one partition."""
-        found = discovery.discover(self.door, self.data, self.partition)
+        found = discovery.discover(self.door, self.data, self.options)
         return Discovery(with_fabric(found.cluster, self.fabric), found.note) if self.fabric else found
 
     def check_user(self, user: str) -> None:
@@ -154,7 +155,8 @@ class SlurmExecutor:
         now = time.monotonic()
         with self._lock:
             taken = sum(node.taken for node in self._nodes)
-            used = f"jobs that were submitted to Slurm directly use {taken} GPUs" if taken else ""
+            whose = "jobs submitted to Slurm directly, or with more CPUs or memory than go with their GPUs,"
+            used = f"{whose} use {taken} GPUs" if taken else ""
             return "; ".join(filter(None, [self.outage.words(now), used]))
 
     def logs(self, job: int, attempt: int) -> list[Path]:
@@ -186,7 +188,10 @@ class SlurmExecutor:
             if now >= self._look_at:
                 with self._lock:
                     for key in list(self._attempts):
-                        self._look(key)
+                        with contextlib.suppress(
+                            OSError
+                        ):  # out of descriptors, or a file system that stutters: at the next look
+                            self._look(key)
                 self._look_at = now + max(LOOK_S, SHARE * (time.monotonic() - now))
             left = min(self._poll_at, self._look_at) - time.monotonic()
             self._poke.wait(max(0.005, left))
@@ -200,6 +205,10 @@ class SlurmExecutor:
             talk()
         except (Unreachable, Refused, Unreadable) as error:  # a poll that is refused is as good as no answer
             self.outage.failed(str(error), time.monotonic())
+            self._poll_at = self.outage.again_at
+            return False
+        except Exception as error:  # whatever it is, jobs must not wait for a thread that has ended
+            self.outage.failed(f"{type(error).__name__}: {error}", time.monotonic())
             self._poll_at = self.outage.again_at
             return False
         return True
@@ -271,8 +280,12 @@ class SlurmExecutor:
             ours: dict[tuple[int, int, int], list[SlurmJob]] = {}
             for job in snapshot.jobs.values():
                 key = read_comment(job.comment, self._site.instance)
-                if key is not None:
+                if key is not None and self._may_be(key[:2], job):
                     ours.setdefault(key, []).append(job)
+            self._owners = {
+                key[:2]: self._owners[key[:2]] for key in ours
+            }  # of the others Slurm knows nothing any more
+            numbers = {job.id for jobs in ours.values() for job in jobs}
             for attempt in self._attempts.values():
                 for number, part in enumerate(attempt.parts):
                     found = ours.pop((attempt.job, attempt.number, number), [])
@@ -280,8 +293,8 @@ class SlurmExecutor:
             extra += [
                 job.id for key, jobs in ours.items() if self._given_up(key) for job in jobs if job.holds or job.waits
             ]
-            self._over &= {key[:2] for key in ours}  # of the others Slurm knows nothing any more
-            self._see_nodes(snapshot)
+            self._over &= self._owners.keys()
+            self._see_nodes(snapshot, numbers)
         for number in extra:
             self._send(Cancel((number,)))
 
@@ -316,16 +329,25 @@ class SlurmExecutor:
         elif part.slurm is not None or claimed:
             part.gone_since = part.gone_since if part.gone_since is not None else time.monotonic()
 
+    def _may_be(self, key: tuple[int, int], job: SlurmJob) -> bool:
+        """Whether a Slurm job that says so can be this attempt: anybody may write a comment, but not run under its account."""
+        if key not in self._owners:
+            found = self._attempts.get(key) or read_attempt(self.folder(*key), *key)
+            if found is None:
+                return False
+            self._owners[key] = found.uid
+        return ANYBODY in (self._owners[key], job.uid) or job.uid == self._owners[key]
+
     def _given_up(self, key: tuple[int, int, int]) -> bool:
         return key[:2] in self._over or (self.folder(*key[:2]) / "revoked").exists()
 
-    def _see_nodes(self, snapshot: Snapshot) -> None:
+    def _see_nodes(self, snapshot: Snapshot, ours: Set[int]) -> None:
         self._site = Site(
             self._site.instance, self.options, {node.name: node for node in snapshot.nodes} or self._site.nodes
         )
         known, _ = discovery.remembered(self.data) if not self._nodes else ([], [])
         names = [node.node for node in self._nodes] or [node.name for node in known]
-        seen = capacity.node_reports(snapshot, names, self._site.instance, self.partition, self._lost.look(snapshot))
+        seen = capacity.node_reports(snapshot, names, ours, self.options, self._lost.look(snapshot))
         changed, self._nodes, self._nodes_new = seen != self._nodes, seen, True
         if changed:
             self._wake()

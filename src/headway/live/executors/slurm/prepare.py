@@ -44,7 +44,8 @@ def prepare(launch: Launch, folder: Path, port: int, site: Site) -> Attempt:
     for name, text in launch.files.items():
         write_atomically(folder / name, text)
     parts = [PartRun(each) for each in as_user]
-    attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port)
+    uid = who.pw_uid if who else os.geteuid()
+    attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port, uid)
     write(str(folder), "launch.json", {**saved(attempt), "journal": launch.journal}, durable=True)
     return attempt
 

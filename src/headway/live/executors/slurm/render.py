@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headway.io.specs import plain_whole
 from headway.live.executors import Launch
 from headway.live.executors.process.render import job_environment, output_path
 from headway.live.executors.slurm.layout import Part, layout
@@ -34,9 +35,10 @@ def read_comment(comment: str, instance: str) -> tuple[int, int, int] | None:
     """(job, attempt, part) of a Slurm job of ours; None for any other."""
     mark, _, rest = comment.partition(":")
     words = rest.split(":")
-    if mark != MARK or len(words) != 4 or words[0] != instance or not all(word.isdigit() for word in words[1:]):
+    if mark != MARK or len(words) != 4 or words[0] != instance:
         return None
-    return int(words[1]), int(words[2]), int(words[3])
+    job, attempt, part = map(plain_whole, words[1:])
+    return None if job is None or attempt is None or part is None else (job, attempt, part)
 
 
 def render(launch: Launch, folder: str, port: int, base: Mapping[str, str], site: Site) -> list[Submit]:

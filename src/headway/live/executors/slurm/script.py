@@ -43,8 +43,9 @@ esac
 export RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK CUDA_VISIBLE_DEVICES
 cannot() { echo "cannot $1 on $SLURMD_NODENAME" >"$hw_own/.failed.$RANK"; mv "$hw_own/.failed.$RANK" "$hw_own/failed"; exit 127; }
 cd "$HEADWAY_WORKDIR" 2>/dev/null || cannot "enter the folder $HEADWAY_WORKDIR"
-command -v -- "$1" >/dev/null || cannot "run $1: there is no such command"
-unset HEADWAY_WORKDIR
+hw_path=$HEADWAY_PATH
+(PATH=$hw_path; command -v -- "$1" >/dev/null) || cannot "run $1: there is no such command"
+unset HEADWAY_WORKDIR HEADWAY_PATH
 : >"$hw_own/ready.$RANK"
 until [ -e "$hw_own/go" ]; do
   [ -e "$hw_own/failed" ] && exit 127
@@ -55,7 +56,7 @@ done
 trap : %(signals)s
 (while sleep %(fence)d; do [ -e "$hw_run/revoked" ] && kill -KILL 0; done) >/dev/null 2>&1 &
 hw_fence=$!
-"$@"
+PATH=$hw_path "$@"
 hw_code=$?
 kill "$hw_fence" 2>/dev/null
 exec >/dev/null 2>&1
@@ -71,7 +72,10 @@ exit "$hw_code"
 
 BATCH = r"""#!/bin/sh
 # %(title)s
+unset SLURM_JWT  # the manager's
+hw_path=$PATH
 %(exports)s
+export HEADWAY_PATH="$PATH" PATH="$hw_path"  # the job may choose its own, this script needs srun and the like
 hw_run=$HEADWAY_RUN hw_own=$HEADWAY_RUN/own
 (set -C; echo "$SLURM_JOB_ID" >"$hw_own/claim.%(part)d") 2>/dev/null || exit 0
 hw_code=0
