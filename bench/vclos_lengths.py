@@ -36,14 +36,17 @@ def gains(load: float, jobs: int) -> Iterator[tuple[float, float, float]]:
 
 def main() -> None:
     """The table, as Markdown."""
-    print("| load | share of all-to-all | of others | GPU-weighted stretch | effective load | " + " | ".join(f"{jobs:,} jobs" for jobs in JOBS) + " |")  # fmt: skip
+    head = ("load", "share of all-to-all", "of others", "GPU-weighted stretch", "effective load")
+    print("| " + " | ".join([*head, *(f"{jobs:,} jobs" for jobs in JOBS)]) + " |")
     print("|---:|---:|---:|---:|---:|" + "---:|" * len(JOBS))
     for load, (moe, least, most) in INPUTS:
         communication.COUPLED.update(moe=(moe, moe), dense=(least, most))
         found = [np.mean(list(gains(load, jobs)), axis=0) for jobs in JOBS]
         others = f"{least:g}" if least == most else f"{least:g} to {most:g}"
         cells = [f"{gain:+.0f} %" for gain, _, _ in found]
-        print(f"| {load:g} | {moe:g} | {others} | {found[-1][1]:.2f} | {found[-1][2]:.2f} | " + " | ".join(cells) + " |", flush=True)  # fmt: skip
+        _, stretch, effective = found[-1]
+        row = [f"{load:g}", f"{moe:g}", others, f"{stretch:.2f}", f"{effective:.2f}", *cells]
+        print("| " + " | ".join(row) + " |", flush=True)
 
 
 if __name__ == "__main__":
