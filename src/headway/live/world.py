@@ -21,8 +21,7 @@ from headway.core.timers import due
 from headway.errors import BadInput, HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
-from headway.live.executors import ENDED as OVER
-from headway.live.executors import Executor, Launch, Report, Shared, Stamp
+from headway.live.executors import Executor, Launch, Report, Shared, Stamp, not_started
 from headway.live.fabric.ledger import SliceLedger
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
@@ -121,7 +120,7 @@ class LiveWorld(Lifecycle):
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
         refused, self._refused = self._refused, []
-        for report in [*refused, *self.executor.reports()]:
+        for report in refused + self.executor.reports():
             yield from self.reported(report, now)
         while (j := int(due(self.state.tables, now))) >= 0:
             yield Event(CROSSED, j)
@@ -378,14 +377,12 @@ class LiveWorld(Lifecycle):
         try:
             self.executor.start(self._with_slice(launch))
         except BadInput as error:
-            report = Report(OVER, launch.job, launch.attempt, never_ran=True, refused=True, message=str(error))
-            self._refused.append(report)
+            self._refused.append(not_started(launch, str(error)))
             self.wake()
 
     def _with_slice(self, launch: Launch) -> Launch:
         """What an attempt is given on a fabric; worked out when its start is in the journal, without holding anybody up."""
-        fabric = self.state.site.fabric
-        if fabric is None or self._ledger is None:
+        if (fabric := self.state.site.fabric) is None or self._ledger is None:
             return launch
         found = slice_of(fabric, launch.spec, launch.gpus, launch.links)
         self._ledger.admit(launch.job, found)
