@@ -155,7 +155,7 @@ def serve(
         certificates.publish(tls[0], folder)
     hook = None
     try:
-        hook = start_webhook(manager, webhook, webhook_secret) if webhook else None
+        hook = start_webhook(manager, webhook, webhook_secret) if webhook or webhook_secret else None
         _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json, tls)
     finally:
         if hook:
