@@ -78,9 +78,7 @@ class LiveWorld(Lifecycle):
         self.opened = clock()  # when this manager began
         self._began = perf_counter()
         self._wake = threading.Condition()
-        self._woken = False
-        self._closing = False
-        self._gone = False
+        self._woken = self._closing = self._gone = False
         self._first = True  # no round has been yet
         self._answers: list[Future[None]] = []
         self._ledger: SliceLedger | None = None  # where there is a fabric whose links are reserved
