@@ -87,7 +87,7 @@ def request(connection: http.client.HTTPConnection, token: str, method: str, pat
 
 def submissions(count: int, clients: int) -> dict[str, Any]:
     """Durable submissions from several clients at once; no job may start, so that nothing else is measured."""
-    server = Server("2x4")
+    server = Server("2x4", "--rate", "100000")  # the limit of one token, which an idle machine reaches
     try:
         for node in ("n000", "n001"):
             server.ask("POST", f"/v1/nodes/{node}/drain")

@@ -175,9 +175,7 @@ def of_engine(case: Case) -> Log:
         world.truth[name] = engine.state.jobs[name] = columns[name]
     world.truth["moved"] = columns["resume"]
     buffers = new_buffers(engine.state, 1 << 16, True)
-    ended = drive_compiled(
-        engine.state, engine.options, engine.key, engine.change, engine.place, engine.allot, world, buffers
-    )
+    ended = drive_compiled(*engine.parts, world, buffers)
     assert ended == FINISHED
     return journal_log(buffers.journal)
 

@@ -240,6 +240,20 @@ def test_a_file_of_links_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "{ranks: 2, links: [{from: 0, to: 1, bandwidth: 1Gbps, both: true}]}\n",
+        '"links":\n  - {from: 0, to: 1, bandwidth: 1Gbps, both: true}\n"ranks": 2\n',
+    ],
+)
+def test_a_file_of_links_in_another_style_of_yaml_is_read(text, tmp_path):
+    """Only a line that began with the word was noticed; others were told that a topology has no ranks."""
+    path = tmp_path / "net.yaml"
+    path.write_text(text)
+    assert len(wiring_from(str(path)).links) == 2
+
+
+@pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("from: a, to: b", "from: a, to: a", "leads back"),

@@ -256,3 +256,23 @@ def test_small_files_do_not_unfold_to_gigabytes():
                     again |= {"digest": digest_of(again)}
                     _, most, _ = bounded(again)
                     assert most < 300, (kind, on_leaf[:3], name, size)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "complaint"),
+    [
+        ("circuits", lambda some: [{}] * some, "field circuits.0.ocs: field required"),
+        ("links", lambda some: [0] * some, "field links.0: input should be a valid array"),
+        ("links", lambda some: [["x", "y"]] * some, "field links.0.0: 'x' is not written as such a field is"),
+        ("gpus", lambda some: [""] * some, "field gpus.0: input should be a valid integer"),
+        ("routing", lambda some: {f"z{at}": 0 for at in range(some)}, "field routing: has 100,000 keys: at most 32"),
+        ("circuits", lambda some: [{"ocs": 0, "leaf": 0, **{f"z{at}": 0 for at in range(some)}}], "field circuits: has 100,002 keys"),
+    ],
+)  # fmt: skip
+def test_many_mistakes_are_one_line(field, wrong, complaint):
+    """A complaint of every part that is wrong made gigabytes of a file of 15 MB: the first of them is enough."""
+    content = originals("leaf-spine")[0] | {field: wrong(100_000)}
+    verdict, most, _ = bounded(content)
+    assert len(verdict.reasons) == 1
+    assert verdict.reasons[0].startswith(complaint)
+    assert most < 25

@@ -1,7 +1,9 @@
 """The journal is the truth: a state rebuilt from it equals the state that wrote it, and deciding changes nothing."""
 
 import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ from headway.sim.run import Setting, prepare
 from headway.sim.world_python import SimulatedWorld
 from headway.workloads.workload import workload
 
+sys.path.append(str(Path(__file__).parents[2] / "examples"))  # a policy that keeps numbers by group
 LONG = bool(os.environ.get("HEADWAY_LONG"))
 CASES = settings(
     max_examples=200 if LONG else 6,
@@ -53,6 +56,7 @@ def workloads(draw: st.DrawFn):
         column(st.one_of(st.integers(1, 8), st.just(1), st.just(24))),
         column(TIMES.filter(lambda time: time > 0)),
         model=column(st.sampled_from(["", *PROFILES])),
+        user=[f"user{i % 3}" for i in range(n)],
         preemptible=column(st.sampled_from([True, True, True, False])),
     )
 
@@ -136,7 +140,7 @@ def check(prepared, rounds: int) -> None:
     assert_same(tables(engine), tables(again))
 
 
-@pytest.mark.parametrize("policy", list(POLICIES))
+@pytest.mark.parametrize("policy", [*POLICIES, "usual:Usual?trust=1"])
 @CASES
 @given(
     jobs=workloads(),

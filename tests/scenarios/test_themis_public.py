@@ -54,7 +54,7 @@ def test_the_authors_file_is_one_image_on_an_array() -> None:
 
 
 def test_gnmt_and_resnet_gain_what_is_published_with_the_computation_of_the_authors_files() -> None:
-    """Nothing is left to choose: the array of their ResNet-50 file for GNMT, and for ResNet-152 one image, as there, at DLRM's speed."""
+    """The array of their ResNet-50 file for GNMT, and for ResNet-152 one image, as there, at DLRM's speed; the array does not fit both."""
     settings = Settings(64, DLRM_TFLOPS, ALL_AT_ONCE, 1, 2)
     mean, most, _ = gains_of(on_the_array("gnmt", gnmt(128), 2), settings)
     assert (mean, most) == pytest.approx(PUBLISHED["gnmt"], rel=0.02)

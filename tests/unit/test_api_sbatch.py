@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from headway.errors import BadInput
+from headway.live.executors import Launch
+from headway.live.executors.process.render import output_path
+from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.sbatch import memory_gb, read_script, time_limit_s
 from headway.live.jobfile.sbatch_options import REFUSED
 from headway.live.jobfile.spec import job_spec
@@ -61,7 +64,20 @@ def test_options_that_change_the_job_are_obeyed(tmp_path: Path) -> None:
 
 def test_ranks_in_all_become_ranks_on_each_node(tmp_path: Path) -> None:
     assert job_spec(read_script(script(tmp_path, "#SBATCH -n 8 -N 2")).fields).tasks == 4
-    assert job_spec(read_script(script(tmp_path, "#SBATCH -n 8 --ntasks-per-node=2")).fields).tasks == 2
+    job = job_spec(read_script(script(tmp_path, "#SBATCH -n 8 --ntasks-per-node=2 --gpus=8")).fields)
+    assert (job.ranks, job.tasks, job.num_nodes, job.resources.accelerators) == (
+        8,
+        2,
+        4,
+        2,
+    )  # as many nodes as it takes
+    job = job_spec(read_script(script(tmp_path, "#SBATCH -n 4 --ntasks-per-node=2 -N 2")).fields)
+    assert (job.ranks, job.num_nodes) == (4, 2)
+    for line in ("-n 3 --ntasks-per-node=2 -N 2", "-n 5 --ntasks-per-node=2", "-n 1 --ntasks-per-node=4"):
+        with pytest.raises(
+            BadInput, match=r"--ntasks=\d, but \d nodes? with --ntasks-per-node=\d makes? \d: leave one"
+        ):
+            read_script(script(tmp_path, f"#SBATCH {line}"))
     with pytest.raises(BadInput, match="does not divide over 2 nodes"):
         read_script(script(tmp_path, "#SBATCH -n 3 -N 2"))
 
@@ -84,7 +100,52 @@ def test_a_script_that_calls_srun_is_told_that_there_is_none(tmp_path: Path) -> 
 
 def test_lines_after_the_first_command_do_not_count(tmp_path: Path) -> None:
     path = script(tmp_path, "# a comment\n\n#SBATCH -J one\necho hi\n#SBATCH -J two")
-    assert read_script(path).fields["name"] == "one"
+    read = read_script(path)
+    assert read.fields["name"] == "one"
+    assert read.notes == [
+        f"{path}, line 6: '#SBATCH -J two' comes after the first command: it has no effect, as in Slurm"
+    ]
+
+
+def test_options_that_may_have_a_value_leave_the_next_word_alone(tmp_path: Path) -> None:
+    """`--nice --gpus=4` asked for one GPU, and the note was about `--nice` alone."""
+    for option in ("--nice", "--propagate", "--get-user-env", "--no-kill", "-k", "-koff"):
+        read = read_script(script(tmp_path, f"#SBATCH {option} --gpus=4"))
+        assert (job_spec(read.fields).gpus, len(read.notes)) == (4, 1)
+    read = read_script(script(tmp_path, "#SBATCH -QvH -N2"))  # several in one word
+    assert (job_spec(read.fields).hold, job_spec(read.fields).num_nodes, len(read.notes)) == (True, 2, 2)
+    with pytest.raises(BadInput, match="'100' is not an option"):
+        read_script(script(tmp_path, "#SBATCH --nice 100"))
+
+
+@pytest.mark.parametrize("given", ["USR1@30", "SIGUSR1@30", "10@30"])
+def test_signals_have_names_and_numbers(tmp_path: Path, given: str) -> None:
+    job = job_spec(read_script(script(tmp_path, f"#SBATCH --signal={given}")).fields)
+    assert (job.preemption.signal, job.preemption.grace) == ("SIGUSR1", 30.0)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("out", "/w/out"),
+        ("/o/%x-%j.%t", "/o/a-b-42.5"),
+        ("%A_%3a-%b", "/w/40_012-2"),
+        ("%n.%N.%u%%", "/w/2.n7.ada%"),
+        ("%4j%15j", "/w/00420000000042"),
+    ],
+)
+def test_patterns_of_an_output_are_those_of_slurm(pattern: str, path: str) -> None:
+    spec = job_spec(
+        {"run": "true", "name": "a/b", "output": pattern, "workdir": "/w", "num_nodes": 3, "tasks_per_node": 2}
+    )
+    refuse_unsupported(spec)
+    assert output_path(Launch(42, 1, "ada", spec, (0, 1, 2), ("n7", "n8", "n9"), 40, 12), 5, "/home/ada") == path
+
+
+@pytest.mark.parametrize("pattern", ["%J", "%s", "a%", "%q.txt", "%123j"])
+def test_patterns_that_are_not_known_are_refused_and_not_part_of_a_name(pattern: str) -> None:
+    with pytest.raises(BadInput, match=r"output: '%.*' is not known here: write %j, "):
+        refuse_unsupported(job_spec({"run": "true", "output": pattern}))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`headway collective`: its JSON, its files, its errors, and the example."""
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -143,6 +144,50 @@ def test_several_chunks_in_flight_are_played_step_by_step():
     assert four["limit_s"] < four["time_s"] <= once["time_s"]
 
 
+def test_in_a_comparison_a_maximum_of_chunks_is_everybodys():
+    """With --chunks 32 the rivals once had to take 32 while best chose, and best was held against itself."""
+    line = ["collective", "compare", "--topology", "2D-SW_SW", "--size", "100MB", "--chunks", "32", "--json"]
+    rows = {row["method"]: row for row in json.loads(run(*line))["rows"]}
+    assert {"baseline", "themis-fifo", "themis-scf", "best", "baseline@64"} <= rows.keys()
+    assert rows["baseline"]["chunks"] < 32
+    assert rows["best"]["speedup"] == rows["baseline"]["time_s"] / rows["best"]["time_s"] > 1
+    fixed = json.loads(run(*RUN[:3], "--size", "100MB", "--scheduler", "baseline", "--chunks", "32", "--json"))
+    assert fixed["chunks"] == 32
+
+
+def table_of(page) -> dict[str, list[str]]:
+    """The rows of the first table of a report, by scheduler."""
+    rows = re.findall(r"<tr>(.*?)</tr>", page.read_text(), re.DOTALL)
+    cells = [[re.sub("<.*?>", "", cell) for cell in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)] for row in rows]
+    return {row[1]: row for row in cells if len(row) == 9}
+
+
+@pytest.mark.parametrize(
+    ("options", "method", "against"),
+    [
+        (["--scheduler", "best", "--chunks", "8"], "best", "baseline"),
+        (["--scheduler", "themis"], "themis-scf@64", "baseline@64"),
+        (["--scheduler", "themis", "--chunks", "32"], "themis-scf@32", "baseline@32"),
+        (["--scheduler", "best", "--degrade", "1:0.5"], "best", "baseline"),
+    ],
+)
+def test_a_report_holds_a_plan_against_a_baseline_with_its_chunks_on_its_network(options, method, against, tmp_path):
+    """Themis with a fixed number was once held against itself, rivals of best had more chunks than it, and those of a degraded network
+    ran on the healthy one."""
+    page = tmp_path / "report.html"
+    told = json.loads(run(*RUN, *options, "--report", str(page), "--json"))
+    rows = table_of(page)
+    assert rows[method][8] == against
+    assert float(rows[method][3]) == pytest.approx(told["time_s"] * 1e3, abs=1e-3)
+    assert float(rows[method][7]) == pytest.approx(float(rows[against][3]) / float(rows[method][3]), abs=0.01)
+    assert {"baseline", "themis-scf", "baseline@64", "themis-scf@64"} <= rows.keys()
+    if "--chunks" in options:
+        assert int(rows["baseline"][2]) <= int(options[-1])
+    if "--degrade" in options:
+        healthy = json.loads(run(*RUN, "--scheduler", "baseline", "--chunks", "64", "--json"))
+        assert float(rows["baseline@64"][3]) > healthy["time_s"] * 1e3
+
+
 def test_the_report_stands_alone(tmp_path):
     page = tmp_path / "report.html"
     run("collective", "compare", "--topology", "2D-SW_SW", "--topology", "3D-FC_Ring_SW", "--report", str(page))
@@ -203,11 +248,12 @@ def test_the_report_stands_alone(tmp_path):
         (["--topology", "ring:1048576:1e9Gbps", "--size", "1000TB", "--collective", "all-to-all"], "would take months"),
         (["links", "ring:8:800Gbps", "--fault", "0-1:1e-300"], "link 0>1 with a bandwidth of 4e-298 Gbps"),
         (["links", "ring:8:10Mbps", "--size", "1000TB"], "could take months"),
+        (["iteration", "gnmt", "--topology", "2D-SW_SW", "--compute-tflops", "1e-300"], "would take months"),
+        (["together", "all-reduce:1GB:1e300s", "--topology", "2D-SW_SW"], "would take months"),
+        (["together", "all-reduce:1GB:1e8s", "--topology", "2D-SW_SW"], "would take months"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_1(arguments, said, capsys, monkeypatch):
-    import re
-
     code, out, err = failure(capsys, monkeypatch, "collective", *arguments)
     assert code == 1
     assert out == ""

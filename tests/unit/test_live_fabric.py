@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from headway.cluster.named import cluster
 from headway.collectives.plan import plan_from_json
 from headway.errors import BadInput
 from headway.io.keys import read_public_key
-from headway.live.fabric.served import served
+from headway.live.fabric.served import ServedFabric, served
 from headway.live.fabric.slices import own_network
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.live.operation.site import Site
-from headway.network.certificates.certificate import describe
+from headway.live.outcome import Backoff
+from headway.network.certificates.certificate import Certificate, describe
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import load_fabric
 
@@ -52,7 +54,8 @@ def open_again(tmp_path: Path, small: Path) -> Iterator[Any]:
 
     def start(placement: str = "joint", **given: Any) -> Manager:
         site = Site(fabric=served(str(small), tmp_path / "data"), **given)
-        made.append(opened(tmp_path / "data", "4x2", QUICK, placement=placement, site=site))
+        again = Backoff(first_s=1.0)
+        made.append(opened(tmp_path / "data", "4x2", QUICK, placement=placement, site=site, backoff=again))
         return made[-1]
 
     yield start
@@ -218,6 +221,15 @@ def test_the_job_has_its_plan_and_the_operator_the_routes(open_again: Any, tmp_p
     wait_for(lambda: len((tmp_path / "told").read_text().split()) == 2)  # before it and after it
 
 
+def test_a_plan_of_fewer_bytes_than_chunks_does_not_hold_up_its_job(open_again: Any, tmp_path: Path) -> None:
+    """Themis cuts into 64 chunks, and ten bytes cannot be: the start of such a job failed."""
+    manager = open_again()
+    job = one(manager, run="true", collective={"schedule": "themis", "size": "10B"}, **ISOLATED)
+    assert ended(manager, job) == "COMPLETED"
+    plan = plan_from_json((manager.log_files(job, 1)[0].parent / "plan.json").read_text())
+    assert [chunk.bytes for chunk in plan.chunks] == [1] * 10
+
+
 def test_what_cannot_be_had_is_refused_by_name(open_again: Any, tmp_path: Path, small: Path) -> None:
     manager = open_again()
     for wrong, words in (
@@ -246,3 +258,44 @@ def test_the_network_of_a_job_has_the_dimensions_that_it_sees(small: Path) -> No
     for gpus, sizes in seen.items():
         network = own_network(fabric, gpus)
         assert (network.sizes if network else None) == sizes
+
+
+def less(certificate: Certificate) -> Certificate:
+    """The same without its first link, as a mistake in the manager could write it."""
+    return replace(certificate, links=certificate.links[1:])
+
+
+def of_others(certificate: Certificate) -> Certificate:
+    """The same with links that other jobs may hold."""
+    return replace(certificate, links=tuple((f"leaf{leaf}", f"spine{up}") for leaf in range(4) for up in range(2)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (
+            less,
+            "its slice of small: rejected: halving-doubling is promised, but uses leaf2 - spine0, a link it does not hold",
+        ),
+        (of_others, "its slice of small: rejected: holds link leaf0-spine0, which job 1 holds"),
+    ],
+)
+def test_no_job_runs_on_a_slice_that_the_verifier_does_not_accept(
+    wrong: Any, reason: str, open_again: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manager takes its own certificates through the anchored check, also beside jobs that an earlier manager started."""
+    before = open_again()
+    until(before, one(before, run="sleep 60", **ISOLATED), "RUNNING")
+    before.stop()
+    manager = open_again()
+    right = ServedFabric.certificate
+    with monkeypatch.context() as patch:
+        patch.setattr(ServedFabric, "certificate", lambda *given: wrong(right(*given)))
+        second = one(manager, run=f"touch {tmp_path}/ran", **ISOLATED)
+        until(manager, second, "PENDING", true=lambda view: bool(view.message))
+        assert manager.job(second).message == reason
+        assert "it could not be started (its slice of small: rejected" in manager.explain(second).message
+        assert not (tmp_path / "ran").exists()
+    assert sorted(free(manager)) == [0, 0, 3, 3]
+    assert ended(manager, second) == "COMPLETED", "it is tried again, and this time the certificate is right"
+    assert (tmp_path / "ran").exists()

@@ -197,3 +197,62 @@ def test_backfill_plans_with_limits_and_ends_jobs_at_them(tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="time_limit: 7200 s is more than the 3600 s that policy backfill"):
         manager.submit(job_spec({"run": "true", "time_limit": "2h"}), ME)
     manager.stop()
+
+
+def gpus(count: int, **more: Any) -> dict[str, Any]:
+    return {"resources": {"accelerators": count}, **more}
+
+
+FIRST = "job 5, for which GPUs are kept, starts, and more GPUs become free"
+IN_TURN = gpus(4, preemptible=True, preemption={"min_runtime": 100})
+
+
+@pytest.mark.parametrize(
+    ("ahead", "small", "advice", "starts"),
+    [
+        # Job 5 waits for both nodes: whatever becomes free is kept for it.
+        (16, gpus(1), (FIRST,), 1050.0),
+        # It waits for all of n000: the GPUs of n001 that are free at 100 are too few for it.
+        (8, gpus(1), (FIRST, "GPUs of other nodes become free, too few for job 5"), 100.0),
+        # One that can be stopped may pass it.
+        (16, gpus(1, preemptible=True), ("a job with GPUs ends",), 100.0),
+        # One that asks for as much does not: job 5 is asked first.
+        (2, gpus(2, preemptible=True), (FIRST,), 150.0),
+    ],
+)
+def test_who_waits_behind_a_reservation_is_told_what_helps(
+    ahead: int, small: dict[str, Any], advice: tuple[str, ...], starts: float
+) -> None:
+    held = [Work(0.0, gpus(size), length) for size, length in ((8, 1000.0), (2, 1000.0), (2, 100.0), (4, 1000.0))]
+    world = Asked([*held, Work(1.0, gpus(ahead), 50.0), Work(2.0, small, 50.0)], "2x8", "tiresias-l")
+    world.asks = 6
+    world.run()
+    assert world.first is not None
+    assert world.first.would_change == advice
+    assert world.times("Start", 6)[0] == starts
+
+
+def test_a_turn_that_ends_does_not_help_a_job_behind_the_one_that_it_is_for() -> None:
+    world = Asked(
+        [Work(0.0, IN_TURN, 5000.0), Work(0.0, IN_TURN, 5000.0), Work(30.0, BIG, 10.0), Work(31.0, {}, 50.0)],
+        "1x8",
+        "tiresias-l?threshold=50",
+    )
+    world.asks = 4
+    world.run()
+    assert world.first is not None
+    assert world.first.reason == "turn"
+    assert world.first.would_change == (FIRST.replace("job 5", "job 3"),)
+    assert world.times("Start", 4)[0] == 110.0  # the turns end at 100
+
+
+def test_a_checkpoint_is_not_advised_where_the_reservation_is_firm() -> None:
+    # At 99.5 s job 2 has waited for more than 64 times the half second that is left: nobody passes it, stoppable or not.
+    small, stoppable = Work(99.5, {}, 50.0), Work(99.5, {"preemptible": True}, 50.0)
+    works = [Work(0.0, IN_TURN, 5000.0), Work(0.5, BIG, 10.0), small, stoppable]
+    world = Asked(works, "1x8", "tiresias-l?threshold=50")
+    world.asks = 3
+    world.run()
+    assert world.first is not None
+    assert (world.first.reason, world.first.would_change) == ("reservation", ("job 2 starts",))
+    assert [world.times("Start", job)[0] for job in (2, 3, 4)] == [100.0, 110.0, 110.0]

@@ -13,6 +13,7 @@ from headway.io.keys import make_keys, read_private_key
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.anchored import admitted
 from headway.network.certificates.certificate import digest_of, signed
+from headway.network.certificates.verify import holdings
 from headway.network.fabric.file import load_fabric
 
 HALL = load_fabric("vclos-512")
@@ -28,6 +29,11 @@ def issued(*sizes):
 
 def plain(certificate):
     return json.loads(certificate.as_text())
+
+
+def held(**certificates):
+    """What certificates in force hold, with the name of the holder."""
+    return {thing: name for name, one in certificates.items() for thing in holdings(plain(one))}
 
 
 def again(content, **changes):
@@ -65,7 +71,7 @@ def test_what_the_fabric_does_not_bear_is_refused_by_name(case):
 
 def test_what_is_in_force_is_held_and_not_checked_again(monkeypatch):
     first, second = issued(64, 48)
-    ledger = {"a": first}
+    ledger = held(a=first)
     assert admitted([("b", plain(second))], HALL, in_force=ledger) == [second]
     with pytest.raises(BadInput, match="c: rejected: holds GPU 0, which a holds"):
         admitted([("c", plain(first))], HALL, in_force=ledger)
@@ -90,10 +96,10 @@ def test_circuits_in_force_are_held_too():
     first = allocate(occupied_by(hall), 80, "ocs-vclos").certificate
     answer = allocate(occupied_by(hall, [first]), 80, "ocs-vclos")
     second, first = answer.certificate, dict(answer.reissued).get(0, first)
-    assert admitted([("b", plain(second))], hall, in_force={"a": first}) == [second]
+    assert admitted([("b", plain(second))], hall, in_force=held(a=first)) == [second]
     moved = replace(first, rank_order=(511,), links=(), circuits=second.circuits)
     with pytest.raises(BadInput, match=r"b: rejected: holds port ocs[0-9]+-spine[0-9]+\.[0-9]+, which a holds"):
-        admitted([("b", plain(second))], hall, in_force={"a": moved})
+        admitted([("b", plain(second))], hall, in_force=held(a=moved))
 
 
 def test_with_a_key_only_the_managers_certificates_come_in(tmp_path):

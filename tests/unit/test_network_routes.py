@@ -229,3 +229,29 @@ def hops(devices):
     return [
         way.hop for device in devices if device.name.startswith("leaf") for table in device.tables for way in table.ways
     ]
+
+
+def test_around_failed_links_every_spare_has_a_steering_address_of_its_own():
+    """EOS: one uplink has another spare to the leaf whose link failed; both under one address would share that traffic."""
+    fabric = fabric_from({"leaves": 3, "servers_per_leaf": 1, "gpus_per_server": 4, "spines": 4}, "x")
+    certificate = allocate(occupied_by(fabric), 12, "vclos").certificate
+    failed = ["leaf1-spine1"]
+    text = render(certificate, planned(fabric), "eos", switch="leaf0", failed=failed)
+    lines = [line.split() for line in text.splitlines() if line.startswith("ip route ")]
+    ways = {(target, distance): (interface, via) for _, _, target, interface, via, distance in lines}
+    assert len(ways) == len(lines), "no address has two ways of one distance"
+    first = {target for (target, distance), (interface, _) in ways.items() if (interface, distance) == ("up0", "1")}
+    assert {ways[target, "2"][0] for target in first} == {"up1", "up2"}, "up2 to leaf1, up1 to leaf2"
+    back = render(certificate, planned(fabric), "eos", switch="leaf0", failed=failed, undo=True)
+    assert names("eos", text) <= names("eos", back)
+    assert "\nconfigure session\n" in text, "of no name: one that was committed is not entered again"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_way_back_needs_no_room(form):
+    """A budget that was made smaller, or filled by others since, does not keep anybody from undoing."""
+    certificate = allocate(occupied_by(load_fabric("vclos-512")), 64, "vclos").certificate
+    inventory = planned(certificate.fabric)
+    with pytest.raises(BadInput, match="does not fit"):
+        render(certificate, inventory, form, budget=1)
+    assert render(certificate, inventory, form, budget=1, undo=True) == render(certificate, inventory, form, undo=True)

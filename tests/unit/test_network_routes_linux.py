@@ -129,10 +129,10 @@ class Lab:
             return self.inventory.cables[f"spine{spine.spine}.{spine.fibre}", f"ocs{spine.ocs}"].lower.address
         return (found.lower if cable[0] == switch else found.upper).address
 
-    def run(self, *, undo):
+    def run(self, *, undo, failed=()):
         """The text for every switch, each through a shell in its namespace."""
         for name in self.hall.devices:
-            text = render(self.certificate, self.inventory, "linux", undo=undo, switch=name)
+            text = render(self.certificate, self.inventory, "linux", undo=undo, switch=name, failed=failed)
             done = subprocess.run(
                 ["ip", "netns", "exec", self.name(name), "sh"],
                 input=text,
@@ -229,6 +229,31 @@ def test_applied_twice_followed_and_undone_twice(certificate):
         built.run(undo=True)
         assert built.state() == before, "the way back leads where it began"
         built.run(undo=True)
+        assert built.state() == before
+
+
+def test_around_a_failed_uplink_in_the_kernel():
+    """Twice, looked up for every pair of ranks, and undone: nothing takes the failed link, and everything stays on links of the slice."""
+    certificate = sliced({"leaves": 3, "servers_per_leaf": 1, "gpus_per_server": 4, "spines": 4}, 12)
+    lost, order = ("leaf1", "spine1"), certificate.rank_order
+    with lab(certificate) as built:
+        before = built.state()
+        built.run(undo=False, failed=["leaf1-spine1"])
+        once = built.state()
+        built.run(undo=False, failed=["leaf1-spine1"])
+        assert built.state() == once != before
+        flows = 0
+        for gpu in order:
+            for other in order:
+                nic, there = built.inventory.nics[gpu], built.inventory.nics[other].address
+                if built.hall.leaf_of[nic.address] != built.hall.leaf_of[there]:
+                    taken = {link for link, _ in built.hall.walk(built.lookup, nic, there)}
+                    assert len(taken) == 2
+                    assert lost not in taken
+                    assert taken <= set(certificate.links)
+                    flows += 1
+        assert flows == 96
+        built.run(undo=True, failed=["leaf1-spine1"])
         assert built.state() == before
 
 

@@ -94,7 +94,12 @@ def serve(
     ] = None,
     epilog: Annotated[Path | None, typer.Option(help="A program that runs after every attempt of a job.")] = None,
     webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where every change of a job's state is sent, as JSON.")
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="HEADWAY_WEBHOOK",
+            help="Where every change of a job's state is sent, as JSON; an address that is a secret belongs into the environment.",
+        ),
     ] = None,
     webhook_secret: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A file with the secret that what is sent is signed with.")

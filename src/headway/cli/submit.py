@@ -124,7 +124,7 @@ def submit(
             spec[field] = {**(spec.get(field) or {}), part: value}
     if env:
         spec["envs"] = {**(spec.get("envs") or {}), **dict(map(_variable, env))}
-    spec.setdefault("workdir", str(Path.cwd()))
+    spec["workdir"] = str(Path(spec.get("workdir") or "").absolute())  # a relative one is seen from here
     if dry_run:
         _dry_run(session, spec)
         return

@@ -1,13 +1,12 @@
 """All-reduce plans as an execution plan of MSCCL++: what each rank sends, waits for and adds, in the order of the plan.
 
-A rank is one thread block that walks one list. Sends are `pws` (put with signal) on port channels, which a proxy carries
-out, so one thread block keeps several links busy; arrivals are `wait`; sums are `re` from scratch into the buffer,
-which is reduced in place. All lists follow one order in time that respects every dependency, so no rank waits for ever.
-MSCCL++ cuts a buffer into equal chunks, here called units: a chunk of the plan is a whole number of them, so unequal
-chunks are rounded to a grid. A phase on a dimension is written as a direct exchange within its groups.
+Sends are `pws` (put with signal) on port channels, which a proxy carries out, so one list keeps several links busy; arrivals are
+`wait`; sums are `re` from scratch into the buffer, which is reduced in place. All lists follow one order in time that respects every
+dependency, so no rank waits for ever. MSCCL++ cuts a buffer into equal chunks, here called units: a chunk of the plan is a whole
+number of them, so unequal chunks are rounded to a grid. A phase on a dimension is written as a direct exchange within its groups.
 
-The format is that of the executor of MSCCL++ (execution_plan.cc) at the end of 2025. We have run it with an interpreter
-of our own (tests/unit/test_collective_export.py), not on GPUs.
+The format is that of the executor of MSCCL++ (execution_plan.cc) at the end of 2025, and its limits are kept (`mscclpp_blocks`). We
+have run it with an interpreter of our own (tests/unit/test_collective_export.py), not on GPUs.
 """
 
 import json
@@ -16,6 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from headway.collectives.best import apportion
+from headway.collectives.mscclpp_blocks import Dispatch, Event, Receipt, thread_blocks
 from headway.collectives.plan import Plan, phases
 from headway.collectives.simulate.cost import Collective
 from headway.collectives.simulate.play import play
@@ -23,11 +26,13 @@ from headway.collectives.topology.model import Topology
 from headway.collectives.wiring.plan import WiredPlan
 from headway.errors import BadInput
 
-# The finest grid that unequal chunks are rounded to, in parts of an average chunk.
+# The grid that unequal chunks are rounded to, in parts of an average chunk, at least.
 GRID = 4
 # Puts of one plan: a file of some hundred megabytes.
 MOST_PUTS = 500_000
-NOP = {"name": "nop"}
+# The executor counts in steps of so many bytes, a whole number of them in each unit, and offsets are 32 bits.
+ALIGNED_BYTES = 16
+MOST_OFFSET = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +80,13 @@ def _only_all_reduce(collective: Collective) -> None:
 
 
 def _weights(chunk_bytes: Sequence[int]) -> list[int]:
-    """Chunks as whole numbers of units: 1 each if they are equal to a byte, else rounded to a grid."""
+    """Chunks as whole numbers of units: 1 each if they are equal to a byte, else rounded to a grid of 2^n, so that usual
+    sizes divide by it."""
     if max(chunk_bytes) - min(chunk_bytes) <= 1:
         return [1] * len(chunk_bytes)
-    average = sum(chunk_bytes) / len(chunk_bytes)
-    return [max(1, round(GRID * data / average)) for data in chunk_bytes]
+    units = 1 << (GRID * len(chunk_bytes) - 1).bit_length()
+    weights: list[int] = apportion(np.array(chunk_bytes) / sum(chunk_bytes), units).tolist()
+    return weights
 
 
 def _puts(plan: Plan, topology: Topology, weights: Sequence[int]) -> Iterator[Put]:
@@ -107,56 +114,37 @@ def _puts(plan: Plan, topology: Topology, weights: Sequence[int]) -> Iterator[Pu
 
 
 class _Rank:
-    """One rank's lists as they grow."""
+    """One rank's channels, remote buffers and list as they grow."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.lanes: dict[tuple[int, str], int] = {}  # peer and lane: number of the channel
         self.buffers: dict[tuple[int, str], int] = {}  # peer and kind of buffer: number of the remote buffer
-        self.ops: list[dict[str, Any]] = []
+        self.events: list[Event] = []
         self.scratch = 0
 
     def send(self, put: Put, scratch_at: int) -> None:
         kind, index = ("s", scratch_at) if put.adds else ("i", put.first)
         buffer = self.buffers.setdefault((put.target, kind), len(self.buffers))
-        source = {"type": "i", "index": put.first, "size": put.count}
-        target = {"buffer_id": buffer, "index": index, "size": put.count}
-        self._add("pws", self.lanes[put.target, put.lane], src_buff=[source], dst_buff=[target])
+        self.events.append(Dispatch(self.lanes[put.target, put.lane], put.first, put.count, buffer, index))
 
     def receive(self, put: Put, scratch_at: int) -> None:
-        self._add("wait", self.lanes[put.source, put.lane])
-        if put.adds:
-            own = {"type": "i", "index": put.first, "size": put.count}
-            came = {"type": "s", "index": scratch_at, "size": put.count}
-            self.ops += [{"name": "re", "src_buff": [own, came], "dst_buff": [own], "reduce_op": "sum"}, NOP]
-
-    def _add(self, name: str, channel: int, **more: Any) -> None:
-        self.ops += [{"name": name, **more, "channel_ids": [channel], "channel_type": "port"}, NOP]
+        place = scratch_at if put.adds else None
+        self.events.append(Receipt(self.lanes[put.source, put.lane], put.first, put.count, place))
 
     def as_json(self, units: int) -> dict[str, Any]:
-        channels = list(range(len(self.lanes)))
-        greeting = [{"name": name, "channel_ids": [channel], "channel_type": "port"}
-                    for name in ("signal", "wait") for channel in channels]  # fmt: skip
-        farewell = [{"name": "flush", "channel_ids": [channel], "channel_type": "port"} for channel in channels]
-        block = {
-            "id": 0,
-            "ops": [*greeting, NOP, *self.ops, *farewell, NOP],
-            "channels": [{"channel_type": "port", "channel_ids": channels}],
-            "remote_buffer_refs": [
-                {"access_channel_type": "port", "remote_buffer_ids": list(range(len(self.buffers)))}
-            ],
-        }
+        blocks, semaphores = thread_blocks(self.number, len(self.lanes), self.events)
         return {
             "id": self.number,
             "input_chunks": units,
             "output_chunks": units,
             "scratch_chunks": self.scratch,
-            "threadblocks": [block],
+            "threadblocks": blocks,
             "channels": [{"channel_type": "port", "connected_to": [peer for peer, _ in self.lanes]}],
             "remote_buffers": [
                 {"rank": peer, "type": kind, "access_channel_types": ["port"]} for peer, kind in self.buffers
             ],
-            "semaphores": [],
+            "semaphores": [{"init_value": 0}] * semaphores,
         }
 
 
@@ -180,6 +168,7 @@ def _text(name: str, ranks: int, units: int, puts: Sequence[Put]) -> str:
             gpus[one.source].send(one, slots[number])
         else:
             gpus[one.target].receive(one, slots[number])
+    longest = max(units, *(gpu.scratch for gpu in gpus))
     plan = {
         "name": name,
         "collective": "allreduce",
@@ -189,8 +178,8 @@ def _text(name: str, ranks: int, units: int, puts: Sequence[Put]) -> str:
         "gpus": [gpu.as_json(units) for gpu in gpus],
         "num_threads_per_block": 1024,
         "use_double_scratch_buffer": False,
-        "buffer_alignment": 16,
-        "min_message_size": 0,
-        "max_message_size": 2**64 - 1,
+        "buffer_alignment": ALIGNED_BYTES,
+        "min_message_size": units * ALIGNED_BYTES,
+        "max_message_size": MOST_OFFSET // longest // ALIGNED_BYTES * ALIGNED_BYTES * units,
     }
     return json.dumps(plan) + "\n"

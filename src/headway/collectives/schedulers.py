@@ -107,13 +107,14 @@ def bounds(task: Task) -> tuple[Limit, float]:
 
 
 def schedule_named(
-    method: str, topology: Topology, size_bytes: int, collective: Collective, chunks: int | None, in_flight: int
+    method: str, topology: Topology, size_bytes: int, collective: Collective, most_chunks: int | None, in_flight: int
 ) -> Outcome:
     """The same by the name of a method: `themis-scf` is the scheduler themis with scf inside a dimension, and
-    `themis-scf@64` that with exactly 64 chunks, whatever `chunks` is."""
+    `themis-scf@64` that with exactly 64 chunks. Whatever is not fixed chooses among up to `most_chunks`."""
     name, fixed = fixed_chunks(method)
     scheduler, _, intra = name.partition("-")
-    inside: dict[str, Any] = {"intra": intra or None, "chunks": fixed or chunks, "in_flight": in_flight}
+    inside: dict[str, Any] = {"intra": intra or None, "chunks": fixed, "in_flight": in_flight}
+    inside["most_chunks"] = most_chunks or AUTO_CHUNKS
     return schedule(topology, size_bytes, scheduler=scheduler, collective=collective, **inside)
 
 

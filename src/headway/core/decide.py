@@ -20,21 +20,23 @@ from headway.core.deciding.offers import close_class, open_classes, open_rooms
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.seating import clear_booked, keep_promises, seat_waiting, withdraw_promises
 from headway.core.deciding.teams import first_of_teams, is_below, open_teams
+from headway.core.deciding.weighing import Rules
 from headway.core.deciding.why import explain_classes
 from headway.core.events import NOT_WAITING, RESIZE, WAIT_GPUS, WAIT_QUOTA, WAIT_RESERVATION
 from headway.core.keys import pinned
 from headway.core.order import before, first_waiting, list_as_kept, list_by_key, next_waiting, rank_of
 from headway.core.receipts import gpus_of, team_of
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, add_seat, clear, close_row
-from headway.core.tables.options import KEY_TYPE, NO_DEMANDS, OPTIONS_TYPE, Options
+from headway.core.tables.options import KEY_TYPE, NO_DEMANDS, OPTIONS_TYPE, WORTH_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
-from headway.core.timers import next_timer
+from headway.core.timers import SOON_S, next_timer
 from headway.job_state import JobState
 
 # Jobs per decision that may be looked at beyond one of their size that a reservation holds back.
 MOST_LOOKS: Final = 100
+MOST_HURRIED: Final = 100_000  # rounds in a row for which the engine was woken at once after the round before
 
 
 @jit
@@ -121,7 +123,7 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
 
 
 @jit
-def _seat_all(state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions) -> None:
+def _seat_all(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions) -> None:
     """Walk the waiting jobs, first come first."""
     walk = scratch.walk[0]
     open_classes(state, scratch)
@@ -137,7 +139,7 @@ def _seat_all(state: State, options: Options, key: Any, place: Any, scratch: Scr
         if options.demands > NO_DEMANDS and options.blocks and is_held_up(state, scratch, job):
             _advance(state, options, scratch, i, WAIT_GPUS)
         else:
-            _advance(state, options, scratch, i, seat_waiting(state, options, key, place, scratch, out, job))
+            _advance(state, options, scratch, i, seat_waiting(state, options, rules, scratch, out, job))
         i = _next_head(state, options, scratch)
 
 
@@ -182,6 +184,7 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
     walk.full = (options.preempts or options.teams > NO_TEAMS) and state.counts[0].moment == now
     walk.first, walk.reserved, walk.stops, walk.looks = -1, -1, 0, 0
     walk.asked, walk.alone = -1, -1
+    walk.evicts, walk.narrowed = options.evicts, 0
     open_rooms(state, scratch)
     if options.moving:
         list_by_key(state, options, key, scratch, now)
@@ -192,9 +195,22 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
         open_bookings(state, scratch, now)
 
 
-@jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PLACE_TYPE, ALLOT_TYPE, SCRATCH_TYPE, types.float64, ACTIONS_TYPE))
+@jit(
+    types.void(
+        *(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, WORTH_TYPE, PLACE_TYPE, ALLOT_TYPE, SCRATCH_TYPE),
+        *(types.float64, ACTIONS_TYPE),
+    )
+)
 def decide(
-    state: State, options: Options, key: Any, place: Any, allot: Any, scratch: Scratch, now: float, out: Actions
+    state: State,
+    options: Options,
+    key: Any,
+    worth: Any,
+    place: Any,
+    allot: Any,
+    scratch: Scratch,
+    now: float,
+    out: Actions,
 ) -> None:
     """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
     clear(out)
@@ -218,7 +234,7 @@ def decide(
         keep_places_of_moved(state, scratch)
     if not scratch.walk[0].full:
         keep_promises(state, options, scratch, out)
-    _seat_all(state, options, key, place, scratch, out)
+    _seat_all(state, options, Rules(key, worth, place), scratch, out)
     withdraw_promises(state, scratch, out)
     if options.clears < np.inf:
         look_again(state, options, scratch)
@@ -243,10 +259,26 @@ def next_changed_why(state: State, scratch: Scratch, i: int) -> int:
     return -1
 
 
+@jit
+def _count_hurry(walk: Any, wake: float, now: float) -> None:
+    """Who asks for ever to be asked again at once lets time hardly move on."""
+    walk.hurried = walk.hurried + 1 if wake <= now and wake < walk.round_at + SOON_S else 0
+    walk.round_at = now
+    if walk.hurried > MOST_HURRIED:
+        raise ValueError(
+            "time stands still: the policy's change or worth, or the placement's `again`, asks for ever to be asked again at once: "
+            "it must give a time after now, or infinity"
+        )
+
+
 @jit(types.boolean(OPTIONS_TYPE, SCRATCH_TYPE, types.float64, types.float64))
 def tick_due(options: Options, scratch: Scratch, wake: float, now: float) -> bool:
-    """Whether a world has to record Ticked before it decides: a quantum ended, a job waited long enough, or nodes are kept for a team."""
-    weighed = (options.rent > 0.0 or options.clears < np.inf) and 0.0 < scratch.walk[0].worth_at <= now
+    """Whether a world has to record Ticked before it decides: a quantum ended, a job waited long enough, or nodes are kept for a team.
+
+    To be asked once in every round, with the time at which the engine wanted to be woken.
+    """
+    _count_hurry(scratch.walk[0], wake, now)
+    weighed = (options.weighs or options.clears < np.inf) and 0.0 < scratch.walk[0].worth_at <= now
     return (options.quantum < np.inf and wake <= now) or weighed or scratch.walk[0].booked_at <= now
 
 
@@ -259,7 +291,7 @@ def wake_at(state: State, options: Options, scratch: Scratch, now: float) -> flo
     """
     walk = scratch.walk[0]
     if options.quantum == np.inf:
-        return min(next_timer(state), walk.worth_at, walk.booked_at, walk.again)
+        return max(now, min(next_timer(state), walk.worth_at, walk.booked_at, walk.again))
     if state.counts[0].waiting == 0 and not (options.elastic and state.counts[0].running > 0):
         return float(scratch.walk[0].booked_at)
     turn = (np.floor(now / options.quantum) + 1) * options.quantum

@@ -10,13 +10,13 @@ import numpy as np
 
 from headway.core.compiler.address import by_address
 from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, next_changed_why, tick_due, wake_at
-from headway.core.deciding.reservations import NOT_KNOWN, kept_for_first
+from headway.core.deciding.reservations import NOT_KNOWN, PATIENCE, kept_for_first
 from headway.core.events import EXPLAINED, NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
-from headway.core.protocols import Placement, Policy, change_function, key_function, place_function
+from headway.core.protocols import Placement, Policy, change_function, key_function, place_function, worth_function
 from headway.core.receipts import record_why
 from headway.core.record import record, record_action, refit_due
 from headway.core.tables.actions import one_action
-from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options
+from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, WORTH_SIGNATURE, Options
 from headway.core.tables.scratch import PLACE_SIGNATURE, Scratch, new_scratch, room_for_actions
 from headway.core.tables.state import State
 from headway.errors import BadInput
@@ -67,7 +67,7 @@ class Reservation:
     """What is kept for the first waiting job that found no place: (node, GPUs), and by when they are free (infinity: not known).
 
     `gone_by` is when those who pass have to be gone, and `free_by` has for each job with GPUs that is not being stopped by when they can be
-    had for the waiting one (infinity: not known).
+    had for the waiting one (infinity: not known). `firm`: it has waited so long that jobs which can be stopped do not pass it either.
     """
 
     job: int
@@ -75,6 +75,7 @@ class Reservation:
     bound: float
     gone_by: float
     free_by: dict[int, float]
+    firm: bool
 
 
 class World(Protocol):
@@ -101,12 +102,19 @@ class Engine:
             raise BadInput(f"placement {placement.name} reserves links: it needs a fabric")
         self.state, self.options, self.policy = state, options, policy
         self.key = by_address(policy.key, key_function(policy.key), KEY_SIGNATURE)
-        self.change = by_address(policy.change, change_function(policy.change), CHANGE_SIGNATURE)
+        follow = change_function(policy.change, policy.ended)
+        self.change = by_address(policy.ended or policy.change, follow, CHANGE_SIGNATURE)
+        self.worth = by_address(policy.worth, worth_function(policy.worth), WORTH_SIGNATURE)
         self.place = by_address(placement.place, place_function(placement.place), PLACE_SIGNATURE)
         self.allot = (
             allot_function(policy.allot) if policy.allot else by_address(as_asked, as_asked.entry, ALLOT_SIGNATURE)
         )
         self.make_scratch()
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The tables and the functions, in the order in which a compiled loop takes them."""
+        return self.state, self.options, self.key, self.change, self.worth, self.place, self.allot
 
     def make_scratch(self) -> None:
         """Make room for what a decision works on and writes; to be called again when the tables have grown."""
@@ -147,7 +155,8 @@ class Engine:
             i = next_changed_why(self.state, self.scratch, i + 1)
 
     def _decide(self, now: float) -> None:
-        decide(self.state, self.options, self.key, self.place, self.allot, self.scratch, float(now), self.out)
+        how = (self.key, self.worth, self.place, self.allot)
+        decide(self.state, self.options, *how, self.scratch, float(now), self.out)
 
     def _made(self) -> tuple[Action, ...]:
         """The actions that were written."""
@@ -168,7 +177,7 @@ class Engine:
         worth_at = float(self.scratch.walk["worth_at"][0])
         self._decide(now)
         self.scratch.walk["worth_at"] = worth_at
-        if not kept_for_first(self.state, self.options, self.place, self.scratch, self.out):
+        if not kept_for_first(self.state, self.options, self.worth, self.place, self.scratch, self.out):
             return None
         (kept,) = self._made()
         walk = self.scratch.walk[0]
@@ -176,7 +185,9 @@ class Engine:
         stopped = self.scratch.jobs["stops"][running] == self.scratch.walk["decision"][0]
         listed = self.scratch.bounds[: int((~stopped).sum())]
         free_by = {int(job["what"]): float(job["at"]) if job["at"] < NOT_KNOWN else np.inf for job in listed}
-        return Reservation(kept.job, kept.places, float(walk["firm_by"]), float(walk["bound"]), free_by)
+        bound = float(walk["bound"])
+        firm = now - float(self.state.jobs["queued"][kept.job]) >= PATIENCE * (bound - now)
+        return Reservation(kept.job, kept.places, float(walk["firm_by"]), bound, free_by, firm)
 
     def wake_at(self, now: float) -> float:
         """When to decide again even if nothing happens."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.options import CHANGE_SIGNATURE, Options
+from headway.core.tables.options import CHANGE_SIGNATURE, WORTH_SIGNATURE, Options
 from headway.job_state import JobState
 
 TURNS: Final = 4.0  # a turn, as a multiple of what stopping a job and starting it again costs
@@ -52,6 +52,12 @@ def crossing(job: Any, now: float, options: Options) -> float:
 def never(job: Any, now: float, options: Options) -> float:
     """For policies whose keys do not change by themselves."""
     return np.inf
+
+
+@jit(WORTH_SIGNATURE)
+def rented(job: Any, stops: Any, now: float, options: Options) -> float:
+    """When a waiting job will have waited for as much GPU-time as stopping others costs: to rent, then to buy (ski rental)."""
+    return job.queued + options.rent * stops.gpu_s / job.gpus
 
 
 @jit

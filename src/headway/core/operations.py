@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from headway.core.compiler.jit import jit
 from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.history import fit_thresholds
+from headway.core.tables.groups import group_table
 from headway.core.tables.jobs import job_table
 from headway.core.tables.options import History, history
 from headway.core.tables.state import CLASS, TIMER, State, fewest_by_demand
@@ -38,6 +39,7 @@ class Known(TypedDict, total=False):
     limit: ArrayLike
     team: ArrayLike  # its row in the table of teams
     demand: ArrayLike  # its row in the table of demands
+    group: ArrayLike  # its row in the table of groups
 
 
 def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **known: Unpack[Known]) -> None:
@@ -51,9 +53,10 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
 
 def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
     """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
-    team, demand = int(state.jobs["team"][j]), int(state.jobs["demand"][j])  # these may have other rows by now
+    kept = {name: int(state.jobs[name][j]) for name in ("row", "team", "demand", "group")}  # may be others by now
     state.jobs[j], state.receipts[j] = row, receipt
-    state.jobs["row"][j], state.jobs["team"][j], state.jobs["demand"][j] = j, team, demand
+    for name, value in kept.items():
+        state.jobs[name][j] = value
 
 
 def close_node(state: State, node: int, now: float) -> None:
@@ -201,7 +204,12 @@ def grow_history(past: History, room: int) -> History:
     more = history(None, room)
     more.samples[: len(past.samples)], more.curve[: len(past.curve)] = past.samples, past.curve
     more.counts[:] = past.counts
-    return more
+    return more._replace(groups=past.groups)
+
+
+def grow_groups(past: History, rows: int) -> History:
+    """The same history with room for more groups."""
+    return past._replace(groups=group_table(rows, past.groups))
 
 
 def refit_thresholds(past: History, thresholds: NDArray[np.float64]) -> None:

@@ -110,7 +110,7 @@ def list_as_kept(state: State, scratch: Scratch) -> None:
 
 
 @jit
-def _key_now(options: Options, scratch: Scratch, job: Any) -> tuple[float, float]:
+def key_now(options: Options, scratch: Scratch, job: Any) -> tuple[float, float]:
     """The key of a job in this decision."""
     if options.moving and job.state != JobState.PENDING:
         return scratch.jobs[job.row].k1, scratch.jobs[job.row].k2
@@ -120,8 +120,8 @@ def _key_now(options: Options, scratch: Scratch, job: Any) -> tuple[float, float
 @jit
 def comes_before(options: Options, scratch: Scratch, a: Any, b: Any) -> bool:
     """Whether job a comes before job b in this decision, running or waiting."""
-    first, second = _key_now(options, scratch, a)
-    third, fourth = _key_now(options, scratch, b)
+    first, second = key_now(options, scratch, a)
+    third, fourth = key_now(options, scratch, b)
     if first != third:
         return first < third
     if second != fourth:

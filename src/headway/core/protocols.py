@@ -5,6 +5,10 @@ and `change(job, now, options) -> time` are expressions over the job's row. Ties
 
 A key is computed when something happens to its job, and again at the time that `change` gave then (infinity: never). Without `change` the
 key of a waiting job stays as it was when it began to wait, however long that is; `moving` computes those of running jobs at every decision.
+
+A policy that looks further also says when stopping others for a job is worth it, `worth(job, stops, now, options) -> time`, and keeps
+numbers by group of jobs (`group`: by user, say): `ended(job, now, group, options)` brings a row of them up to date when a job has ended.
+Keys read the rows as `options.history.groups[job.group]`, and that for all jobs as `options.history.groups[0]`.
 """
 
 from collections.abc import Callable
@@ -19,9 +23,21 @@ from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import Kernel, jit
-from headway.core.keys import never
-from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, Options, history, options
+from headway.core.keys import never, rented
+from headway.core.tables.groups import EVERY, group_table
+from headway.core.tables.options import (
+    CHANGE_SIGNATURE,
+    ENDED_SIGNATURE,
+    KEY_SIGNATURE,
+    WORTH_SIGNATURE,
+    Options,
+    history,
+    options,
+)
 from headway.core.tables.scratch import PLACE_SIGNATURE
+from headway.job_state import JobState
+
+GROUPED_BY = ("user", "name", "model", "queue", "gpus")  # what may be known of jobs that belong together
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,9 @@ class Policy:
     name: str
     key: Any
     change: Any = never
+    worth: Any = rented  # when it is worth stopping these (core/tables/options.py: STOPS) for that one
+    ended: Any = None  # brings the row of a group up to date, called for the job's own group and for all jobs (core/tables/groups.py)
+    group: tuple[str, ...] = ()  # jobs belong together that have these of GROUPED_BY in common
     preempts: bool = True
     blocks: bool = False  # head-of-line blocking
     reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
@@ -45,7 +64,7 @@ class Policy:
     requested: float = np.inf  # in simulation: jobs without a limit ask for this many times what they take
     turn: float = 0.0  # seconds a job runs at least before it may lose its GPUs
     least_turn: float = 0.0  # the same where turns follow from costs (`auto`), but for jobs that report their progress
-    rent: float = 0.0  # a job stops others once it has waited for so many times the GPU-time that their stops cost
+    rent: float = 0.0  # of `worth`, where the policy has none of its own: see core/keys.py: rented
     clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
     reports: bool = False  # reads the work left of jobs that report their progress
     thresholds: tuple[float, ...] = ()
@@ -57,8 +76,9 @@ class Policy:
     # see policies/optimus.py.
     allot: Callable[..., Any] | None = None
 
-    def options(self, jobs: int, **placement: Any) -> Options:
-        """The options of a run of so many jobs under this policy."""
+    def options(self, jobs: int, groups: int = 1, **placement: Any) -> Options:
+        """The options of a run of so many jobs in so many groups under this policy."""
+        past = history(self.samples, jobs) if self.learns else history(np.zeros(0))
         names = ("preempts", "blocks", "reserves", "moving", "learns", "fits", "plotted", "packs", "migrates")
         return options(
             thresholds=np.array([*self.thresholds, np.inf]),
@@ -67,9 +87,11 @@ class Policy:
             min_runtime=float(self.turn),
             limit=float(self.limit),
             rent=float(self.rent),
+            weighs=self.worth is not rented or self.rent > 0.0,
+            remembers=self.ended is not None,
             clears=float(self.clears),
             elastic=self.allot is not None,
-            history=history(self.samples, jobs) if self.learns else history(np.zeros(0)),
+            history=past._replace(groups=group_table(groups)),
             **{name: getattr(self, name) for name in names},
             **placement,
         )
@@ -82,6 +104,7 @@ class Placement:
     name: str
     place: Any
     by_class: bool = True  # treats all jobs of one size (and skew) alike
+    evicts: bool = False  # is told whom it would evict; its choice of nodes then says where jobs are stopped
     pack_limit: float = np.inf
     needs_fabric: bool = False  # reserves links
     knows_leaves: bool = False  # places by leaves, without reserving their links
@@ -98,9 +121,18 @@ def key_function(function: Callable[..., Any]) -> Any:
 
 
 @cache
-def change_function(function: Callable[..., Any]) -> Any:
-    """Compile a policy's change in the same way."""
-    return _compiled(function, CHANGE_SIGNATURE, _call_back_change)
+def change_function(function: Callable[..., Any], ended: Callable[..., Any] | None = None) -> Any:
+    """Compile a policy's change in the same way and, where it wants to be told of ends, that too: a change that is asked about a job that
+    has ended tells the policy, once for its group and once for all jobs.
+    """
+    change = _compiled(function, CHANGE_SIGNATURE, _call_back_change)
+    return change if ended is None else _with_ends(change, _compiled(ended, ENDED_SIGNATURE, _call_back_ended))
+
+
+@cache
+def worth_function(function: Callable[..., Any]) -> Any:
+    """Compile a policy's worth in the same way."""
+    return _compiled(function, WORTH_SIGNATURE, _call_back_worth)
 
 
 @cache
@@ -120,9 +152,29 @@ def _compiled(function: Any, signature: Any, call_back: Callable[..., Any]) -> A
         return call_back(function)
 
 
+def _with_ends(change: Any, ended: Any) -> Any:
+    @njit(CHANGE_SIGNATURE)
+    def follow(job: Any, now: float, given: Options) -> float:
+        if job.state != JobState.COMPLETED:
+            return change(job, now, given)
+        if job.group != EVERY:
+            given.history.groups[job.group].jobs += 1
+            ended(job, now, given.history.groups[job.group], given)
+        given.history.groups[EVERY].jobs += 1
+        ended(job, now, given.history.groups[EVERY], given)
+        return np.inf
+
+    return follow
+
+
+def readable(given: Options) -> Options:
+    """Options whose rows of groups Python reads as compiled code does: `groups[0].jobs`."""
+    return given._replace(history=given.history._replace(groups=given.history.groups.view(np.recarray)))
+
+
 def _call_back_key(function: Callable[..., Any]) -> Any:
     def pair(job: Any, now: float, given: Options) -> tuple[float, float]:
-        first, second = function(job, now, given)
+        first, second = function(job, now, readable(given))
         return float(first), float(second)
 
     @njit(KEY_SIGNATURE)
@@ -138,10 +190,34 @@ def _call_back_change(function: Callable[..., Any]) -> Any:
     @njit(CHANGE_SIGNATURE)
     def change(job: Any, now: float, given: Options) -> float:
         with objmode(at="float64"):
-            at = float(function(job, now, given))
+            at = float(function(job, now, readable(given)))
         return at
 
     return change
+
+
+def _call_back_worth(function: Callable[..., Any]) -> Any:
+    @njit(WORTH_SIGNATURE)
+    def worth(job: Any, stops: Any, now: float, given: Options) -> float:
+        with objmode(at="float64"):
+            at = float(function(job, stops, now, readable(given)))
+        return at
+
+    return worth
+
+
+def _call_back_ended(function: Callable[..., Any]) -> Any:
+    def tell(job: Any, now: float, row: int, given: Options) -> None:
+        read = readable(given)
+        function(job, now, read.history.groups[row], read)  # the row itself: Python would get a copy of `group`
+
+    @njit(ENDED_SIGNATURE)
+    def ended(job: Any, now: float, group: Any, given: Options) -> None:
+        row = group.row
+        with objmode():
+            tell(job, now, row, given)
+
+    return ended
 
 
 def _call_back_place(function: Callable[..., Any]) -> Any:

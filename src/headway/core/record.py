@@ -44,7 +44,7 @@ from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Opt
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
 from headway.core.teams import count_in_teams, set_claim
-from headway.core.timers import drop_stale_timers, set_timer
+from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
 
@@ -83,7 +83,7 @@ def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now:
 @jit
 def _set_timer(state: State, options: Options, change: Any, job: Any, now: float) -> None:
     """Set when the job is to be looked at again by itself."""
-    at = change(job, now, options)
+    at = checked_time(change(job, now, options))
     # Policies that sort running jobs again at every quantum look at the minimum run time then.
     looks = options.moving and options.quantum < np.inf
     if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
@@ -175,7 +175,7 @@ def _promise(state: State, job: Any, given: Actions, row: int) -> None:
 
 
 @jit
-def _end_attempt(state: State, options: Options, job: Any, now: float, ended: bool) -> None:
+def _end_attempt(state: State, options: Options, change: Any, job: Any, now: float, ended: bool) -> None:
     if job.state == JobState.STOPPING:
         end_stopping(state, job)
     _part(state, job)
@@ -183,6 +183,8 @@ def _end_attempt(state: State, options: Options, job: Any, now: float, ended: bo
         job.state = JobState.COMPLETED
         job.end = now
         add_sample(options.history, job.total)
+        if options.remembers:
+            change(job, now, options)  # of a job that has ended: tells the policy (core/protocols.py: change_function)
         return
     job.state = JobState.PENDING
     if not job.resizing:
@@ -274,12 +276,14 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
         job.state = JobState.RUNNING
         job.started = now
     elif kind == STOPPED or kind == ENDED:
-        _end_attempt(state, options, job, now, kind == ENDED)
+        _end_attempt(state, options, change, job, now, kind == ENDED)
     elif kind == CROSSED:
         job.change_at = np.inf  # its timer has rung
         if crosses_at <= now:
             cross(job, options, crosses_at < now)
     _enter(state, options, key, change, job, now)
+    if kind == CROSSED:
+        count_ring(job, now)
     drop_stale_timers(state)
 
 

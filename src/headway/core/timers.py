@@ -1,11 +1,14 @@
 """Timers: when a job's key changes by itself. A heap of (time, job); an entry holds while it is the job's `change_at`."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.tables.state import State
+
+SOON_S: Final = 1e-3  # a time that is nearer than that is taken for "at once"
+MOST_RINGS: Final = 100  # of a job's timer in a row, each asking to ring at once: more than there are queues to cross
 
 
 @jit
@@ -83,6 +86,25 @@ def drop_stale_timers(state: State) -> None:
 def next_timer(state: State) -> float:
     """When the next timer rings."""
     return state.timers[0].at if state.counts[0].timers > 0 else np.inf
+
+
+@jit
+def checked_time(at: float) -> float:
+    """A time that a policy gave."""
+    if np.isnan(at):
+        raise ValueError("the policy's change(job, now, options) must return a time, or infinity, and returned NaN")
+    return at
+
+
+@jit
+def count_ring(job: Any, now: float) -> None:
+    """After a timer rang and was set anew: one that asks to ring at once for ever would let nothing else happen."""
+    job.rings = job.rings + 1 if job.change_at < now + SOON_S else 0
+    if job.rings > MOST_RINGS:
+        raise ValueError(
+            "the policy's change(job, now, options) asks for ever to be asked again at once: "
+            "it must return a time after now, or infinity"
+        )
 
 
 @jit

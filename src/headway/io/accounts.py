@@ -1,9 +1,14 @@
-"""Whose process this is, and what that means for other people's jobs."""
+"""Whose process this is, what that means for other people's jobs, and which ways to a file are nobody else's to change."""
 
 import os
 import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
 
 from headway.errors import BadInput
+
+MOST_WAYS = 1000  # a chain of links that never ends is cut there; the system gives up far earlier
 
 
 def refuse_others(user: str) -> None:
@@ -23,3 +28,37 @@ def own_account() -> tuple[str, str, str]:
     except KeyError:
         return os.environ.get("HOME", "/"), str(os.geteuid()), "/bin/sh"
     return found.pw_dir, found.pw_name, found.pw_shell
+
+
+def loose_ways(path: Path) -> list[Path]:
+    """The folders and links that lead to a path, itself left out, with which somebody else could lead elsewhere."""
+    trusted, found = {0, os.geteuid()}, []
+    for way in _ways(path):
+        try:
+            status = way.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            break  # what is not there yet will be ours
+        writable = not stat.S_ISLNK(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if status.st_uid not in trusted or (writable and not status.st_mode & stat.S_ISVTX):
+            found.append(way)
+    return found
+
+
+def _ways(path: Path) -> Iterator[Path]:
+    """Every folder and link that is passed on the way to a path, from the root on, links followed one by one."""
+    at, left = Path("/"), [*reversed(path.absolute().parts[1:])]
+    yield at
+    for _ in range(MOST_WAYS):
+        if not left:
+            return
+        part = left.pop()
+        here = at.parent if part == ".." else at / part
+        if here.is_symlink():
+            yield here
+            to = here.readlink()
+            left += reversed(to.parts[1:] if to.is_absolute() else to.parts)
+            at = Path("/") if to.is_absolute() else at
+        else:
+            at = here
+            if left:
+                yield at

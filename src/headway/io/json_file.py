@@ -13,28 +13,28 @@ from typing import Any, NoReturn
 from headway.errors import BadInput
 from headway.io.units import a
 
-# Far above any file that is written for us (the certificate of 8,192 GPUs has 0.3 MB), and no more than some 300 MB once it is read.
-MOST_BYTES = 16 << 20
+# Far above any certificate (of 8,192 GPUs: 0.3 MB); once it is read, a file of this length is some 300 MB. Inventories may be longer.
+MOST_BYTES = 8 << 20
 # Digits of a number; 64-bit numbers have 19, and floats are written with at most 24 characters.
 MOST_DIGITS = 32
 # How much of a wrong text a message repeats.
 LONGEST_SHOWN = 60
 
 
-def read_json(path: str | Path, what: str = "certificate") -> Any:
+def read_json(path: str | Path, what: str = "certificate", most_bytes: int = MOST_BYTES) -> Any:
     """The plain data of a JSON file, or a refusal that names it; `what` the file should be."""
     try:
         with Path(path).open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+            raw = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return parse_json(raw, str(path), what)
+    return parse_json(raw, str(path), what, most_bytes)
 
 
-def parse_json(raw: bytes, where: str, what: str = "certificate") -> Any:
+def parse_json(raw: bytes, where: str, what: str = "certificate", most_bytes: int = MOST_BYTES) -> Any:
     """The plain data of JSON text; `where` begins every message."""
-    if len(raw) > MOST_BYTES:
-        raise BadInput(f"{where}: not {a(what)}: longer than {MOST_BYTES >> 20} MB")
+    if len(raw) > most_bytes:
+        raise BadInput(f"{where}: not {a(what)}: longer than {most_bytes >> 20} MB")
     try:
         text = raw.decode("utf-8")
         return json.loads(

@@ -4,6 +4,8 @@ Modules are looked for where Python looks for them, and last in the folder that 
 """
 
 import importlib
+import inspect
+import math
 import re
 import sys
 import traceback
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway.errors import BadInput
+from headway.io import specs
 
 
 def imported(what: str, name: str) -> Any:
@@ -39,17 +42,43 @@ def is_outside(spec: str) -> bool:
 
 
 def made(what: str, name: str, options: Mapping[str, str]) -> Any:
-    """The object that `module:NAME` names; a class is called with the options."""
+    """The object that `module:NAME` names; a class is called with the options, as numbers where it says that they are."""
     found = imported(what, name)
     if not isinstance(found, type):
         if options:
             raise BadInput(f"{what} {name!r} is a value and takes no options; make it a class to give it some")
         return found
+    given = _arguments(f"{what} {name!r}", found, options)
     try:
-        return found(**options)
+        return found(**given)
     except Exception as error:
         call = f"{name.partition(':')[2]}({', '.join(options)})"
         raise BadInput(f"{what} {name!r}: {call} failed: {raised(error, __file__)}") from None
+
+
+def _arguments(whose: str, found: Any, options: Mapping[str, str]) -> dict[str, Any]:
+    """The options as a class takes them: those that it has not are refused by name."""
+    try:
+        parameters = inspect.signature(found, eval_str=True).parameters
+    except (TypeError, ValueError, NameError):  # a class that does not say what it takes
+        return dict(options)
+    if not any(each.kind == each.VAR_KEYWORD for each in parameters.values()):
+        specs.check(options, parameters, whose)
+    annotations = {name: each.annotation for name, each in parameters.items()}
+    return {name: _read(whose, name, text, annotations.get(name)) for name, text in options.items()}
+
+
+def _read(whose: str, name: str, text: str, kind: Any) -> Any:
+    """An option as the number that it is said to be, or as it was written."""
+    if kind not in (int, float):
+        return text
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise BadInput(f"{whose}: {name}={text} is not {'a whole number' if kind is int else 'a number'}")
+    return value
 
 
 def raised(error: Exception, *ours: str) -> str:

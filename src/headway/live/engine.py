@@ -12,7 +12,16 @@ from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import Action, Cause, Decision, Engine, Event
 from headway.core.events import ENDED, START, SUBMITTED
-from headway.core.operations import admit, copied, grow, grow_history, refit_thresholds, set_demand, set_team
+from headway.core.operations import (
+    admit,
+    copied,
+    grow,
+    grow_groups,
+    grow_history,
+    refit_thresholds,
+    set_demand,
+    set_team,
+)
 from headway.core.protocols import Placement, Policy
 from headway.core.tables.compact import without_rows
 from headway.core.tables.options import History
@@ -74,7 +83,7 @@ class LiveEngine(Engine):
             **_leaves(cluster, placement),
         )
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
-        options = options._replace(teams=len(state.teams), notice=float(notice_s))
+        options = options._replace(teams=len(state.teams), notice=float(notice_s), evicts=placement.evicts)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
         super().__init__(state, options._replace(limit=np.inf), policy, placement)
         self.spent = Histogram(QUICK)  # seconds of each decision
@@ -98,6 +107,11 @@ class LiveEngine(Engine):
             made = super().decide(now)
         self.spent.add(perf_counter() - began)
         return made
+
+    def own_facts(self, wake: float, now: float) -> list[int]:
+        """What the engine itself finds; a policy that asks for ever to be asked again is an error in one line."""
+        with explained():
+            return super().own_facts(wake, now)
 
     def why_never(self, gpus: int, suits: NDArray[np.bool_]) -> str:
         """Why a job could never have links of its own on nodes that suit it, where placements reserve them; empty: it could."""
@@ -143,6 +157,12 @@ class LiveEngine(Engine):
         used = int(past.counts["fitted"][0] + past.counts["new"][0])
         if past.counts["grows"][0] and used + 1 >= len(past.samples):
             self._use(self.state, grow_history(past, 2 * used + 2))
+
+    def make_room_for_groups(self, rows: int) -> None:
+        """Make sure that the table of groups has at least so many rows."""
+        past = self.options.history
+        if rows > len(past.groups):
+            self._use(self.state, grow_groups(past, 2 * rows))
 
     def retire(self, keep: NDArray[np.int64]) -> None:
         """Drop the rows of jobs that are over; those of the others move up."""

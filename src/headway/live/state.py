@@ -28,6 +28,7 @@ from headway.live.jobfile.after import NOTOK
 from headway.live.jobfile.notes import notes_on
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.operation.demands import LiveDemands
+from headway.live.operation.groups import LiveGroups
 from headway.live.operation.site import KILL, PLAIN, Site
 from headway.live.records import Blocker, Job
 from headway.live.store.past import Past
@@ -67,6 +68,7 @@ class ClusterState:
         self.teams = LiveTeams(queues, self.engine)
         self.teams.book(cluster.nodes)
         self.demands = LiveDemands(cluster, self.engine)
+        self.groups = LiveGroups(policy.group, self.engine)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last
         self.by_row: list[Job] = []
         self.finished: dict[int, None] = {}  # jobs that are over but not retired, in the order of their ends
@@ -98,6 +100,7 @@ class ClusterState:
         self.engine.make_room(len(self.by_row))
         known = self.known(job.spec, self.teams.row_of(job.spec, job.user, make=True))
         known["demand"] = self.demands.row_of(job.spec)
+        known["group"] = self.groups.row_of(job.spec, job.user)
         admit(self.tables, job.row, submit=job.submitted, gpus=job.spec.gpus, **known)
 
     def _array(self, job: Job) -> Array:
@@ -116,6 +119,7 @@ class ClusterState:
             (self.active.add if active else self.active.discard)(job.id)
             self.active_of[job.user] += 1 if active else -1
             self.teams.count(job, 1 if active else -1)
+            self.demands.count(job.spec, 1 if active else -1)
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
         """What is known of a job, as columns of the engine's table. One whose time is up has its grace to go."""
@@ -160,16 +164,20 @@ class ClusterState:
         after = job.spec.after  # a number stands for a job that must complete
         if ended is not None:
             follows = [ended.id] if ended.id in after or ended.array_id in after else []
+            named = (ended.id, ended.array_id)
+            hopes = [each for each in named if each is not None and f"{NOTOK}:{each}" in after]
         else:
             follows = [task for kept in after if isinstance(kept, int) for task in self.tasks_of(kept)]
+            hopes = [need.job for need in job.spec.needs if need.kind == NOTOK]
         for task in follows:
             final = self.final_of(task)
             if final not in (None, JobState.COMPLETED):
                 return f"job {task}, which it was to follow, ended as {final.name}"
-        for need in job.spec.needs if not job.waits_for else ():
-            ends = [self.final_of(task) for task in self.tasks_of(need.job) if self.knows(task)]
-            if need.kind == NOTOK and all(end == JobState.COMPLETED for end in ends):
-                return f"job {need.job} completed, and it was to run only if that did not"
+        for other in hopes:  # the last task of an array is most likely not over yet
+            if all(
+                self.final_of(task) == JobState.COMPLETED for task in reversed(self.tasks_of(other)) if self.knows(task)
+            ):
+                return f"job {other} completed, and it was to run only if that did not"
         return ""
 
     def tasks_of(self, job_id: int) -> Sequence[int]:

@@ -15,13 +15,15 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from headway.cluster.nodes import Cluster
-from headway.core.engine import Action, Event, drive
-from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP, TICKED
+from headway.core.engine import Action, Cause, Event, drive
+from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP, STOPPED, TICKED
 from headway.core.timers import due
-from headway.errors import HeadwayError
+from headway.errors import BadInput, HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
-from headway.live.executors import Executor, Launch, Shared, Stamp
+from headway.live.executors import ENDED as OVER
+from headway.live.executors import Executor, Launch, Report, Shared, Stamp
+from headway.live.fabric.ledger import SliceLedger
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
 from headway.live.nodes import AWAY, BACK
@@ -82,6 +84,8 @@ class LiveWorld(Lifecycle):
         self._gone = False
         self._first = True  # no round has been yet
         self._answers: list[Future[None]] = []
+        self._ledger: SliceLedger | None = None  # where there is a fabric whose links are reserved
+        self._refused: list[Report] = []  # starts on slices that the verifier did not accept
         self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
         self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
@@ -109,15 +113,15 @@ class LiveWorld(Lifecycle):
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
         options, waiting = self.state.engine.options, self.state.tables.counts["waiting"][0]
-        if self._first and waiting and (options.rent > 0.0 or options.clears < math.inf):
+        if self._first and waiting and (options.weighs or options.clears < math.inf):
             yield Event(
                 TICKED, NO_JOB
             )  # work out anew when stops and moves become worth it, which is not in the journal
         self._first = False
-        yield from self._watch_disk(now)
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
-        for report in self.executor.reports():
+        refused, self._refused = self._refused, []
+        for report in [*refused, *self.executor.reports()]:
             yield from self.reported(report, now)
         while (j := int(due(self.state.tables, now))) >= 0:
             yield Event(CROSSED, j)
@@ -136,14 +140,15 @@ class LiveWorld(Lifecycle):
                 request.done.set_exception(error)
             else:
                 self._answers.append(request.done)
+        yield from self._watch_disk(now)
 
     def _watch_disk(self, now: float) -> Iterator[Event]:
-        """Close all nodes while the disk is nearly full, and open them again."""
+        """Close all nodes while the disk is nearly full, also those that a person has just resumed, and open them again."""
         before, low = self.state.low_disk, self.disk.look() if self.disk else ""
         self.state.low_disk = low
-        if bool(low) == bool(before):
+        if not low and not before:
             return
-        if low:
+        if low and not before:
             self.measures.error(now, low)
         for node, shut in enumerate(self.state.tables.nodes["closed"].tolist()):
             about = {"node": self.state.cluster.nodes[node]}
@@ -157,10 +162,16 @@ class LiveWorld(Lifecycle):
         job = self.state.at(action.job)
         if action.kind in (START, PACK):
             launch = replace(self._launch(job), links=action.links)
-            self._to_do.append(lambda: self.executor.start(self._with_slice(launch)))
+            self._to_do.append(lambda: self._start(launch))
         elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)
         return iter(())
+
+    def note(self, event: Event | Action | Cause, now: float) -> None:
+        """Write down what the engine recorded; who has stopped holds no slice any more."""
+        super().note(event, now)
+        if self._ledger is not None and event.kind in (STOPPED, ENDED):
+            self._ledger.give_back(self.state.at(event.job).id)
 
     def when(self, stamp: Stamp) -> float | None:
         """When something was by the manager's clock; clocks of tests need not know."""
@@ -233,7 +244,7 @@ class LiveWorld(Lifecycle):
     def run(self) -> None:
         """The engine's thread: the loop of the simulator, until closed."""
         self.lock.acquire()
-        self._now = self.clock()
+        self._now, self._began = self.clock(), perf_counter()
         try:
             drive(self.state.engine, self)
         except HeadwayError as error:
@@ -264,6 +275,9 @@ class LiveWorld(Lifecycle):
             self._record(self.unblock(job, Blocker.NODE_DOWN), now)
         if not self._commit():
             raise JournalFailed(self.trouble)
+        if self.state.site.fabric is not None and self.state.engine.uplinks:
+            held = [(job.id, job.seats, job.links) for job in self.state.active_jobs() if job.seats]
+            self._ledger = SliceLedger(self.state.site.fabric, held)
 
     def _make_way(self, cluster: Cluster, numbered: bool) -> Iterator[Event]:
         """Before the nodes change: stop whoever holds GPUs that go, withdraw promises, and hold jobs that have become too large."""
@@ -290,6 +304,8 @@ class LiveWorld(Lifecycle):
         self._finished += [finished_row(self.state, job, self._now) for job in jobs]
         if len(self.state.finished) >= 2 * KEPT_FINISHED:
             self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
+        elif self.state.demands.crowded and self.state.finished:
+            self._write(RETIRED, NO_JOB, self._now, {"keep": 0})
         if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
             self._snapshot = capture(self.state)
 
@@ -313,6 +329,7 @@ class LiveWorld(Lifecycle):
                 self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
+                made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later
                 self.trouble = str(error)
                 self.measures.error(self.clock(), str(error))
                 self.refuse_all(error)
@@ -356,12 +373,22 @@ class LiveWorld(Lifecycle):
                     self._wake.wait(min(left, 1.0))
             self._woken = False
 
+    def _start(self, launch: Launch) -> None:
+        """Start an attempt; one whose slice the verifier does not accept is put back, like one that the machine could not start."""
+        try:
+            self.executor.start(self._with_slice(launch))
+        except BadInput as error:
+            report = Report(OVER, launch.job, launch.attempt, never_ran=True, refused=True, message=str(error))
+            self._refused.append(report)
+            self.wake()
+
     def _with_slice(self, launch: Launch) -> Launch:
         """What an attempt is given on a fabric; worked out when its start is in the journal, without holding anybody up."""
         fabric = self.state.site.fabric
-        if fabric is None or self.state.engine.uplinks == 0:
+        if fabric is None or self._ledger is None:
             return launch
         found = slice_of(fabric, launch.spec, launch.gpus, launch.links)
+        self._ledger.admit(launch.job, found)
         environment = {**launch.environment, "HEADWAY_COLLECTIVE_PLAN": found.plan}
         return replace(launch, environment=environment, files=files_of(fabric, found))
 

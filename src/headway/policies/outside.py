@@ -9,17 +9,27 @@ from typing import Any
 import numpy as np
 from numba.core.errors import NumbaError
 
-from headway.core.protocols import Policy
+from headway.core.protocols import GROUPED_BY, Policy, readable
+from headway.core.tables.groups import EVERY
 from headway.core.tables.jobs import job_table
+from headway.core.tables.options import STOPS
 from headway.errors import BadInput
 from headway.io.outside import raised
 from headway.job_state import JobState
 
 MOST_QUEUES = 64
 SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on
-SWITCHES = ("preempts", "blocks", "moving", "learns", "oracle", "packs", "migrates", "plotted")
+SWITCHES = (
+    *("preempts", "blocks", "reserves", "moving", "learns", "oracle", "packs", "migrates"),
+    *("reports", "fits", "plotted"),
+)
 # Numbers of a policy: the least value and the largest; infinity may be one.
-NUMBERS = {"quantum": (SHORTEST_QUANTUM_S, math.inf), "promote": (0.0, math.inf), "turn": (0.0, 1e300)}
+NUMBERS = {
+    **{"quantum": (SHORTEST_QUANTUM_S, math.inf), "promote": (0.0, math.inf), "clears": (0.0, math.inf)},
+    **{"limit": (0.0, math.inf), "requested": (0.0, math.inf)},
+    **{"turn": (0.0, 1e300), "least_turn": (0.0, 1e300), "rent": (0.0, 1e300)},
+}
+FUNCTIONS = ("change", "worth", "ended", "allot")
 
 
 def from_object(found: Any) -> Policy:
@@ -44,8 +54,12 @@ def _checked(whose: str, name: str, value: Any) -> Any:
     elif name in NUMBERS:
         least, most = NUMBERS[name]
         good, wanted = _is_number(value) and least <= value <= most, f"a number of at least {least:g}"
-    elif name in ("change", "allot"):
-        good, wanted = value is None or callable(value), "a function"
+    elif name in FUNCTIONS:
+        good, wanted = callable(value) or (value is None and name in ("ended", "allot")), "a function"
+    elif name == "group":
+        value = (value,) if isinstance(value, str) else value
+        good = isinstance(value, list | tuple) and all(part in GROUPED_BY for part in value)
+        wanted = f"of {', '.join(GROUPED_BY)}"
     elif name == "thresholds":
         good = _rises(value)
         wanted = f"at most {MOST_QUEUES - 1} rising numbers of GPU-seconds, such as (3250.0, 7200.0)"
@@ -53,6 +67,8 @@ def _checked(whose: str, name: str, value: Any) -> Any:
         return _samples(whose, value)
     if not good:
         raise BadInput(f"{whose}: {name} is {value!r}, not {wanted}")
+    if name == "group":
+        return tuple(value)
     return tuple(map(float, value)) if name == "thresholds" else value
 
 
@@ -77,32 +93,45 @@ def _samples(whose: str, value: Any) -> Any:
 
 
 def _try_out(policy: Policy) -> None:
-    """Call the key and the change once, on a job that was just submitted: every policy meets one."""
+    """Call its functions once, about a job that was just submitted and, for `ended`, cancelled at once: every policy meets one."""
     jobs = job_table(1)
     jobs["asked"] = jobs["gpus"] = 1
     jobs["state"] = JobState.PENDING
     if policy.oracle:
         jobs["left"] = 60.0
-    jobs.flags.writeable = False  # a policy reads a job, and never writes
-    job, options = jobs.view(np.recarray)[0], policy.options(1)
-    call = f"policy {policy.name}: key(job, now, options)"
-    key = _called(call, policy.key, job, options, (0.0, 0.0))
+    over, stops = jobs.copy(), np.zeros(1, STOPS)
+    over["state"], over["end"] = JobState.COMPLETED, 0.0
+    for table in (jobs, over, stops):
+        table.flags.writeable = False  # a policy reads a job, and never writes
+    job, ended, stop = (table.view(np.recarray)[0] for table in (jobs, over, stops))
+    options, whose = readable(policy.options(1)), f"policy {policy.name}"
+    call = f"{whose}: key(job, now, options)"
+    key = _called(call, policy.key, (job, 0.0, options), (0.0, 0.0))
     if not isinstance(key, tuple | list | np.ndarray) or len(key) != 2 or not all(map(_is_number, key)):
         raise BadInput(f"{call} must return two numbers, not {key!r}")
     if any(math.isnan(part) for part in key):
         raise BadInput(
             f"{call} must return two numbers, not NaN (job.left is NaN unless the policy says oracle = True)"
         )
-    call = f"policy {policy.name}: change(job, now, options)"
-    at = _called(call, policy.change, job, options, math.inf)
+    _time(f"{whose}: change(job, now, options)", policy.change, (job, 0.0, options))
+    _time(f"{whose}: worth(job, stops, now, options)", policy.worth, (job, stop, 0.0, options))
+    if policy.ended is not None:
+        group = options.history.groups[EVERY]
+        group.jobs = 1
+        _called(f"{whose}: ended(job, now, group, options)", policy.ended, (ended, 0.0, group, options), None)
+
+
+def _time(call: str, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    """Call a function that has to return a time."""
+    at = _called(call, function, given, math.inf)
     if not _is_number(at) or math.isnan(at):
         raise BadInput(f"{call} must return a time (infinity: never), not {at!r}")
 
 
-def _called(call: str, function: Callable[..., Any], job: Any, options: Any, otherwise: Any) -> Any:
+def _called(call: str, function: Callable[..., Any], given: tuple[Any, ...], otherwise: Any) -> Any:
     try:
         with np.errstate(all="ignore"):
-            return getattr(function, "py_func", function)(job, 0.0, options)
+            return getattr(function, "py_func", function)(*given)
     except NumbaError:  # it calls compiled code that takes no Python objects: nothing can be said yet
         return otherwise
     except Exception as error:

@@ -1,7 +1,7 @@
 """The report of `headway collective --report`: one page that works offline, light or dark as the reader's screen is.
 
-Above, what each dimension does over time: the baseline, and below it the chosen plan on the same axis (the picture of
-Themis, figure 5). Then how much of the bandwidth is in use over time, and speed-ups against baseline, ideal and limit.
+Above, what each dimension does over time: what the chosen plan is held against, and below it that plan on the same axis (the
+picture of Themis, figure 5). Then how much of the bandwidth is in use over time, and speed-ups against baseline, ideal and limit.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,8 @@ def collective_report(rows: Sequence[Sequence[Outcome]], chosen: Outcome) -> str
     own = next((row for row in rows if any(outcome is chosen for outcome in row)), rows[0])
     title = f"{chosen.collective} of {chosen.size_bytes:,} bytes on {chosen.topology.name}"
     cells = [_cells(outcome, rival(outcome, row)) for row in rows for outcome in row]
-    figures = [_gantt((own[0], chosen)), _utilisation((own[0], chosen)), _speedups(rows, own[0].method)]
+    pair = rival(chosen, own), chosen
+    figures = [_gantt(pair), _utilisation(pair), _speedups(rows, own[0].method)]
     return page(title, f"<p>{escaped(_sentence(chosen))}</p>{table(HEAD, cells)}", (), figures)
 
 

@@ -16,7 +16,7 @@ from headway.core.receipts import record_why
 from headway.core.record import record, record_action, refit_due
 from headway.core.tables.actions import Actions
 from headway.core.tables.journal import Journal, has_room, journal, note, note_action, note_nobody, note_why
-from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
+from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, WORTH_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, Scratch, new_scratch, room_for_actions
 from headway.core.tables.state import STATE_TYPE, State, new_state
 from headway.core.timers import due
@@ -143,11 +143,20 @@ def _resized(out: Actions) -> bool:
 
 @jit(
     types.int64(
-        STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, PLACE_TYPE, ALLOT_TYPE, WORLD_TYPE, BUFFERS_TYPE
+        *(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, WORTH_TYPE, PLACE_TYPE, ALLOT_TYPE),
+        *(WORLD_TYPE, BUFFERS_TYPE),
     )
-)  # fmt: skip
+)
 def drive_compiled(
-    state: State, options: Options, key: Any, change: Any, place: Any, allot: Any, world: World, buffers: Buffers
+    state: State,
+    options: Options,
+    key: Any,
+    change: Any,
+    worth: Any,
+    place: Any,
+    allot: Any,
+    world: World,
+    buffers: Buffers,
 ) -> int:
     """Run until all jobs have ended or the journal is full; then it can be called again."""
     clock, out = world.clock[0], buffers.out
@@ -156,7 +165,7 @@ def drive_compiled(
             reached = _next_moment(state, options, key, change, world, buffers)
             if reached != GOING_ON:
                 return reached
-            decide(state, options, key, place, allot, buffers.scratch, clock.now, out)
+            decide(state, options, key, worth, place, allot, buffers.scratch, clock.now, out)
             _explain(state, buffers, clock.now)
             clock.row = 0
         while clock.row < out.counts[0].rows:
@@ -165,7 +174,7 @@ def drive_compiled(
             _act(state, options, key, change, world, buffers, clock.row)
             clock.row += 1
         if _resized(out):
-            decide(state, options, key, place, allot, buffers.scratch, clock.now, out)
+            decide(state, options, key, worth, place, allot, buffers.scratch, clock.now, out)
             _explain(state, buffers, clock.now)
             clock.row = 0
         else:

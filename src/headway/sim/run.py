@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.demands import Demands
+from headway.cluster.groups import groups_of
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues, refuse_teams, seat_in_teams
 from headway.core.compiler.mistakes import explained
@@ -156,9 +157,12 @@ def prepare(
         suits=setting.demands.suits if setting.demands else None,
         **ledger_of(fabric, placement),
     )
+    group, groups = _groups(workload, policy)
     options = policy.options(
         n,
+        groups,
         by_class=placement.by_class,
+        evicts=placement.evicts,
         pack_limit=placement.pack_limit,
         models=class_models(policy),
         teams=len(state.teams),
@@ -196,6 +200,7 @@ def prepare(
         limit=_limits(workload, policy),
         team=team,
         demand=setting.demands.rows if setting.demands else 0,
+        group=group,
     )
     world = new_world(
         truth_table(workload.duration_s, **costs, apart=apart, talk=talk),
@@ -222,6 +227,12 @@ def _teams(
     setting.queues.check_size(cluster.total, cluster.name)
     teams, rows, _ = seat_in_teams(setting.queues, workload.queue, workload.user, workload.name)
     return teams, rows
+
+
+def _groups(workload: Workload, policy: Policy) -> tuple[NDArray[np.int32], int]:
+    """The row of each job in the table of groups that the policy learns about, and how many rows there are."""
+    known = {"user": workload.user, "name": workload.title, "model": workload.model, "queue": workload.queue}
+    return groups_of(policy.group, {**known, "gpus": workload.gpus})
 
 
 def class_models(policy: Policy) -> int:
@@ -304,9 +315,7 @@ def simulate_run(
     began, noted = perf_counter(), 0
     while True:
         with explained():
-            ended = drive_compiled(
-                engine.state, engine.options, engine.key, engine.change, engine.place, engine.allot, world, buffers
-            )
+            ended = drive_compiled(*engine.parts, world, buffers)
         n = int(buffers.journal.counts["rows"][0])
         if keep_journal:
             kept.append(_kept(buffers.journal, kept))

@@ -22,6 +22,7 @@ class Workload:
     user: NDArray[np.str_]
     queue: NDArray[np.str_]
     model: NDArray[np.str_]
+    title: NDArray[np.str_]  # what its user calls it: only jobs of a live manager have one
     preemptible: NDArray[np.bool_]
     limit_s: NDArray[np.float64]  # the run time that was asked for; infinity: not known
     # What biases a study of this trace (caps, missing queueing time, rounded GPUs), one sentence each.
@@ -40,7 +41,8 @@ class Workload:
 
 TYPES: dict[str, Any] = {
     **{"job_id": np.str_, "submit_s": np.float64, "gpus": np.int32, "duration_s": np.float64},
-    **{"user": np.str_, "queue": np.str_, "model": np.str_, "preemptible": np.bool_, "limit_s": np.float64},
+    **{"user": np.str_, "queue": np.str_, "model": np.str_, "title": np.str_},
+    **{"preemptible": np.bool_, "limit_s": np.float64},
 }
 COLUMNS = tuple(TYPES)
 Texts = Sequence[str] | NDArray[Any] | None
@@ -53,6 +55,7 @@ class OtherColumns(TypedDict, total=False):
     user: Texts
     queue: Texts
     model: Texts
+    title: Texts
     preemptible: Sequence[bool] | NDArray[Any] | None
     limit_s: Sequence[float] | NDArray[Any] | None
 
@@ -77,7 +80,7 @@ def workload(
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
     order = np.argsort(submit, kind="stable")
     given = {**others, "submit_s": submit, "gpus": gpus, "duration_s": duration_s}
-    columns: dict[str, Any] = {column: np.full(n, "") for column in ("user", "queue", "model")}
+    columns: dict[str, Any] = {column: np.full(n, "") for column in ("user", "queue", "model", "title")}
     columns["preemptible"] = np.ones(n, np.bool_)
     columns["limit_s"] = np.full(n, np.inf)
     if given.get("job_id") is None:

@@ -37,6 +37,7 @@ def table(title: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in body}
 
 
+SECRET = "adas-value"  # of a variable of the job's
 PAGES = {"/", "/web/{given}/{path:path}"}  # of the dashboard: the same for everybody
 API, MACHINE = table("Through the API"), table("On the machine")
 
@@ -57,9 +58,14 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Any]:
         os.chmod(folder, 0o711)
         for served in serve(Path(folder) / "data", drained=False):
             served.running = served.submit(
-                "ada", command=["sleep", "600"], preemption={"grace": 0}, workdir="/", resources={"memory": 0.5}
+                "ada",
+                command=["sleep", "600"],
+                preemption={"grace": 0},
+                workdir="/",
+                resources={"memory": 0.5},
+                envs={"KEY": SECRET},
             )
-            ended = served.submit("ada", command=["true"], workdir="/")
+            ended = served.ended = served.submit("ada", command=["true"], workdir="/")
             served.job_token(ended)
             served.tokens["ended"] = served.tokens["job"]
             served.until(ended, "COMPLETED")
@@ -128,11 +134,35 @@ def on_node(served: Any, who: str) -> str:
 
 
 def in_events(served: Any, who: str) -> str:
-    """The stream does not end: its check is asked, and the route only where it refuses."""
+    """Read the stream up to an event of bob's, which everybody sees who does not see only ada's jobs, or up to one of hers."""
     caller = Tokens(served.data, "root").caller(served.tokens[who])
     if caller is None or not caller.scope.covers(Scope.READ):
         return outcome(served.ask("GET", "/v1/events", who))
-    return "yes" if asyncio.run(streams._may_see(served.manager, caller, {}, served.running)) else "hidden"
+    later = served.submit("bob", command=["true"], workdir="/", hold=True)
+
+    async def read() -> str:
+        async for part in streams.server_sent(served.manager, caller, 0):
+            event = json.loads(part.partition(b"data: ")[2] or b"{}")
+            if event.get("job_id") in {served.running, later}:
+                return "yes" if event["job_id"] == served.running else "hidden"
+        raise AssertionError("the stream ended")
+
+    found = asyncio.run(read())
+    served.ask("POST", f"/v1/jobs/{later}/cancel")
+    return found
+
+
+def its_environment(served: Any, who: str) -> str:
+    answer = served.ask("GET", f"/v1/jobs/{served.running}", who)
+    if answer.status_code != 200:
+        return outcome(answer)
+    assert "KEY" in answer.json()["spec"]["envs"]
+    return "yes" if SECRET in answer.text else "hidden"
+
+
+def planned(served: Any, who: str) -> str:
+    """Of a network that there is not: nothing is computed."""
+    return outcome(served.ask("POST", "/v1/collective", who, json={"topology": "none"}))
 
 
 def on_nodes(verb: str) -> Callable[[Any, str], str]:
@@ -189,6 +219,7 @@ def last_errors(served: Any, who: str) -> str:
 ASKED: dict[str, Callable[[Any, str], str]] = {
     "see it in the list": listed_by("/v1/jobs?limit=1000"),
     "show it": reading("/v1/jobs/{}"),
+    "see the values of its environment": its_environment,
     "explain it": reading("/v1/jobs/{}/explain"),
     "read its logs": reading("/v1/jobs/{}/logs"),
     "see its events": in_events,
@@ -221,9 +252,11 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "see what would have been": replayed,
     "see how full the cluster was": reading("/v1/trend"),
     "see the policies": reading("/v1/policies"),
+    "have a collective planned": planned,
     "ask whose token it is": reading("/v1/me"),
     "ask whether the manager is well": reading("/healthz"),
     "open the dashboard's page": reading("/"),
+    "read the description of the API": reading("/openapi.json"),
 }
 
 
@@ -253,6 +286,20 @@ def test_every_action_of_the_api_is_in_the_table() -> None:
     assert words == {"yes", "no", "hidden", "unknown"}
 
 
+def test_no_list_has_the_values_of_an_environment(shared: Any) -> None:
+    """Not even for those who operate."""
+    for path in (
+        "/v1/jobs?limit=1000",
+        "/v1/history?limit=1000",
+        "/v1/workload",
+        "/v1/queue?limit=500",
+        "/v1/overview",
+    ):
+        for who in ("owner", "operator"):
+            assert SECRET not in shared.ask("GET", path, who).text
+    assert SECRET not in json.dumps([row.data for row in shared.manager.events(0)])
+
+
 # ---- on the machine: each line is tried by a shell in a job
 
 TRIED = {
@@ -264,11 +311,15 @@ TRIED = {
     "list the folders of runs": "ls $DATA/runs || ls $RUN",
     "read what is run (launch.json)": "cat $RUN/launch.json",
     "read its processes (ranks.json)": "cat $RUN/ranks.json || cat $RUN/shim.json",
+    "read how one ended (exit.json)": "cat $ENDED/exit.json",
     "read its log in the folder": "cat $RUN/rank-0.log",
     "ask it to stop through its folder": "echo '{}' > $RUN/stop.json",
+    "put another folder in place of the job's own": "mv $RUN/own $RUN/away && mv $RUN/away $RUN/own",
     "see the job's own folder": "ls $RUN/own",
     "write its report": "touch $RUN/own/noted",
     "read its environment and token": "grep -q HEADWAY_TOKEN /proc/$RANK_PID/environ",
+    "read the environment of its shim": "cat /proc/$SHIM_PID/environ",
+    "read the environment of the manager": "cat /proc/$MANAGER_PID/environ",
     "signal its processes": "kill -0 $RANK_PID",
     "signal its shim": "kill -0 $SHIM_PID",
     "signal the manager": "kill -0 $MANAGER_PID",
@@ -290,7 +341,8 @@ def tried(shared: Any, who: str) -> dict[str, str]:
     shim = json.loads((run / "shim.json").read_text())["pid"]
     groups = json.loads((run / "launch.json").read_text())["cgroup"] or ["/sys/fs/cgroup/none"]
     group = next((each for each in groups if "/memory/" in each), groups[0])
-    about = {"RUN": run, "RANK_PID": rank, "SHIM_PID": shim, "MANAGER_PID": os.getpid(), "GROUP": group}
+    ended = shared.data / "runs" / str(shared.ended) / "1"
+    about = {"RUN": run, "ENDED": ended, "RANK_PID": rank, "SHIM_PID": shim, "MANAGER_PID": os.getpid(), "GROUP": group}
     envs = {name: str(value) for name, value in {"DATA": shared.data, **about}.items()}
     lines = [f"if ( {words} ) > /dev/null 2>&1; then echo yes; else echo no; fi" for words in TRIED.values()]
     lines[list(TRIED).index("open /dev/stderr")] = "( echo x > /dev/stderr ) && echo yes || echo no"

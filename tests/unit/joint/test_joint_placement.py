@@ -182,12 +182,7 @@ def test_whoever_shares_links_never_sends_over_a_held_one():
     trace = read_trace(experiment.trace).workload
     engine, world = prepare(trace, cluster, find_policy("headway"), find_placement(experiment.placement), setting)
     buffers, both = new_buffers(engine.state, 1, False), 0
-    while (
-        drive_compiled(
-            engine.state, engine.options, engine.key, engine.change, engine.place, engine.allot, world, buffers
-        )
-        == 1
-    ):
+    while drive_compiled(*engine.parts, world, buffers) == 1:
         buffers.journal.counts["rows"] = 0
         assert first_on_held(world.links) == -1
         both += bool((engine.state.jobs["link"] >= 0).any() and (world.links.jobs["sends"] > 0).any())

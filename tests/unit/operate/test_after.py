@@ -53,6 +53,25 @@ def test_not_ok_of_an_array_means_that_some_task_failed(serve: Callable[..., Ser
     assert (served.until(cleans).started_at or 0.0) >= max(ends)
 
 
+def test_what_can_no_longer_come_true_is_cancelled_at_once(serve: Callable[..., Served]) -> None:
+    """Also while it waits for others: it was looked at only when all of them had ended."""
+    served = serve()
+    held, first = served.submit(hold=True), served.submit(run="sleep 0.3")
+    array = served.submit(run="true", array="0-2")
+    follower = served.submit(after=[f"any:{held}", f"notok:{first}"])
+    of_array = served.submit(after=[f"any:{held}", f"notok:{array}"])
+    later = served.submit(after=[f"any:{held}", f"notok:{held}"])
+    for job, other in ((follower, first), (of_array, array)):
+        view = served.until(job)
+        assert (view.state, view.message) == (
+            "CANCELLED",
+            f"job {other} completed, and it was to run only if that did not",
+        )
+    assert served.until(later, "PENDING").state == "PENDING"
+    served.manager.cancel(held)
+    assert served.until(later).state == "COMPLETED"
+
+
 def test_all_needs_must_come_true(serve: Callable[..., Served]) -> None:
     served = serve("1x4")
     good, bad = served.submit(run="true"), served.submit(run="sleep 0.3")
@@ -156,6 +175,23 @@ def test_a_job_whose_prolog_fails_is_tried_again_and_never_runs(serve: Callable[
     flag.touch()
     assert served.until(job).state == "COMPLETED"
     assert (tmp_path / "ran").read_text() == "x\n"
+
+
+def test_a_manager_that_restarts_while_a_job_starts_leaves_it_its_control_group(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    """The group was empty until the ranks started, so it was taken away, and the job failed: it could not enter its control group."""
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    prolog = program(tmp_path / "prolog", f"touch {begun}; while ! test -e {go}; do sleep 0.02; done")
+    first = serve(site=Site(prolog=prolog))
+    job = first.submit()
+    while not begun.exists():
+        time.sleep(0.01)
+    first.manager.stop()
+    again = serve(site=Site(prolog=prolog))
+    go.touch()
+    assert again.until(job).state == "COMPLETED"
+    assert again.manager.job(job).attempt == 1
 
 
 def test_types_and_features_are_those_of_the_nodes(serve: Callable[..., Served]) -> None:

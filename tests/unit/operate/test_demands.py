@@ -211,6 +211,23 @@ def test_rows_of_demands_are_used_again(served_lab: Served, monkeypatch: pytest.
     assert len(served_lab.manager._state.tables.suits) <= 4
 
 
+def test_demands_of_jobs_that_have_ended_keep_nobody_out(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last thousand finished jobs are in memory: whoever ran jobs of many kinds would lock everybody else out."""
+    monkeypatch.setattr(demands, "MOST_DEMANDS", 3)
+    kinds = [{"constraints": [word]} for word in ("ib", "nvlink", "roce", "v100", "a100", "ib|roce")]
+    first = served_lab.submit(hold=True, **kinds[0])
+    jobs = [served_lab.submit(**spec) for spec in kinds[1:3]]
+    for spec in kinds[3:]:
+        for job in jobs:
+            assert served_lab.until(job).state == "COMPLETED"
+        wait_for(lambda: not served_lab.manager._state.demands.crowded)
+        jobs = [served_lab.submit(**spec)]
+    assert len(served_lab.manager._state.tables.suits) <= 4
+    served_lab.manager.release(first)
+    assert served_lab.until(first).state == "COMPLETED"
+    assert served_lab.manager.job(2).state == "COMPLETED"  # type: ignore[union-attr]
+
+
 @pytest.fixture
 def served_lab(serve: Callable[..., Served], lab: str) -> Served:
     return serve(lab)

@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.imagined import Virtual, Work
 from tests.live_manager import one, until, wait_for
 
 from headway.cluster.named import cluster
+from headway.job_state import JobState
+from headway.live.errors import JournalFailed
 from headway.live.manager import Manager
 from headway.live.operation import disk
 from headway.live.operation.disk import Disk
 from headway.live.operation.site import Site
+from headway.live.store.journal import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")
 MB = 1_000_000
@@ -74,6 +78,52 @@ def test_a_job_that_fills_the_disk_stops_others_from_starting(opened: Callable[[
     assert not again.trouble
     wait_for((small / "data" / "reserve").exists)
     assert [node.state for node in again.nodes()] == ["open", "drained"]  # what a person drained stays so
+
+
+def test_a_node_that_is_resumed_while_the_disk_is_full_starts_nothing(
+    opened: Callable[[], Manager], small: Path
+) -> None:
+    manager = opened()
+    manager.drain("n000")
+    (small / "filler").write_bytes(bytes(24 * MB))
+    wait_for(lambda: manager.trouble)
+    waits = one(manager, run="true")
+    manager.resume("n000")
+    assert manager.job(waits).state == "PENDING"  # type: ignore[union-attr]
+    assert {node.state for node in manager.nodes()} == {"drained"}
+    (small / "filler").unlink()
+    assert until(manager, waits).state == "COMPLETED"
+    assert {node.state for node in manager.nodes()} == {"open"}
+
+
+def test_a_folder_that_cannot_be_reached_does_not_stop_the_engine(tmp_path: Path) -> None:
+    assert Disk(tmp_path / "gone", 100 * MB).look() == ""
+
+
+def test_a_reserve_that_was_made_by_half_is_made_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "RESERVE_BYTES", MB)
+    (tmp_path / "reserve").write_bytes(b"")  # whoever made it was killed
+    Disk(tmp_path, MB).look()
+    assert (tmp_path / "reserve").stat().st_size == MB
+
+
+def test_a_snapshot_that_there_is_no_room_for_keeps_no_rows_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a round are small, and a snapshot is not."""
+    monkeypatch.setattr("headway.live.world.ROWS_PER_SNAPSHOT", 10)
+    world = Virtual([Work(float(i), {}, 5.0) for i in range(20)], "2x4", "fifo")
+    refused, append = [0], world.kept.append
+
+    def nearly_full(rows: list[JournalRow], finished: object = (), made: object = None) -> int:
+        if made is None:
+            return append(rows)
+        refused[0] += 1
+        assert refused[0] < 100, "nothing else is written either"
+        raise JournalFailed("database or disk is full")
+
+    monkeypatch.setattr(world.kept, "append", nearly_full)
+    world.run()
+    assert {job.final for job in world.state.jobs.values()} == {JobState.COMPLETED}
+    assert refused[0]
 
 
 def test_starts_do_not_flicker_around_the_floor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Nobody locks the others out: half-sent requests, floods and many streams, against a server that really listens."""
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -23,8 +24,9 @@ from headway.live.http.guard import Guard
 from headway.live.http.server import connections, limits
 from headway.live.http.server.connections import MOST_STRANGERS, Connections, Server, make_server
 from headway.live.http.server.limits import MOST_AT_ONCE
+from headway.live.http.server.liveness import Liveness
 from headway.live.http.streams import MOST_STREAMS
-from headway.live.http.tokens import Scope, Tokens, make_token
+from headway.live.http.tokens import Scope, Tokens, make_token, revoke_token, stored_tokens
 from headway.live.manager import Manager
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -94,6 +96,72 @@ def test_half_sent_requests_lock_nobody_out(listening: Listening, monkeypatch: p
     finally:
         for each in half:
             each.close()
+
+
+def test_half_sent_bodies_lock_nobody_out(listening: Listening) -> None:
+    """Without a token: open paths whose bodies never come. The newcomer, who was not being answered yet, gave way to them."""
+    words = f"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1:{listening.port}\r\nContent-Length: 10\r\n\r\n".encode()
+    half = [listening.connect(words) for _ in range(MOST_STRANGERS + 20)]
+    time.sleep(0.2)
+    try:
+        assert listening.health() == (200, {"ok": True})
+        with Client(data=listening.data) as owner:
+            assert owner.status()
+    finally:
+        for each in half:
+            each.close()
+
+
+@pytest.mark.parametrize(
+    "begin", ["GET / HTTP/1.1\r\n", "POST /healthz HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n0\r\n"]
+)
+def test_headers_have_a_size(listening: Listening, begin: str) -> None:
+    """Of headers, and of what follows a body, the parser kept as much as anybody sent: a gigabyte in a few seconds."""
+    begin = begin.format(host=f"Host: 127.0.0.1:{listening.port}\r\n")
+    lines, sent = (b"X-Padding: " + b"x" * 1000 + b"\r\n") * 100, 0
+    with listening.connect(begin.encode()) as endless, contextlib.suppress(OSError):
+        while sent < 10 * connections.MOST_REQUEST_BYTES:
+            endless.sendall(lines)
+            sent += len(lines)
+    assert sent < 4 * connections.MOST_REQUEST_BYTES  # what the sockets' buffers hold comes on top
+    places = ",".join(f"{rank}={10**9}" for rank in range(2_000))  # as long as the command line asks for
+    with Client(data=listening.data) as owner, pytest.raises(ApiError, match="there is no job 1"):
+        list(owner.transport.lines("/v1/jobs/1/logs", {"resume": f"1:{places}"}))
+
+
+def test_what_is_no_request_is_refused_as_everything_else_is(listening: Listening) -> None:
+    with listening.connect(b"nonsense\r\n\r\n") as stranger:
+        head, _, body = stranger.recv(65_536).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    assert json.loads(body)["status"] == 400
+
+
+def test_a_stream_ends_with_its_token(listening: Listening) -> None:
+    """One that was revoked, or has expired, told what happened for as long as its connection was open."""
+    url, own = f"http://127.0.0.1:{listening.port}", own_account()[1]
+    revoked = make_token(listening.data, "revoked", own, Scope.READ)
+    brief = make_token(listening.data, "brief", own, Scope.READ, expires=time.time() + 3)
+    kept = make_token(listening.data, "kept", own, Scope.READ)
+    streams = [Client(url, token).events() for token in (revoked, brief, kept)]
+    with Client(data=listening.data) as owner:
+        first = owner.submit(["true"])
+        for each in streams:
+            while next(each).get("job_id") != first:
+                pass
+        owner.wait(first, 20)
+        revoke_token(listening.data, "revoked")
+        while time.time() < stored_expiry(listening.data, "brief"):
+            time.sleep(0.05)
+        second = owner.submit(["true"])
+        for each in streams[:2]:
+            assert all(event.get("job_id") != second for event in each)  # it ends
+        while next(streams[2]).get("job_id") != second:
+            pass
+
+
+def stored_expiry(data: Path, name: str) -> float:
+    return next(each.expires or 0.0 for each in stored_tokens(data).values() if each.name == name)
 
 
 def test_headers_have_a_time_limit(listening: Listening, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +285,24 @@ def test_health_is_not_ok_while_the_journal_cannot_be_written(
     assert listening.health()[0] == 200
 
 
+def test_many_who_ask_for_its_health_at_once_are_all_answered() -> None:
+    """One that began the next trial between the end of one and its answer: the others got a status of 500."""
+    writes = threading.Semaphore(0)
+    manager: Any = type("Manager", (), {"trouble": "", "try_journal": lambda self: writes.acquire(timeout=10)})()
+    liveness = Liveness(manager)
+
+    async def ask() -> list[str]:
+        waiting = [asyncio.ensure_future(liveness.trouble()) for _ in range(3)]
+        while liveness._trial is None:
+            await asyncio.sleep(0)
+        next_trial = asyncio.get_running_loop().create_future()
+        liveness._trial.add_done_callback(lambda _: setattr(liveness, "_trial", next_trial))
+        writes.release()
+        return await asyncio.gather(*waiting)
+
+    assert asyncio.run(ask()) == ["", "", ""]
+
+
 @pytest.mark.parametrize("how", ["overwritten", "truncated", "removed"])
 def test_health_is_not_ok_once_the_file_of_the_journal_is_damaged(listening: Listening, how: str) -> None:
     """What the manager writes goes to a log beside the file, and what it reads is in its memory: both went on as if nothing were wrong."""
@@ -262,3 +348,13 @@ def test_whoever_holds_most_gives_way() -> None:
     book.add(Held(("token", "bob")))
     book.add(Held(("token", "bob")))
     assert [each.aborted for each in ada] == [True, True] + [False] * 5  # no strangers left: whoever holds most
+
+
+def test_who_has_just_come_does_not_give_way_to_those_who_are_being_answered() -> None:
+    book: Any = Connections(most=100, strangers=3, of_token=6)
+    busy = [Held(("stranger", "10.0.0.1"), busy=True) for _ in range(3)]
+    for each in busy:
+        book.add(each)
+    late = Held(("stranger", "10.0.0.1"))
+    book.add(late)
+    assert [each.aborted for each in (*busy, late)] == [True, False, False, False]

@@ -14,6 +14,8 @@ from headway.io.json_file import shown
 from headway.io.specs import plain_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headway.collectives.schedulers import Outcome
     from headway.collectives.topology.model import Topology
 
@@ -87,8 +89,8 @@ def plan(
             chunks=_chunks(chunks),
             in_flight=in_flight,
         )
-    if degrade or straggler != 1.0:
-        outcome = _impaired(outcome, degrade or [], straggler)
+    worse = degrade or [], straggler
+    outcome = _impaired(outcome, *worse)
     if plan_file is not None:
         options.check_format(form)
         text = plan_to_json(outcome.plan)
@@ -96,9 +98,13 @@ def plan(
             text = export_plan(outcome.plan, outcome.topology, outcome.topology.name)
         write_atomically(plan_file, text)
     if report is not None:
-        same = network, outcome.size_bytes, outcome.collective, None, in_flight
-        others, fixed = ([schedule_named(name, *same) for name in names] for names in (USUAL, PAPERS))
-        _report(report, [[*others, outcome, *fixed]], outcome)
+        most = None if replay else _chunks(chunks)
+
+        def planned(name: str) -> "Outcome":
+            same = network, outcome.size_bytes, outcome.collective, most, in_flight
+            return _impaired(schedule_named(name, *same), *worse)
+
+        _report(report, [_among_rivals(outcome, planned)], outcome)
     if as_json:
         print_json(outcome_json(outcome))
     else:
@@ -113,7 +119,7 @@ def compare(
     schedulers: Annotated[
         str, typer.Option("--schedulers", help="Comma-separated: baseline, themis-scf-public, best, themis-scf@64, ...")
     ] = COMPARED,
-    chunks: options.ChunksOption = "auto",
+    chunks: options.MostChunksOption = "auto",
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     report: options.ReportOption = None,
@@ -179,6 +185,17 @@ def _chunks(text: str) -> int | None:
     return count
 
 
+def _among_rivals(outcome: "Outcome", planned: "Callable[[str], Outcome]") -> "list[Outcome]":
+    """A plan and its rivals for a report: those that choose their chunks as it may, and those with a fixed number, baselines first."""
+    from headway.collectives.schedulers import fixed_chunks
+
+    _, number = fixed_chunks(outcome.method)
+    names = dict.fromkeys([*PAPERS, *([f"baseline@{number}"] if number else [])])
+    free, fixed = [planned(name) for name in USUAL], [planned(name) for name in names if name != outcome.method]
+    (fixed if number else free).append(outcome)
+    return [*free, *sorted(fixed, key=lambda one: one.scheduler != "baseline")]
+
+
 def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
     from headway.collectives.draft import Task
     from headway.collectives.plan import plan_from_json
@@ -198,6 +215,8 @@ def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
 
 def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outcome":
     """The same plan on a network that is worse than it was planned for, measured against the bounds of that network."""
+    if not degrade and straggler == 1.0:
+        return outcome
     from dataclasses import replace
 
     from headway.collectives.draft import Task

@@ -25,6 +25,12 @@ ChunksOption = Annotated[
     str,
     typer.Option("--chunks", help="Exact for baseline and themis, a maximum for best; auto: each chooses, up to 256."),
 ]
+MostChunksOption = Annotated[
+    str,
+    typer.Option(
+        "--chunks", help="Most chunks that any method may choose (usual: 256); a name with @64 fixes its own."
+    ),
+]
 InFlightOption = Annotated[
     int, typer.Option("--in-flight", help="Chunks in flight on a dimension; several are played step by step.")
 ]

@@ -84,7 +84,7 @@ def _workload(name: str) -> "tuple[Workload | TextWorkload, bool]":
     try:
         if path.stat().st_size > MOST_FILE_BYTES:
             raise BadInput(f"workload {name}: a file of more than {MOST_FILE_BYTES:,} bytes is not one")
-        return workload_from_text(path.read_text(encoding="utf-8"), name), True
+        return workload_from_text(path.read_text(encoding="utf-8-sig"), name), True
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(f"cannot read workload {name}: {reason}") from None

@@ -64,7 +64,7 @@ def health_view(answer: dict[str, Any]) -> "RenderableType":
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for name, value in facts.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(value))  # names of queues are made up by people: no markup
     parts += [Text(""), times, Text(""), table]
     for each in answer["last_errors"][-5:]:
         often = f" ({each['times']} times)" if each["times"] > 1 else ""

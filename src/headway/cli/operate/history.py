@@ -109,6 +109,11 @@ def sums(rows: Sequence[dict[str, Any]], by: str) -> list[dict[str, Any]]:
 
 def _print_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
     """CSV with a header; moments in ISO 8601, several nodes with spaces between them."""
+    from headway.cli.tables.terminal import plain
+
+    def shown(value: Any) -> Any:
+        return plain(value) if isinstance(value, str) and sys.stdout.isatty() else value
+
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(columns)
     for row in rows:
@@ -121,7 +126,7 @@ def _print_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> None:
                 value = " ".join(value)
             elif isinstance(value, float):
                 value = f"{value:.6g}"
-            cells.append("" if value is None else harmless(value))
+            cells.append("" if value is None else shown(harmless(value)))
         out.writerow(cells)
 
 

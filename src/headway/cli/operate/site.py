@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headway.cli.manager_options import note
 from headway.errors import BadInput
+from headway.io.accounts import loose_ways
 from headway.io.units import seconds, size_bytes
 
 if TYPE_CHECKING:
@@ -58,10 +60,11 @@ def _program(path: Path | None, option: str) -> str:
     found = path.absolute()
     if not found.is_file() or not os.access(found, os.X_OK):
         raise BadInput(f"{option} {path}: is not a program that can be run: chmod +x {path}")
-    about = found.stat()
-    if about.st_mode & 0o022 or about.st_uid not in {0, os.geteuid()}:
+    about, loose = found.stat(), loose_ways(found)
+    if about.st_mode & 0o022 or about.st_uid not in {0, os.geteuid()} or loose:
+        what, those = (f"{loose[0]}, which leads to it,", loose[0]) if loose else ("it,", path)
         raise BadInput(
-            f"{option} {path}: others can change it, and it runs with the manager's rights: chown it, chmod go-w {path}"
+            f"{option} {path}: others can change {what} and the program runs with the manager's rights: chown {those}, chmod go-w {those}"
         )
     return str(found)
 
@@ -74,6 +77,8 @@ def start_webhook(manager: "Manager", url: str, secret_file: Path | None) -> "We
     if secret_file is not None:
         try:
             secret = secret_file.read_text(encoding="utf-8").strip()
+            if secret_file.stat().st_mode & 0o077:
+                note(f"headway: {secret_file} can be read by others: chmod 600 {secret_file}")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"--webhook-secret {secret_file}: {getattr(error, 'strerror', None) or error}") from None
     hook = Webhook(manager, url, secret)

@@ -17,7 +17,7 @@ from headway.collectives.shares import optimal_mix
 from headway.collectives.simulate import kernels
 from headway.collectives.simulate.cost import PS_PER_S, Collective, split_bytes
 from headway.collectives.simulate.kernels import OPERATION
-from headway.collectives.simulate.operations import RANKS, operations, queue_keys
+from headway.collectives.simulate.operations import LONGEST_PS, RANKS, operations, queue_keys
 from headway.collectives.simulate.steps import stepped, steps_of
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
@@ -26,6 +26,8 @@ Ints = NDArray[np.int64]
 
 METHODS = ("baseline", "themis-fifo", "themis-scf", "limit-fifo", "limit-scf")
 MOST_PRIORITIES = 512
+# Queues that sort are walked through: with more operations than these, one run takes minutes.
+MOST_OPERATIONS = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,12 @@ class Graph:
     _after: list[Ints] = field(default_factory=list)
     _count: int = 0
     _tracker_ps: NDArray[np.float64] | None = None
+    _longest_ps: float = 0.0
 
     def compute(self, seconds: float, after: Sequence[int]) -> int:
         """An operation on the processor, in the sequence in which they are added; returns its number."""
         here, row = self._count, np.zeros(1, OPERATION)
+        self._lasts(seconds * PS_PER_S)
         row["resource"], row["occupy_ps"] = len(self.topology.dimensions), round(seconds * PS_PER_S)
         self._add(row)
         self._edges(after, np.array([here]))
@@ -73,6 +77,7 @@ class Graph:
         rank, bid = queue_keys(intra or "fifo", ops)
         if self.method == "baseline" and request.collective is Collective.ALL_REDUCE:
             rank = bid = np.where(ops.chains.to_come == ops.phases // 2 - 1, -1, 0)
+        self._lasts(request.issue_s * PS_PER_S + float(ops.rows["occupy_ps"].sum() + ops.rows["latency_ps"].sum()))
         level = (MOST_PRIORITIES - request.priority) * RANKS
         here, rows, chains = self._count, ops.rows, ops.chains
         rows["rank"], rows["bid"] = level + rank, level + bid
@@ -117,9 +122,19 @@ class Graph:
             self._tracker_ps = fresh_tracker(self.topology, request.collective, intra)
         return parts, themis_orders(self.topology, request.collective, parts, self._tracker_ps)
 
+    def _lasts(self, span_ps: float) -> None:
+        """Refuse what could not be counted in 64 bits if all of it came one after the other."""
+        self._longest_ps += span_ps
+        if not self._longest_ps < LONGEST_PS:
+            raise BadInput("computation and communication would take months: check times, speeds and sizes")
+
     def _add(self, table: NDArray[Any]) -> None:
         self._tables.append(table)
         self._count += len(table)
+        if self._count > MOST_OPERATIONS:
+            raise BadInput(
+                f"this is more than {MOST_OPERATIONS:,} phases of chunks: send larger buckets, or fewer collectives or chunks"
+            )
 
     def _edges(self, sources: Sequence[int], targets: Ints) -> None:
         for source in sources:

@@ -1,9 +1,17 @@
-"""One iteration of a workload file, in the manner of the training loops of ASTRA-sim 1.0.
+"""One iteration of a workload file, loop by loop as in ASTRA-sim 1.0 (`Workload.cc`).
 
-Forward, layer by layer; then back from the last layer. The gradients of weights are sent while the pass goes on: with
-DATA before the gradient of the input is computed, with the others after it. What is sent forward and for inputs blocks.
-DLRM differs: the exchange of its first layer (the embeddings) runs behind the bottom layers in both directions. The
-iteration ends when everything has arrived.
+Forward, layer by layer; then back from the last layer. The gradients of weights are sent while the pass goes on. The parallelism decides
+what else is sent, and what waits:
+
+| | forward | back, layer by layer | input of the first layer |
+|---|---|---|---|
+| DATA | nothing is sent | weights, then input, which is not sent | not computed |
+| HYBRID_TRANSFORMER | blocks | input, which blocks, then weights | as of others |
+| MODEL, HYBRID_DATA_MODEL, HYBRID_MODEL_DATA | blocks | input; weights while it is sent; the next waits | not sent |
+| HYBRID_DLRM | only embeddings, behind the bottom | weights, then input; embeddings behind the bottom | not computed |
+
+MODEL sends no gradients of weights. DLRM's exchanges pass everything else in the queues. The iteration ends when everything has
+arrived.
 """
 
 import math
@@ -18,6 +26,7 @@ from headway.collectives.training.textfile import Sent, TextWorkload
 from headway.errors import BadInput
 
 NOTHING = Sent(None, 0)
+URGENT = 1
 
 
 def text_run(workload: TextWorkload, topology: Topology, graph_of: Callable[[Topology], Graph], method: str) -> float:
@@ -38,9 +47,10 @@ def text_run(workload: TextWorkload, topology: Topology, graph_of: Callable[[Top
     passes = _Passes(workload, graph, blocked_s, bool(sending))
     if workload.parallelism == "HYBRID_DLRM":
         passes.recommendation()
+    elif workload.parallelism == "DATA":
+        passes.data_parallel()
     else:
-        passes.forward(0)
-        passes.backward(0)
+        passes.model_parallel()
     return int(graph.run().max()) / PS_PER_S
 
 
@@ -49,6 +59,8 @@ def dims_of(workload: TextWorkload, topology: Topology) -> tuple[tuple[int, ...]
     dims = tuple(range(len(topology.dimensions)))
     if workload.parallelism in ("HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA"):
         return (dims[:1], dims[1:]) if workload.parallelism == "HYBRID_DATA_MODEL" else (dims[1:], dims[:1])
+    if workload.parallelism == "MODEL":
+        return dims, ()
     if workload.parallelism != "HYBRID_TRANSFORMER":
         return dims, dims
     for split in range(len(dims) + 1):
@@ -73,32 +85,38 @@ class _Passes:
     def _compute(self, seconds: float) -> None:
         self._last = [self.graph.compute(seconds, self._last)]
 
-    def _issue(self, sent: Sent) -> list[int]:
+    def _issue(self, sent: Sent, priority: int = 0) -> list[int]:
         """Send, and go on."""
         if sent.kind is None or not self.sends:
             return []
-        return [int(op) for op in self.graph.collective(Request(sent.kind, sent.size_bytes), self._last)]
+        request = Request(sent.kind, sent.size_bytes, priority=priority)
+        return [int(op) for op in self.graph.collective(request, self._last)]
 
-    def forward(self, first: int) -> None:
-        for layer in self.workload.layers[first:]:
-            self._compute(layer.forward_s + self.blocked_s(layer.forward))
-
-    def backward(self, first: int) -> None:
-        data_parallel = self.workload.parallelism == "DATA"
-        for number in range(len(self.workload.layers) - 1, first - 1, -1):
-            layer = self.workload.layers[number]
-            input_s = layer.input_s + self.blocked_s(layer.input) if number else 0.0
-            if not data_parallel:
-                self._compute(input_s)
+    def data_parallel(self) -> None:
+        for layer in self.workload.layers:
+            self._compute(layer.forward_s)
+        for number, layer in reversed(list(enumerate(self.workload.layers))):
             self._compute(layer.weight_s)
             self._issue(layer.weight)
-            if data_parallel:
-                self._compute(input_s)
+            self._compute(layer.input_s if number else 0.0)
+
+    def model_parallel(self) -> None:
+        """Also the hybrids but for DLRM."""
+        waits = self.workload.parallelism == "HYBRID_TRANSFORMER"
+        for layer in self.workload.layers:
+            self._compute(layer.forward_s + self.blocked_s(layer.forward))
+        for number, layer in reversed(list(enumerate(self.workload.layers))):
+            sent_s = self.blocked_s(layer.input) if number or waits else 0.0
+            self._compute(layer.input_s + (sent_s if waits else 0.0))
+            self._compute(layer.weight_s)
+            self._issue(layer.weight)
+            # What is sent for inputs has its dimensions to itself: only what the weights do not hide is waited for.
+            self._compute(0.0 if waits else max(0.0, sent_s - layer.weight_s))
 
     def recommendation(self) -> None:
         layers, bottom = self.workload.layers, self.workload.group
         self._compute(layers[0].forward_s)
-        exchanged = self._issue(layers[0].forward)
+        exchanged = self._issue(layers[0].forward, URGENT)
         for number, layer in enumerate(layers[1:], 1):
             self._last += exchanged if number == bottom + 1 else []
             self._compute(layer.forward_s)
@@ -107,10 +125,11 @@ class _Passes:
             self._compute(layers[number].weight_s)
             self._issue(layers[number].weight)
             self._compute(layers[number].input_s)
-            exchanged = self._issue(layers[0].input) if number == bottom + 1 else exchanged
-        self._last += exchanged
+            exchanged = self._issue(layers[0].input, URGENT) if number == bottom + 1 else exchanged
         self._compute(layers[0].weight_s)
         self._issue(layers[0].weight)
+        self._last += exchanged
+        self._compute(0.0)
 
 
 def bucketed(workload: TextWorkload, bucket_bytes: int) -> TextWorkload:

@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 from headway.collectives.simulate.cost import MOST_BYTES, Collective
 from headway.errors import BadInput, unknown
+from headway.io.json_file import shown
 
 KINDS = {
     "NONE": None,
@@ -62,8 +63,9 @@ class TextWorkload:
 
     @property
     def compute_s(self) -> float:
-        """All computation of one iteration."""
-        return sum(layer.forward_s + layer.input_s + layer.weight_s for layer in self.layers)
+        """All computation of one iteration; DATA and HYBRID_DLRM do not compute the gradient of the first layer's input."""
+        first = self.layers[0].input_s if self.parallelism in ("DATA", "HYBRID_DLRM") else 0.0
+        return sum(layer.forward_s + layer.input_s + layer.weight_s for layer in self.layers) - first
 
     @property
     def gradient_bytes(self) -> int:
@@ -91,7 +93,7 @@ def workload_from_text(text: str, where: str) -> TextWorkload:
 
 def _head(path: str, fields: list[str]) -> tuple[str, int]:
     if fields[0] not in PARALLELISMS:
-        raise BadInput(f"{path}:1: {unknown('parallelism', fields[0], PARALLELISMS)}")
+        raise BadInput(f"{path}:1: {unknown('parallelism', shown(fields[0]), PARALLELISMS)}")
     if fields[0] not in ("HYBRID_TRANSFORMER", "HYBRID_DLRM"):
         return fields[0], 1
     what = "NPUs of a model" if fields[0] == "HYBRID_TRANSFORMER" else "last bottom layer"
@@ -105,7 +107,7 @@ def _layer(path: str, line: int, fields: list[str]) -> TimedLayer:
     for label, at in (("forward", 2), ("input gradient", 5), ("weight gradient", 8)):
         span = _whole(path, line, f"{label} time", fields[at], LONGEST_NS) / NS_PER_S
         if fields[at + 1] not in KINDS:
-            raise BadInput(f"{path}:{line}: {label}: {unknown('kind', fields[at + 1], KINDS)}")
+            raise BadInput(f"{path}:{line}: {label}: {unknown('kind', shown(fields[at + 1]), KINDS)}")
         size = _whole(path, line, f"{label} bytes", fields[at + 2], MOST_BYTES)
         parts.append((span, Sent(KINDS[fields[at + 1]] if size else None, size)))
     return TimedLayer(fields[0], *parts[0], *parts[1], *parts[2])
@@ -113,5 +115,5 @@ def _layer(path: str, line: int, fields: list[str]) -> TimedLayer:
 
 def _whole(path: str, line: int, what: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) <= most):
-        raise BadInput(f"{path}:{line}: {what} {text!r}: it must be a whole number from 0 to {most}")
+        raise BadInput(f"{path}:{line}: {what} '{shown(text)}': it must be a whole number from 0 to {most}")
     return int(text)

@@ -8,6 +8,7 @@ links:
   - {from: 0, to: nic-switch, bandwidth: 100Gbps}
 """
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring, wiring_of
 from headway.errors import BadInput
 from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
-from headway.io.yaml_file import read_yaml
+from headway.io.yaml_file import MOST_BYTES, read_yaml
 
+LINKS = re.compile(r"""(^|[{,\s])["']?links["']?\s*:""")
 FAULT = "FROM>TO:FRACTION, such as 0>1:0.5 for half the bandwidth (both ways: 0-1:0.5) or 0-1:0 for a missing link"
 
 
@@ -61,8 +63,10 @@ def wiring_from(text: str) -> Wiring:
 
 
 def _has_links(path: Path) -> bool:
+    """Whether a file speaks of links, in block or flow style; what else is wrong with it is told by its reader."""
     try:
-        return any(line.startswith("links") for line in path.read_text("utf-8").splitlines())
+        with path.open(encoding="utf-8") as file:
+            return LINKS.search(file.read(MOST_BYTES)) is not None
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -11,8 +11,8 @@ BROKEN = {
     "order.py": "the order of jobs broke: does the policy's key return NaN for some job? It must return two numbers",
     "timers.py": "too many timers: the policy's change(job, now, options) must return a time after now, or infinity",
 }
-# Files of core that refuse what a placement did, in words of their own.
-REFUSING = ("deciding/offers.py", "tables/actions.py")
+# Files of core that refuse what a policy or a placement did, in words of their own.
+REFUSING = ("deciding/offers.py", "deciding/weighing.py", "tables/actions.py", "decide.py", "timers.py")
 
 
 @contextmanager

@@ -9,15 +9,17 @@ moved in vain, and those that are stopped are as few as will do, the last in the
 from typing import Any
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.offers import SOON, choose_place, holds, limit_offer, withdraw
-from headway.core.deciding.victims import (
-    can_stop,
-    chosen_worth_at,
-    first_candidate,
-    is_candidate,
-    mark_stopped,
-    stop_one,
+from headway.core.deciding.offers import (
+    SOON,
+    choose_place,
+    clear_evicted,
+    count_evicted,
+    holds,
+    limit_offer,
+    withdraw,
 )
+from headway.core.deciding.victims import can_stop, first_candidate, is_candidate, mark_stopped, stop_one
+from headway.core.deciding.weighing import chosen_worth_at
 from headway.core.events import NOT_WAITING, RESERVE, RESIZE
 from headway.core.order import comes_before
 from headway.core.tables.actions import Actions, add_seat, close_row, forget
@@ -48,17 +50,23 @@ def _survey(state: State, options: Options, scratch: Scratch, job: Any, first: i
 
     Returns how many GPUs could be had.
     """
-    gpus = 0
+    gpus, evicts = 0, scratch.walk[0].evicts
+    if evicts:
+        clear_evicted(scratch)
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
         room.could, room.moved, room.given = room.soon, 0, 0
         gpus += 0 if state.nodes[x].closed else room.soon
     for i in range(state.counts[0].running):
         other = state.jobs[scratch.order[i]]
-        if _leaves(state, options, scratch, job, other, first, i, STOPS):
+        stops = _leaves(state, options, scratch, job, other, first, i, STOPS)
+        moves = not stops and _leaves(state, options, scratch, job, other, first, i, MOVES)
+        if evicts and (stops or moves):
+            count_evicted(state, scratch, other)
+        if stops:
             gpus += other.gpus
             _count_could(state, scratch, other)
-        elif _leaves(state, options, scratch, job, other, first, i, MOVES):
+        elif moves:
             seat = other.seat
             while seat >= 0:
                 scratch.nodes[state.seats[seat].node].moved += 1
@@ -181,7 +189,7 @@ def _clear(state: State, options: Options, place: Any, scratch: Scratch, out: Ac
 
 
 @jit
-def _plan(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+def _plan(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether moving smaller jobs makes room for a waiting one, and has become worth it.
 
     True: promises for it and for them are written; they are the first `moved` in `scratch.chosen`, and after them come those to be stopped.
@@ -190,8 +198,8 @@ def _plan(state: State, options: Options, place: Any, scratch: Scratch, out: Act
     if _survey(state, options, scratch, job, first) < job.gpus:
         return False
     walk.chosen = 0
-    if _clear(state, options, place, scratch, out, job, first):
-        at = chosen_worth_at(state, options, scratch, job)
+    if _clear(state, options, rules.place, scratch, out, job, first):
+        at = chosen_worth_at(state, options, rules.worth, scratch, job, walk.moved)
         if at <= walk.now:
             return True
         walk.worth_at = min(walk.worth_at, at)
@@ -201,14 +209,14 @@ def _plan(state: State, options: Options, place: Any, scratch: Scratch, out: Act
 
 
 @jit
-def lacks_place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, why: int) -> int:
+def lacks_place(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, why: int) -> int:
     """A job finds no place as things are: the first of these has smaller ones moved, once it has waited for long. Returns why it waits."""
     walk, row = scratch.walk[0], out.counts[0].rows
     if walk.now < job.queued + options.clears or not walk.full or options.teams > NO_TEAMS or len(state.leaves) > 0:
         return why
     if walk.first >= 0 and not comes_before(options, scratch, job, state.jobs[walk.first]):
         return why
-    if not _plan(state, options, place, scratch, out, job):
+    if not _plan(state, options, rules, scratch, out, job):
         return why
     for i in range(walk.chosen):
         mark_stopped(state, scratch, state.jobs[scratch.chosen[i]])

@@ -47,6 +47,8 @@ def offer(scratch: Scratch, within: int) -> None:
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
         room.offer = room.now if within == NOW else room.soon
+    if scratch.walk[0].evicts:
+        clear_evicted(scratch)
     for x in range(len(scratch.leaves)):
         links = scratch.leaves[x]
         links.offer = links.now if within == NOW else links.soon
@@ -64,6 +66,30 @@ def add_to_offer(state: State, scratch: Scratch, job: Any) -> None:
         held = state.held_links[entry]
         scratch.leaves[held.leaf].offer |= held.mask
         entry = held.next
+    if scratch.walk[0].evicts:
+        count_evicted(state, scratch, job)
+
+
+@jit
+def clear_evicted(scratch: Scratch) -> None:
+    """Nobody would be evicted."""
+    for x in range(len(scratch.nodes)):
+        scratch.nodes[x].evicts, scratch.nodes[x].evict_gpu_s = 0, 0.0
+
+
+@jit
+def count_evicted(state: State, scratch: Scratch, job: Any) -> None:
+    """Count a job, with the one on the same GPUs, among those who would be evicted from its nodes."""
+    cost, jobs, last, seat = job.save + job.resume, 1, -1, job.seat
+    if job.partner >= 0:
+        other = state.jobs[job.partner]
+        cost, jobs = cost + other.save + other.resume, 2
+    while seat >= 0:
+        node = state.seats[seat].node
+        room = scratch.nodes[node]
+        room.evict_gpu_s += cost
+        room.evicts += 0 if node == last else jobs
+        last, seat = node, state.seats[seat].next
 
 
 @jit
@@ -77,17 +103,20 @@ def offer_places(scratch: Scratch, places: Actions, row: int) -> None:
 
 @jit
 def limit_offer(state: State, options: Options, scratch: Scratch, job: Any, late: bool) -> int:
-    """Take closed nodes off the offer, those that do not suit the job or are kept for other teams and, if it is late, what is kept.
+    """Take closed nodes off the offer, those that do not suit the job, are kept for other teams or are not wanted and, if it is late,
+    what is kept.
 
     Returns the GPUs on offer.
     """
     gpus, booked = 0, len(state.bookings) > 0 and not scratch.walk[0].unbooked
+    narrowed = scratch.walk[0].narrowed > 0
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
         if late:
             room.offer = max(0, min(room.offer, room.extra))
         if (
             state.nodes[x].closed
+            or (narrowed and not room.wanted)
             or not suits_job(state, job, x)
             or (booked and not may_use(state, options, scratch, job, x))
         ):

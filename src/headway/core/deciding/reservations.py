@@ -23,13 +23,13 @@ from headway.core.deciding.offers import (
     offer_places,
 )
 from headway.core.deciding.teams import in_one_queue, is_firm, lends, makes_room
-from headway.core.deciding.victims import stop_cost, worth_at
+from headway.core.deciding.weighing import add_stop, clear_stops, worth_at
 from headway.core.events import RESERVE, START
 from headway.core.keys import next_look, turn
 from headway.core.order import comes_before
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, forget
 from headway.core.tables.jobs import run_s
-from headway.core.tables.options import OPTIONS_TYPE, Options
+from headway.core.tables.options import OPTIONS_TYPE, WORTH_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
@@ -180,19 +180,18 @@ def _fits(
 
 
 @jit
-def _worth_by(state: State, options: Options, scratch: Scratch, job: Any, listed: int, gone: int) -> float:
+def _worth_by(state: State, options: Options, worth: Any, scratch: Scratch, job: Any, listed: int, gone: int) -> float:
     """By when it is worth stopping all of the first `gone` that come after the job, and they have stopped."""
-    cost, save = 0.0, 0.0
+    clear_stops(scratch)
     for i in range(listed - gone, listed):
         other = state.jobs[scratch.bounds[i].what]
         if makes_room(state, options, scratch, job, other):
-            cost += stop_cost(other)
-            save = max(save, other.save)
-    return worth_at(options, job, cost) + save
+            add_stop(options, scratch, other, other.gpus)
+    return worth_at(options, worth, scratch, job) + scratch.stops[0].save
 
 
 @jit
-def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+def reserve(state: State, options: Options, worth: Any, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Work out the reservation of a waiting job. True: its place is in the row being written, its bound in the walk."""
     walk, bounds, listed = scratch.walk[0], scratch.bounds, _list_bounds(state, options, scratch, out, job)
     low, high, done = 0, 0, 0  # it does not fit without the first `low` - 1, and does without the first `high`
@@ -212,8 +211,8 @@ def reserve(state: State, options: Options, place: Any, scratch: Scratch, out: A
                 _fits(state, options, place, scratch, out, job, listed, high)
     bound = bounds[listed - low].at if low > 0 else walk.now
     walk.bound = max(bound, walk.now, walk.stopped_by) if bound < NOT_KNOWN else np.inf
-    if options.rent > 0.0:
-        walk.bound = max(walk.bound, _worth_by(state, options, scratch, job, listed, low))
+    if options.weighs:
+        walk.bound = max(walk.bound, _worth_by(state, options, worth, scratch, job, listed, low))
     while walk.bound < np.inf and low < listed:
         done = _sort(bounds, listed, done, low + 1)
         if bounds[listed - low - 1].at > walk.bound:
@@ -260,12 +259,12 @@ def _firm_bound(state: State, options: Options, scratch: Scratch, first: Any) ->
     return max(walk.bound, first.queued + (PATIENCE + 1.0) * longest)
 
 
-@jit(types.boolean(STATE_TYPE, OPTIONS_TYPE, PLACE_TYPE, SCRATCH_TYPE, ACTIONS_TYPE))
-def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch, out: Actions) -> bool:
+@jit(types.boolean(STATE_TYPE, OPTIONS_TYPE, WORTH_TYPE, PLACE_TYPE, SCRATCH_TYPE, ACTIONS_TYPE))
+def kept_for_first(state: State, options: Options, worth: Any, place: Any, scratch: Scratch, out: Actions) -> bool:
     """After a decision: write what is kept for the first job that found no place into the first row of `out`. False: nothing is."""
     clear(out)
     first = scratch.walk[0].first
-    if first < 0 or not options.reserves or not reserve(state, options, place, scratch, out, state.jobs[first]):
+    if first < 0 or not options.reserves or not reserve(state, options, worth, place, scratch, out, state.jobs[first]):
         return False
     scratch.walk[0].firm_by = _firm_bound(state, options, scratch, state.jobs[first])
     close_row(out, RESERVE, first)
@@ -274,7 +273,7 @@ def kept_for_first(state: State, options: Options, place: Any, scratch: Scratch,
 
 @jit
 def is_late(
-    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any, starts: float
+    state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, starts: float
 ) -> bool:
     """Whether a job that starts then has to leave the reservation alone: it may stay beyond the bound or, without one, is never stopped."""
     walk = scratch.walk[0]
@@ -287,7 +286,7 @@ def is_late(
         return False  # gone whenever one before it asks
     if walk.reserved != walk.first:
         walk.reserved = walk.first
-        if reserve(state, options, place, scratch, out, state.jobs[walk.first]):
+        if reserve(state, options, rules.worth, rules.place, scratch, out, state.jobs[walk.first]):
             forget(out)
         else:  # no place on any open nodes
             walk.first = -1
@@ -297,4 +296,4 @@ def is_late(
     first = state.jobs[walk.first]
     if can_stop and not _is_firm(scratch, first):
         return False
-    return _gone_by(state, options, key, scratch, job, first, starts) > walk.bound
+    return _gone_by(state, options, rules.key, scratch, job, first, starts) > walk.bound

@@ -22,7 +22,8 @@ from headway.core.deciding.teams import (
     over_limit,
     owed_by,
 )
-from headway.core.deciding.victims import choose_victims, chosen_worth_at, could_stop_for, mark_stopped, stop_one
+from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped, stop_one
+from headway.core.deciding.weighing import chosen_worth_at
 from headway.core.events import (
     CLAIM,
     NOT_WAITING,
@@ -139,9 +140,7 @@ def _stop_chosen(state: State, scratch: Scratch, out: Actions) -> None:
 
 
 @jit
-def _starts_late(
-    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any
-) -> bool:
+def _starts_late(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether a job has to leave the reservation alone if it starts once all have stopped who are to, those chosen among them."""
     walk = scratch.walk[0]
     if not options.reserves or walk.first < 0:
@@ -149,7 +148,7 @@ def _starts_late(
     starts = max(walk.now, walk.stopped_by)
     for i in range(walk.chosen):
         starts = max(starts, walk.now + state.jobs[scratch.chosen[i]].save)
-    return is_late(state, options, key, place, scratch, out, job, starts)
+    return is_late(state, options, rules, scratch, out, job, starts)
 
 
 @jit
@@ -168,19 +167,19 @@ def _stop_and_promise(state: State, options: Options, scratch: Scratch, out: Act
 
 @jit
 def _promise_by_order(
-    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
+    state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, late: bool
 ) -> bool:
     """Promise a waiting job what it makes jobs after it give up; a job in time now may be late once they have."""
-    walk = scratch.walk[0]
+    walk, place = scratch.walk[0], rules.place
     if not choose_victims(state, options, place, scratch, out, job, late):
         return False
     owed = _is_owed(state, options, scratch, job)  # then it is never late
-    if not late and not owed and _starts_late(state, options, key, place, scratch, out, job):
+    if not late and not owed and _starts_late(state, options, rules, scratch, out, job):
         late = True
         forget(out)
         if not choose_victims(state, options, place, scratch, out, job, late):
             return False
-    at = chosen_worth_at(state, options, scratch, job) if options.rent > 0.0 else walk.now
+    at = chosen_worth_at(state, options, rules.worth, scratch, job, 0)
     if at > walk.now:
         walk.worth_at, walk.weighed = min(walk.worth_at, at), job.row
         forget(out)
@@ -191,13 +190,13 @@ def _promise_by_order(
 
 @jit
 def _promise_places(
-    state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
+    state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, late: bool
 ) -> bool:
     """Promise a waiting job what is free soon, or what it makes others give up."""
-    walk, teams = scratch.walk[0], options.teams > NO_TEAMS
+    walk, place, teams = scratch.walk[0], rules.place, options.teams > NO_TEAMS
     walk.chosen = 0
     owed = _is_owed(state, options, scratch, job) and walk.limited < 0
-    late = not owed and (late or _starts_late(state, options, key, place, scratch, out, job))
+    late = not owed and (late or _starts_late(state, options, rules, scratch, out, job))
     free = state.counts[0].stopping + walk.stops > 0
     if teams:
         free &= walk.limited < 0 and _may_borrow(state, scratch, job, SOON)
@@ -211,7 +210,7 @@ def _promise_places(
         if found:
             _stop_and_promise(state, options, scratch, out, job, late)
             return True
-    if options.preempts and walk.full and _promise_by_order(state, options, key, place, scratch, out, job, late):
+    if options.preempts and walk.full and _promise_by_order(state, options, rules, scratch, out, job, late):
         return True
     if owed:
         _ask_back(state, options, place, scratch, out, job)
@@ -290,9 +289,9 @@ def _look_at_team(state: State, options: Options, scratch: Scratch, out: Actions
 
 
 @jit
-def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: Scratch, out: Actions, job: Any) -> int:
+def seat_waiting(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> int:
     """Find a place for a waiting job, and write what to do. Returns NOT_WAITING, or why it waits as far as is known here."""
-    walk = scratch.walk[0]
+    walk, place = scratch.walk[0], rules.place
     if scratch.jobs[job.row].seated == walk.decision:
         return NOT_WAITING  # its promise is kept
     walk.limited = -1
@@ -307,9 +306,9 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
     late = False
     if options.reserves and walk.first >= 0:
         if not _has_place(state, options, place, scratch, out, job):
-            return lacks_place(state, options, place, scratch, out, job, lacking)
+            return lacks_place(state, options, rules, scratch, out, job, lacking)
         late = not _is_owed(state, options, scratch, job) and is_late(
-            state, options, key, place, scratch, out, job, walk.now
+            state, options, rules, scratch, out, job, walk.now
         )
     starts = walk.limited < 0 and _may_start(state, options, scratch, job)
     if starts and _finds_place(state, options, place, scratch, out, job, NOW, late):
@@ -318,7 +317,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
     if row >= 0:
         _set_aside(state, options, scratch, job, row)
         return NOT_WAITING
-    if _promise_places(state, options, key, place, scratch, out, job, late):
+    if _promise_places(state, options, rules, scratch, out, job, late):
         return NOT_WAITING
     if walk.weighed == job.row:
         return WAIT_TURN
@@ -327,7 +326,7 @@ def seat_waiting(state: State, options: Options, key: Any, place: Any, scratch: 
         return WAIT_RESERVATION
     if starts and len(state.bookings) > 0 and _is_booked(state, options, place, scratch, out, job):
         return WAIT_RESERVATION
-    return lacks_place(state, options, place, scratch, out, job, lacking)
+    return lacks_place(state, options, rules, scratch, out, job, lacking)
 
 
 @jit

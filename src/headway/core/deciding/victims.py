@@ -3,7 +3,8 @@
 Candidates come after the job that needs room, have had their turn, and did not start at this very moment. From the highest of them to the
 lowest, each is spared if the job finds a place without it while everyone lower may still be stopped. So no job is stopped while a lower one
 could make room in its stead, nobody is stopped in vain, and the places are known before anyone is stopped. Where stopping one higher job
-would do instead of several lower ones, the lower ones are stopped: the order of the policy counts more than the number of stops.
+would do instead of several lower ones, the lower ones are stopped: the order of the policy counts more than the number of stops. A
+placement that is told whom it would evict chooses the nodes first, and the same holds among those who sit there.
 """
 
 from typing import Any
@@ -96,11 +97,37 @@ def choose_victims(
     state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
 ) -> bool:
     """Choose who is stopped for a waiting job. True: they are in `scratch.chosen`, and its place is in the row being written."""
-    walk, end = scratch.walk[0], state.counts[0].running
+    walk = scratch.walk[0]
     walk.chosen = 0
     low = first_candidate(state, options, scratch, job)
-    if low == end or not _fits(state, options, place, scratch, out, job, low, late):
+    if low == state.counts[0].running or not _fits(state, options, place, scratch, out, job, low, late):
         return False
+    found = True
+    if walk.evicts:
+        _want_place(scratch, out)
+        found = _fits(state, options, place, scratch, out, job, low, late)
+    found = found and _spare(state, options, place, scratch, out, job, low, late)
+    walk.narrowed = 0
+    return found
+
+
+@jit
+def _want_place(scratch: Scratch, out: Actions) -> None:
+    """From now on only the nodes of the place in the row being written are on offer, and that place is forgotten."""
+    scratch.walk[0].narrowed = 1
+    for x in range(len(scratch.nodes)):
+        scratch.nodes[x].wanted = 0
+    for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats):
+        scratch.nodes[out.seats[k].node].wanted = 1
+    forget(out)
+
+
+@jit
+def _spare(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, low: int, late: bool
+) -> bool:
+    """Choose as few as will do of the candidates from `low` on, who together make room: the highest is spared first, if it can be."""
+    walk, end = scratch.walk[0], state.counts[0].running
     while True:
         forget(out)
         # The largest number from which on candidates suffice, together with those chosen: whoever stands there is needed.
@@ -117,30 +144,6 @@ def choose_victims(
         scratch.chosen[walk.chosen] = scratch.order[low]
         walk.chosen += 1
         low += 1
-
-
-@jit
-def worth_at(options: Options, job: Any, cost: float) -> float:
-    """When a waiting job will have waited for as much GPU-time as stopping others costs: to rent, then to buy (ski rental)."""
-    return job.queued + options.rent * cost / job.gpus
-
-
-@jit
-def stop_cost(job: Any) -> float:
-    """GPU-seconds that stopping a job and starting it again takes."""
-    return float(job.gpus * (job.save + job.resume))
-
-
-@jit
-def chosen_worth_at(state: State, options: Options, scratch: Scratch, job: Any) -> float:
-    """When it is worth stopping the chosen jobs."""
-    cost = 0.0
-    for i in range(scratch.walk[0].chosen):
-        victim = state.jobs[scratch.chosen[i]]
-        cost += stop_cost(victim)
-        if victim.partner >= 0:
-            cost += stop_cost(state.jobs[victim.partner])
-    return worth_at(options, job, cost)
 
 
 @jit

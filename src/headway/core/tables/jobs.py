@@ -58,6 +58,7 @@ JOB: Final = np.dtype(
         ("high", "i4"),
         ("team", "i4"),  # its row in the table of teams; 0: the cluster, where there are none
         ("demand", "i4"),  # which nodes suit it, a row of `suits`; 0: any
+        ("group", "i4"),  # its row in the table of groups; 0: none of its own
         ("row", "i4"),  # its own number: jobs are numbered in the order of submission
         ("level", "i1"),
         ("state", "i1"),
@@ -65,6 +66,7 @@ JOB: Final = np.dtype(
         ("freeing", "i1"),  # stopping, and its GPUs are then free
         ("displaced", "i1"),  # it lost its GPUs to another job last time
         ("held_for", "i1"),  # why it is kept from the engine while it is held: one of REASONS
+        ("rings", "i1"),  # how often its timer has rung in a row, each time asking to ring at once
     ],
     align=True,
 )

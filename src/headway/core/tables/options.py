@@ -6,6 +6,7 @@ import numpy as np
 from numba import typeof, types
 from numpy.typing import NDArray
 
+from headway.core.tables.groups import GROUP_TYPE, group_table
 from headway.core.tables.jobs import JOB_TYPE
 from headway.core.tables.teams import NO_TEAMS
 
@@ -13,11 +14,14 @@ NO_DEMANDS: Final = 1  # rows of a table of demands in which every node suits ev
 
 
 class History(NamedTuple):
-    """GPU-seconds of the jobs that have ended (or of a given file), sorted, and the Gittins curve over them. Only `record` writes it."""
+    """What is known of the jobs that have ended: their GPU-seconds (or those of a given file), sorted, and the Gittins curve over them; and
+    by group what the policy keeps. Only `record` writes it.
+    """
 
     samples: NDArray[np.float64]
     curve: NDArray[Any]  # CORNER rows, one more than samples; see core/history.py
     counts: NDArray[Any]  # one row of HISTORY_COUNT
+    groups: NDArray[Any]  # core/tables/groups.py; the first row is for all jobs
 
 
 # fitted: samples of the curve; new: samples after them that are not in it yet; grows: whether samples are added as jobs end
@@ -36,6 +40,8 @@ class Options(NamedTuple):
     min_runtime: float = 0.0  # seconds a started job runs before it may be preempted
     limit: float = np.inf  # seconds that a job runs at most, where a policy plans with that
     rent: float = 0.0  # a job stops others once it has waited for so many times the GPU-time that their stops cost
+    weighs: bool = False  # asks the policy whether stopping others is worth it
+    remembers: bool = False  # tells the policy of jobs that end
     clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
     preempts: bool = True
     reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
@@ -52,6 +58,7 @@ class Options(NamedTuple):
     notice: float = 0.0  # seconds that borrowed GPUs are kept after their team asked for them
     models: int = 1  # that tell jobs apart where two share a GPU; 1 elsewhere
     by_class: bool = True  # the placement treats jobs of one class (GPUs, skewed or not) alike
+    evicts: bool = False  # the placement is told whom it would evict
     pack_limit: float = np.inf  # skew above which a job wants the fewest nodes
     seed: int = 0
 
@@ -59,7 +66,7 @@ class Options(NamedTuple):
 def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> History:
     """A history with the given samples (fixed), or an empty one with room for the jobs that will end."""
     n = room + 1 if samples is None else len(samples) + 1
-    empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([(0, 0, 1)], HISTORY_COUNT))
+    empty = History(np.zeros(n), np.zeros(n, CORNER), np.array([(0, 0, 1)], HISTORY_COUNT), group_table(1))
     if samples is not None:
         empty.samples[: len(samples)] = np.sort(samples)
         empty.counts[0] = (0, len(samples), 0)
@@ -72,8 +79,25 @@ def options(**given: Any) -> Options:
     return Options(**defaults | given)
 
 
+# What would be stopped, or moved, for a waiting job, all together; see Policy.worth.
+STOPS: Final = np.dtype(
+    [
+        ("jobs", "i8"),
+        ("moves", "i8"),  # of these, jobs that are moved to other GPUs
+        ("gpus", "i8"),  # that they hold
+        ("gpu_s", "f8"),  # GPU-seconds that stopping all of them and starting them again takes
+        ("save", "f8"),  # seconds until the last has stopped
+        ("k1", "f8"),  # the key of the first of them in the order
+        ("k2", "f8"),
+    ]
+)
+
 OPTIONS_TYPE = typeof(options())
+STOPS_TYPE = typeof(np.zeros(1, STOPS)[0])
 KEY_SIGNATURE = types.UniTuple(types.float64, 2)(JOB_TYPE, types.float64, OPTIONS_TYPE)
 CHANGE_SIGNATURE = types.float64(JOB_TYPE, types.float64, OPTIONS_TYPE)
+WORTH_SIGNATURE = types.float64(JOB_TYPE, STOPS_TYPE, types.float64, OPTIONS_TYPE)
+ENDED_SIGNATURE = types.void(JOB_TYPE, types.float64, GROUP_TYPE, OPTIONS_TYPE)
 KEY_TYPE = types.FunctionType(KEY_SIGNATURE)
 CHANGE_TYPE = types.FunctionType(CHANGE_SIGNATURE)
+WORTH_TYPE = types.FunctionType(WORTH_SIGNATURE)

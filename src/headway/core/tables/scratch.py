@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, actions
 from headway.core.tables.jobs import JOB, JOB_TYPE
-from headway.core.tables.options import OPTIONS_TYPE
+from headway.core.tables.options import OPTIONS_TYPE, STOPS
 from headway.core.tables.state import TIMER, State, new_state
 
 # What is still there for the jobs not seated yet, GPUs per node and links per leaf (as bits): free now; free now or soon; what may be held
@@ -19,6 +19,9 @@ ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
 CLEARED: Final = ("could", "moved", "given", "lacks")
 # `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none. `held_up`: the decision in which a job that may
 # not be passed waits for it.
+# Where the placement asks for it (`Placement.evicts`): `evicts`, how many hold GPUs of the node that are on offer beyond `soon`, and
+# `evict_gpu_s`, the GPU-seconds that stopping them there and starting them again takes. `wanted`: whether it chose the node, when all were
+# on offer who can be stopped.
 NODE_ROOM: Final = np.dtype(
     [
         ("leaf", "i4"),
@@ -26,6 +29,9 @@ NODE_ROOM: Final = np.dtype(
         ("kept_for", "i4"),
         ("kept_from", "f8"),
         ("held_up", "i8"),
+        ("evicts", "i4"),
+        ("wanted", "i4"),
+        ("evict_gpu_s", "f8"),
     ]
 )
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
@@ -65,6 +71,8 @@ WALK: Final = np.dtype(
         ("booked_at", "f8"),  # when nodes begin or cease to be kept for a team next
         ("worth_at", "f8"),  # when the first job will have waited long enough to stop others
         ("again", "f8"),  # when the placement wants to be asked again
+        ("round_at", "f8"),  # when the last round was
+        ("hurried", "i8"),  # rounds in a row for which the engine was woken at once after the round before
         ("decision", "i8"),
         ("explained", "i8"),  # the last decision that says why jobs wait
         ("ordered", "i8"),  # jobs in `order`
@@ -72,6 +80,8 @@ WALK: Final = np.dtype(
         ("open", "i8"),  # classes
         ("full", "i8"),  # whether jobs may be stopped
         ("stops", "i8"),  # jobs to be stopped
+        ("evicts", "i8"),  # whether the placement is told whom it would evict
+        ("narrowed", "i8"),  # whether only nodes that it wants are on offer
         ("looks", "i8"),  # jobs held back by a reservation after which their class was not closed
         ("chosen", "i8"),  # jobs in `chosen`
         ("moved", "i8"),  # of those, the first so many are moved
@@ -103,6 +113,7 @@ class Scratch(NamedTuple):
     chosen: NDArray[np.int32]  # the jobs to be stopped for the one being seated
     bounds: NDArray[Any]  # a heap of running jobs by the time at which their GPUs are free
     trial: NDArray[Any]  # one job, as it would be if it started
+    stops: NDArray[Any]  # one row of STOPS: who would be stopped for the job being seated
     teams: NDArray[Any]
     walk: NDArray[Any]  # one row of WALK
 
@@ -114,6 +125,7 @@ def new_scratch(state: State) -> Scratch:
     nodes["leaf"], leaves["spine"] = state.nodes["leaf"], state.leaves["spine"]
     walk = np.zeros(1, WALK)
     walk["worth_at"] = walk["booked_at"] = walk["again"] = np.inf
+    walk["round_at"] = -np.inf
     return Scratch(
         nodes,
         leaves,
@@ -124,6 +136,7 @@ def new_scratch(state: State) -> Scratch:
         np.zeros(len(state.run), np.int32),
         np.zeros(len(state.run), TIMER),
         np.zeros(1, JOB),
+        np.zeros(1, STOPS),
         np.zeros(len(state.teams), TEAM_WALK),
         walk,
     )
@@ -139,6 +152,8 @@ SCRATCH_TYPE = typeof(new_scratch(new_state(1, np.ones(1, np.int32))))
 
 # A placement: place(nodes, leaves, fewest, job, options, out). Nodes and leaves are those of the scratch: it adds GPUs (and links) among
 # those on `offer` to `out` and returns True, or adds nothing and returns False. It may change the offer, which is made again for each call.
+# Of what is on offer, `now` is free now, `soon` is free now or when those that stop have stopped, and what is beyond that would be freed by
+# stopping others. `out.counts[0].now` is the time; `out.counts[0].again` is when it wants to be asked again, though nothing happens.
 PLACE_SIGNATURE = types.boolean(
     typeof(np.zeros(1, NODE_ROOM)),
     typeof(np.zeros(1, LEAF_ROOM)),

@@ -21,6 +21,7 @@ from headway.live.ask.reserved import (
     Holder,
     Reserved,
     Sees,
+    behind,
     bound,
     holding,
     joined,
@@ -28,6 +29,7 @@ from headway.live.ask.reserved import (
     places,
     reserved,
     turns,
+    whose,
     within,
 )
 from headway.live.ask.shares import booked, is_asking, queue_numbers, queue_words, same_queue
@@ -37,6 +39,7 @@ from headway.live.records import Job
 from headway.live.state import ClusterState
 
 MOST_AHEAD = 20  # jobs named; all are counted
+OF_ROOM = ("gpus", "preempted", "fragmentation", "turn")  # reasons of jobs that wait for GPUs which become free
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +71,28 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     ahead = jobs_ahead(state, job) if waits else []
     numbers = _numbers(state, job, now, len(ahead))
     first = reserved(state, now, sees) if waits else None
-    kept = first[1] if first and (first[0] == job.id or reason == "reservation") else None
+    ahead_of_it = first if first and first.job.id != job.id and meets(state, job, first.kept.nodes) else None
+    kept = first.kept if first and (first.job.id == job.id or reason == "reservation") else None
     in_turn = turns(state, job, now, sees) if reason == "turn" else ()
     message, change = _words(state, job, reason, numbers, now)
     if state.teams and waits and not job.blockers:
         numbers |= queue_numbers(state, job)
         message, change = queue_words(state, job, reason, message, change, now)
-    ahead_here = first is not None and first[0] != job.id and meets(state, job, first[1].nodes)
-    if first and ahead_here and reason in ("gpus", "preempted", "fragmentation") and not job.blockers:
-        # What becomes free goes to the job that GPUs are kept for, before anybody else.
-        other = "another job" if first[1].job_id is None else f"job {first[1].job_id}"
-        change = [f"{other}, for which GPUs are kept, starts, and more GPUs become free"]
-    if reason == "turn" and not in_turn and not is_asking(state, job):
+    dear = reason == "turn" and not in_turn and not is_asking(state, job)
+    if dear:
         message += (
             ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
         )
-        change = ["it has waited for what stopping them costs", "a job with GPUs ends"]
+        change = ["a job with GPUs ends"]
     if kept and reason == "gpus" and any(h.why == COMES_FIRST for h in kept.holders) and _demotes(state):
         change.append("a job that comes before it has run so long that it comes after it")
     if kept or in_turn:
-        message, change = _kept_words(state, job, kept, in_turn, message, change, now)
+        firm = first is not None and first.firm
+        message, change = _kept_words(state, job, kept, firm, in_turn, message, change, now)
+    if ahead_of_it and reason in OF_ROOM and not job.blockers and not is_asking(state, job):
+        change = behind(state, job, ahead_of_it, change, now)
+    if dear:
+        change.insert(0, "it has waited for what stopping them costs")
     seen = tuple(_seen(state, ahead, sees))
     receipt_us, shown = receipt(state, job.row, now), state.shown_state(job).name
     wait_us = sum(receipt_us.values())
@@ -203,6 +208,7 @@ def _kept_words(
     state: ClusterState,
     job: Job,
     kept: Reserved | None,
+    firm: bool,
     in_turn: tuple[Holder, ...],
     message: str,
     change: list[str],
@@ -221,23 +227,23 @@ def _kept_words(
         parts.append(holding(kept, now) if kept.by else "")
         first = "Jobs that come before it in the order may still go first"
         return ". ".join([message, *(part for part in parts if part), first]), change
-    other = "another job" if kept.job_id is None else f"job {kept.job_id}"
+    other = whose(kept)
     message = (
         f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)}, {bound(kept, now)}"
     )
     nodes = booked(state, job, now)
     message += f". Besides, {nodes}" if nodes else ""
-    return message, [f"{other} starts", *_earlier(state, job, kept)]
+    return message, [f"{other} starts", *_earlier(state, job, kept, firm)]
 
 
-def _earlier(state: ClusterState, job: Job, kept: Reserved) -> list[str]:
+def _earlier(state: ClusterState, job: Job, kept: Reserved, firm: bool) -> list[str]:
     """What would let a job pass the reservation of another: being gone in time."""
     change, grace_s = [], state.site.grace_s(job.spec)
     if kept.passable_s is not None and job.spec.time_limit is None and kept.passable_s > 2 * grace_s:
         change.append(
             f"a time limit of at most {kept.passable_s - grace_s:.0f} s, after which it would be gone in time"
         )
-    if state.engine.options.preempts and not job.spec.may_preempt:
+    if state.engine.options.preempts and not job.spec.may_preempt and not firm:
         change.append("a checkpoint folder: it could then start now, and be stopped when the GPUs are needed")
     return change
 

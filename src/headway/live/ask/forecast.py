@@ -121,6 +121,7 @@ class Forecast:
         self.known = state.known(spec, state.teams.row_of(spec, user))
         self.engine, self.guesses = state.engine.copy_for(len(state.jobs) + 1), Guesses(state, spec, now)
         self.known["demand"] = state.demands.row_ahead(spec, self.engine)
+        self.known["group"] = state.groups.row_ahead(spec, user)
         self.numbers = list(state.jobs)  # by row
         new = Job(max(state.jobs, default=0) + 1, user, spec, now)
         needs = state.needs(new)

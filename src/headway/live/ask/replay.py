@@ -150,6 +150,7 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
         job_id=[str(job.job_id) for job in jobs],
         user=[job.user for job in jobs],
         queue=[job.queue for job in jobs],
+        title=[job.name for job in jobs],
         preemptible=[job.preemptible for job in jobs],
         limit_s=[np.inf if job.limit_s is None else job.limit_s for job in jobs],
     )

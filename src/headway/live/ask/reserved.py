@@ -42,8 +42,22 @@ class Reserved:
     holders_unseen: int  # jobs of others that hold GPUs there too
 
 
-def reserved(state: ClusterState, now: float, sees: Sees) -> tuple[int, Reserved] | None:
-    """The number of the job that has a reservation now, and what is kept for it."""
+@dataclass(frozen=True, slots=True)
+class First:
+    """The job that has a reservation, whoever asks; `firm`: jobs that can be stopped do not pass it either."""
+
+    job: Job
+    kept: Reserved
+    firm: bool
+
+    @property
+    def words(self) -> str:
+        """`job 3`, or `another job`."""
+        return whose(self.kept)
+
+
+def reserved(state: ClusterState, now: float, sees: Sees) -> First | None:
+    """The job that has a reservation now, and what is kept for it."""
     found = state.engine.reservation(now)
     if found is None:
         return None
@@ -55,7 +69,33 @@ def reserved(state: ClusterState, now: float, sees: Sees) -> tuple[int, Reserved
     named = tuple(sorted(seen, key=lambda holder: (holder.until or np.inf, holder.job_id)))[:MOST_NAMED]
     shown = job.id if sees(job.id, job.user) else None
     in_s, passable_s = (None if at is None else max(0.0, at - now) for at in (by, gone_by))
-    return job.id, Reserved(shown, nodes, by, in_s, passable_s, named, len(holders) - len(seen))
+    return First(job, Reserved(shown, nodes, by, in_s, passable_s, named, len(holders) - len(seen)), found.firm)
+
+
+def passes(state: ClusterState, job: Job, first: First, now: float) -> bool:
+    """Whether a job that waits behind the one with a reservation may take GPUs of its place (docs/semantics.md, rule 11)."""
+    stops = state.engine.options.preempts and job.spec.may_preempt
+    if stops and not first.firm:
+        return True
+    stays = min(float(state.tables.jobs["limit"][job.row]), state.engine.options.limit) - state.run_s(job, now)
+    return first.kept.passable_s is not None and stays <= first.kept.passable_s
+
+
+def behind(state: ClusterState, job: Job, first: First, change: list[str], now: float) -> list[str]:
+    """What would change the wait of a job behind the one with a reservation: that one is offered first whatever becomes free."""
+    smaller = job.spec.gpus < first.job.spec.gpus
+    if smaller and passes(state, job, first, now):
+        return change
+    found = [f"{first.words}, for which GPUs are kept, starts, and more GPUs become free"]
+    suits, nodes = state.demands.suits(job.spec), state.tables.nodes
+    others = sum(
+        int(nodes["gpus"][x])
+        for x, name in enumerate(state.cluster.nodes)
+        if suits[x] and not nodes["closed"][x] and name not in first.kept.nodes
+    )
+    if smaller and others >= job.spec.gpus:
+        found.append(f"GPUs of other nodes become free, too few for {first.words}")
+    return found
 
 
 def _on_nodes(state: ClusterState, kept: dict[int, int]) -> Iterable[Job]:
@@ -164,6 +204,11 @@ def holding(kept: Reserved, now: float) -> str:
     """Who holds the GPUs until then, if they are several: the last of them is named with the bound."""
     known = [f"job {h.job_id} ({within(h.until - now)})" for h in kept.holders if h.until is not None]
     return f"Until then they are held by {joined(known)}" if len(known) > 1 else ""
+
+
+def whose(kept: Reserved) -> str:
+    """The job that GPUs are kept for, as whoever asks may know it."""
+    return "another job" if kept.job_id is None else f"job {kept.job_id}"
 
 
 def named(numbers: list[int]) -> str:

@@ -63,6 +63,10 @@ class ServedFabric:
         width = max((mask.bit_count() for _, mask in links), default=0)
         return issue_leaf_spine(self.fabric, gpus, taken, width, Pattern("ring"))
 
+    def spans(self, gpus: tuple[int, ...]) -> bool:
+        """Whether these GPUs are below more than one leaf."""
+        return len({int(self.fabric.leaf_of_gpu[gpu]) for gpu in gpus}) > 1
+
     def mark(self, cluster: Cluster) -> str:
         """What the links in a journal mean: another fabric, or other nodes, have another mark."""
         text = json.dumps([describe(self.fabric), cluster.nodes], sort_keys=True)

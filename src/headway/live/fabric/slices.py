@@ -51,7 +51,7 @@ def slice_of(served: ServedFabric, spec: JobSpec, gpus: tuple[int, ...], links: 
     network = own_network(served.fabric, gpus)
     asked = spec.collective.schedule
     plan = _plan(network, asked, int(spec.collective.size)) if network and asked != "none" else ""
-    if not links and len({int(served.fabric.leaf_of_gpu[gpu]) for gpu in gpus}) > 1:
+    if not links and served.spans(gpus):
         return Slice(None, "", plan)
     certificate = served.certificate(gpus, links)
     return Slice(certificate, certificate.as_text(served.key), plan)
@@ -89,7 +89,8 @@ def own_network(fabric: Fabric, gpus: tuple[int, ...]) -> Topology | None:
 @lru_cache(256)
 def _plan(network: Topology, scheduler: str, size_bytes: int) -> str:
     """The plan of an all-reduce; jobs of one shape share it."""
-    return plan_to_json(schedule(network, size_bytes, scheduler=scheduler, chunks=DEFAULT_CHUNKS).plan)
+    chunks = min(DEFAULT_CHUNKS, size_bytes)
+    return plan_to_json(schedule(network, size_bytes, scheduler=scheduler, chunks=chunks).plan)
 
 
 def prepare_planning() -> None:

@@ -130,6 +130,10 @@ def handle_errors(api: FastAPI) -> None:
             parts.append(f"{where}: {words}" if where else words)
         return problem(422, "; ".join(parts).encode("utf-8", "replace").decode())
 
+    @api.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> JSONResponse:
+        return problem(500, "the manager made a mistake; its own messages say which")
+
     statuses = {NotFound: 404, WrongState: 409, JournalFailed: 503, BadInput: 422, HeadwayError: 400}
     for kind, status in statuses.items():
 

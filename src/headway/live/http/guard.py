@@ -122,6 +122,8 @@ class Guard:
             words = f"{why}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
             raise HTTPException(401, words)
         scope.setdefault("state", {})["caller"] = caller
+        # Answers that go on ask again: a token may be revoked, or expire, meanwhile.
+        scope["state"]["still_known"] = lambda: self.tokens.caller(token.strip()) == caller
         if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):
             connection.belongs_to(caller.name)
         return who

@@ -5,8 +5,10 @@ import stat
 from pathlib import Path
 
 from headway.errors import BadInput
+from headway.io.accounts import loose_ways
 
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+FIX = "chown root, chmod go-w"
 
 
 def check_folder(data: Path) -> None:
@@ -19,19 +21,13 @@ def check_folder(data: Path) -> None:
 
 
 def weaknesses(data: Path) -> list[str]:
-    """What others could change: the folder, what is in it, or a folder above it. Below `runs` lie folders of the jobs' users."""
-    own, data, found = os.geteuid(), data.resolve(), []
+    """What others could change: the folder, what is in it, or what leads to it. Below `runs` lie folders of the jobs' users."""
+    own, found = os.geteuid(), []
     if data.is_dir():
-        for path in (data, *sorted(data.iterdir())):
+        for path in (data.resolve(), *sorted(data.resolve().iterdir())):
             status = path.lstat()
             if status.st_uid != own:
                 found.append(f"{path} belongs to user {status.st_uid}, not to {own}")
             elif not stat.S_ISLNK(status.st_mode) and status.st_mode & OTHERS_WRITE:
                 found.append(f"{path} can be written by others (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w)")
-    for above in data.parents:
-        if not above.is_dir():
-            continue
-        status = above.stat()
-        if status.st_uid not in {0, own} or (status.st_mode & OTHERS_WRITE and not status.st_mode & stat.S_ISVTX):
-            found.append(f"{above}, above the data folder, can be changed by others (chown root, chmod go-w)")
-    return found
+    return found + [f"{above}, above the data folder, can be changed by others ({FIX})" for above in loose_ways(data)]

@@ -6,10 +6,10 @@ A stream polls in a worker thread and sleeps on the event loop in between, so th
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Header, HTTPException, Query
+from fastapi import FastAPI, Header, HTTPException, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
@@ -91,23 +91,27 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     """Logs and events."""
     open_streams: Counter[str] = Counter()
 
-    async def counted(who: str, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def counted(who: str, parts: AsyncIterator[bytes], still_known: Callable[[], bool]) -> AsyncIterator[bytes]:
         open_streams[who] += 1
         try:
             async for part in parts:
+                if not still_known():
+                    return  # nothing more to a token that was revoked, or has expired
                 yield part
         finally:
             open_streams[who] -= 1
             if not open_streams[who]:
                 del open_streams[who]
 
-    def stream(caller: Caller, parts: AsyncIterator[bytes], kind: str, **headers: str) -> StreamingResponse:
-        if open_streams[caller.name] >= MOST_STREAMS:
+    def stream(request: Request, parts: AsyncIterator[bytes], kind: str, **headers: str) -> StreamingResponse:
+        who = request.state.caller.name
+        if open_streams[who] >= MOST_STREAMS:
             raise HTTPException(429, f"this token has {MOST_STREAMS} streams open already: close one")
-        return StreamingResponse(counted(caller.name, parts), media_type=kind, headers=headers)
+        return StreamingResponse(counted(who, parts, request.state.still_known), media_type=kind, headers=headers)
 
     @api.get("/v1/jobs/{job_id}/logs", tags=["jobs"], response_class=StreamingResponse, responses=ABOUT_A_JOB)
     async def logs(
+        request: Request,
         job_id: JobId,
         caller: JobReader,
         follow: Annotated[bool, Query(description="Go on until the job ends.")] = False,
@@ -126,11 +130,12 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         await run_in_threadpool(seen, manager, caller, job_id)
         parts = Reader(manager, job_id, Wanted(rank, attempt, follow, tail, parse_resume(resume))).parts()
         if form == "json":
-            return stream(caller, as_json(parts), "application/x-ndjson")
-        return stream(caller, as_text(parts, rank is None), "text/plain; charset=utf-8")
+            return stream(request, as_json(parts), "application/x-ndjson")
+        return stream(request, as_text(parts, rank is None), "text/plain; charset=utf-8")
 
     @api.get("/v1/events", tags=["cluster"], response_class=StreamingResponse, responses=REFUSALS)
     async def events(
+        request: Request,
         caller: access.Reader,
         after: Annotated[int, Query(ge=0, le=2**53, description="Only events with a higher number.")] = 0,
         last_event_id: Annotated[str | None, Header()] = None,
@@ -139,4 +144,4 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit():
             after = max(after, min(int(last_event_id[:16]), 2**53))
         parts = server_sent(manager, caller, after)
-        return stream(caller, parts, "text/event-stream", **{"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        return stream(request, parts, "text/event-stream", **{"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

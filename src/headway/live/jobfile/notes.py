@@ -1,13 +1,27 @@
 """Which fields of a job file are obeyed: one that would change how a job runs is refused by name, one that only bounds it is noted."""
 
+import re
+
 from headway.errors import BadInput
 from headway.live.jobfile.spec import JobSpec
 
+# Of any machine. Numbers beyond cannot be told to the kernel, nor to Slurm.
+MOST = {"cpus": 1e6, "memory": 1e9}
+# What `output` may hold in place of which job it is of (executors/process/render.py); a number between pads with zeros.
+PATTERN = re.compile(r"%(\d*)(.?)", re.DOTALL)
+PATTERNS = "%jAabxutnN"
 NO_FABRIC = "needs a fabric, and none is known here (headway serve --fabric)"
 
 
 def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = False) -> None:
     """Refuse what would change how the job runs, but cannot be done: without a fabric, or on one whose links nobody reserves."""
+    for name, most in MOST.items():
+        if (asked := getattr(spec.resources, name) or 0.0) * spec.num_nodes > most:
+            raise BadInput(f"resources.{name}: {asked:g} is more than any machine has: ask for less, or leave it out")
+    for found in PATTERN.finditer(spec.output or ""):
+        if not found[2] or found[2] not in PATTERNS or len(found[1]) > 2:
+            known = ", ".join(f"%{letter}" for letter in PATTERNS[1:])
+            raise BadInput(f"output: {found[0]!r} is not known here: write {known}, or %% for the sign itself")
     if spec.network.isolation == "ocs-vclos":
         raise BadInput(
             "network.isolation: ocs-vclos needs optical switches, and there are none here: write vclos or none"

@@ -4,14 +4,17 @@ Only the lines before the first command count, as in Slurm. An option that has a
 output files) is named in the notes, so that nothing is dropped silently; one that would change how the job runs is refused by name.
 """
 
+import contextlib
 import re
 import shlex
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput, unknown
+from headway.io.units import counted
 from headway.live.jobfile.after import ANY, NOTOK, OK, SINGLETON
 from headway.live.jobfile.sbatch_options import FLAGS, REFUSED, SHORT, VARIABLES, WITHOUT_EFFECT
 
@@ -37,12 +40,17 @@ def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
     shell = _interpreter(path, text)
     name = re.sub(r"[^A-Za-z0-9._-]", "-", path.stem)[:64] or "script"
     script = Script({"name": name, "command": [*shell, "-c", text, path.name, *arguments]})
+    begun = False  # lines after the first command do not count
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith("#SBATCH"):
+        if line.startswith("#SBATCH") and begun:
+            script.notes.append(
+                f"{path}, line {number}: {line[:80]!r} comes after the first command: it has no effect, as in Slurm"
+            )
+        elif line.startswith("#SBATCH"):
             for option, value in _options(line[len("#SBATCH") :], f"{path}, line {number}"):
                 _apply(script, option, value, f"{path}, line {number}")
         elif line.strip() and not line.startswith("#"):
-            break
+            begun = True
     _settle(script.fields, path)
     if re.search(r"^\s*(?:exec\s+)?srun\b", text, re.MULTILINE):
         instead = "every rank runs the whole script (--ntasks-per-node ranks on each node)"
@@ -78,6 +86,8 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
             option, equals, value = word[2:].partition("=")
         elif word[:2] in SHORT:
             option, equals, value = SHORT[word[:2]], word[2:], word[2:].removeprefix("=")
+            if equals and option in FLAGS and option != "no-kill":  # several in one word, such as -QH
+                words.insert(0, f"-{equals}")
         else:
             raise BadInput(f"{where}: {word!r} is not an option: write --name=value")
         if not equals and option not in FLAGS:
@@ -182,6 +192,8 @@ def _features(value: str, where: str) -> list[str]:
 def _signal(value: str, where: str) -> dict[str, Any]:
     """`[B:]SIGNAL[@seconds]`: the warning that a job gets before it loses its GPUs."""
     name, _, lead = value.removeprefix("B:").partition("@")
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(int(name)).name
     fields: dict[str, Any] = {"signal": name if name.startswith("SIG") else f"SIG{name}"}
     return {**fields, **({"grace": f"{_whole(lead, where)}s"} if lead else {})}
 
@@ -250,6 +262,7 @@ FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 
 def _settle(fields: dict[str, Any], path: Path) -> None:
     """Turn totals into numbers per node, and work out the resources of a node, whichever way they were asked for."""
+    _settle_nodes(fields, path)
     nodes = max(1, fields.get("num_nodes", 1))
     for total, per_node in (("ntasks", "tasks_per_node"), ("gpus", "gpus")):
         count = fields.pop(total, None)
@@ -273,6 +286,17 @@ def _settle(fields: dict[str, Any], path: Path) -> None:
     resources = {name: fields.pop(name) for name in names if name in fields}
     if resources:
         fields["resources"] = resources
+
+
+def _settle_nodes(fields: dict[str, Any], path: Path) -> None:
+    """As many nodes as tasks in all and on each of them make, where both are given."""
+    if "ntasks" not in fields or "tasks_per_node" not in fields:
+        return
+    total, each = fields.pop("ntasks"), fields["tasks_per_node"]
+    nodes = fields.setdefault("num_nodes", max(1, total // max(1, each)))
+    if nodes * each != total:
+        made = f"{counted(nodes, 'node')} with --ntasks-per-node={each} make{'s' * (nodes == 1)} {nodes * each}"
+        raise BadInput(f"{path}: --ntasks={total}, but {made}: leave one of them out")
 
 
 def _settle_gpus(fields: dict[str, Any], path: Path) -> None:

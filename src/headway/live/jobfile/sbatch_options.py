@@ -20,7 +20,7 @@ WITHOUT_EFFECT: Final = {
     "account": _LABEL, "comment": _LABEL, "wckey": _LABEL, "mcs-label": _LABEL, "extra": _LABEL, "acctg-freq": _LABEL,
     "profile": _LABEL, "parsable": _LABEL, "quiet": _LABEL, "verbose": _LABEL, "ignore-pbs": _LABEL,
     "mail-type": "no mail is sent (an operator can have a webhook)", "mail-user": "no mail is sent",
-    "nice": _ORDER, "priority": _ORDER, "qos": _ORDER, "time-min": _ORDER, "prefer": "nodes are alike here",
+    "nice": _ORDER, "priority": _ORDER, "qos": _ORDER, "time-min": _ORDER, "prefer": "only what nodes must have counts (--constraint)",
     "hint": _LAYOUT, "threads-per-core": _LAYOUT, "cores-per-socket": _LAYOUT, "sockets-per-node": _LAYOUT,
     "extra-node-info": _LAYOUT, "ntasks-per-socket": _LAYOUT, "ntasks-per-core": _LAYOUT, "mem-bind": _LAYOUT,
     "gpu-bind": _LAYOUT, "gres-flags": _LAYOUT, "tres-bind": _LAYOUT, "distribution": _LAYOUT, "cpu-freq": _LAYOUT,
@@ -57,7 +57,7 @@ REFUSED: Final = {
     "uid": "a job runs as the user of its token: leave it out",
     "gid": "a job runs as the user of its token: leave it out",
     "tmp": "disks are not counted here: leave it out",
-    "mincpus": "nodes are alike here: use --cpus-per-task",
+    "mincpus": "CPUs are asked for, not looked for: use --cpus-per-task",
     "gpus-per-socket": "sockets are not known here: use --gpus-per-node",
     "tres-per-task": "use --gpus-per-task and --cpus-per-task",
     "resv-ports": "each job has one port of its own (MASTER_PORT): leave it out",
@@ -65,9 +65,11 @@ REFUSED: Final = {
     "test-only": "write headway submit --dry-run",
     "wrap": "write headway submit -- COMMAND",
 }
+# Options that are complete without a value; one that may have a value has it after an equals sign, so the next word is another option.
 FLAGS: Final = frozenset({
     "exclusive", "no-requeue", "requeue", "verbose", "quiet", "parsable", "hold", "contiguous", "ignore-pbs", "no-kill",
     "overcommit", "oversubscribe", "reboot", "spread-job", "stepmgr", "test-only", "use-min-nodes", "wait", "get-user-env",
+    "nice", "propagate",
 })  # fmt: skip
 # Variables that jobs find under Slurm, and what says the same here.
 VARIABLES: Final = {

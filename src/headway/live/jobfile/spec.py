@@ -149,7 +149,7 @@ class JobSpec(_Part):
     after: Annotated[tuple[After, ...], Field(max_length=10_000)] = ()
     workdir: Short | None = None
     constraints: Annotated[tuple[Short, ...], Field(max_length=100)] = ()  # features of its nodes; a|b: one of them
-    output: Short | None = None  # a file for a copy of its log; %j, %A, %a, %x, %u, %t, %N as in Slurm
+    output: Short | None = None  # a file for a copy of its log; %j, %A, %a, %b, %x, %u, %t, %n, %N as in Slurm
     hold: bool = False  # it waits until somebody releases it
 
     @model_validator(mode="after")

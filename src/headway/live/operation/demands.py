@@ -33,6 +33,20 @@ class LiveDemands:
         self._cluster, self._engine = cluster, engine
         self.rows: dict[Demand, int] = {ANY: 0}
         self._jobs: Counter[int] = Counter()  # in memory, by row
+        self._active: Counter[Demand] = Counter()  # of these, the jobs that have not ended
+
+    def count(self, spec: JobSpec, change: int) -> None:
+        """A job has become active, or no longer is."""
+        if demand := asked_by(spec):
+            self._active[demand] += change
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are as many demands as may be, though of some only jobs are in memory that have ended."""
+        if len(self.rows) <= MOST_DEMANDS:
+            return False
+        used = [demand for demand, row in self.rows.items() if demand and self._jobs[row]]
+        return len(used) >= MOST_DEMANDS and not all(self._active[demand] for demand in used)
 
     def row_of(self, spec: JobSpec) -> int:
         """The row of a job that is taken into memory."""

@@ -35,23 +35,27 @@ class Disk:
         """Why nothing is to be started, or nothing."""
         if time.monotonic() - self._looked >= LOOK_S:
             self._looked = time.monotonic()
-            free = self._free(self.folder)
-            self._low = free < self.least_bytes * (MORE if self._low else 1.0)
-            if free < RESERVE_BYTES // 8:
-                self.give_up_reserve()
-            elif not self._low and free > self.least_bytes + RESERVE_BYTES:
-                self._keep_reserve()
+            with contextlib.suppress(OSError):  # the folder cannot be reached: the health check of the journal says so
+                self._compare(self._free(self.folder))
         least = f"{self.least_bytes / 1e6:,.0f} MB"
         fix = "make room there, or serve with another --min-free"
         return (
             f"less than {least} are free on the disk of {self.folder}: no job is started ({fix})" if self._low else ""
         )
 
+    def _compare(self, free: int) -> None:
+        self._low = free < self.least_bytes * (MORE if self._low else 1.0)
+        if free < RESERVE_BYTES // 8:
+            self.give_up_reserve()
+        elif not self._low and free > self.least_bytes + RESERVE_BYTES:
+            self._keep_reserve()
+
     def _keep_reserve(self) -> None:
-        if self.reserve.exists():
+        """Make it, or what is missing of it: who made it may have been killed half-way."""
+        if self.reserve.exists() and self.reserve.stat().st_size >= RESERVE_BYTES:
             return
         with contextlib.suppress(OSError):  # without it things go on as they would have
-            made = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+            made = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 os.posix_fallocate(made, 0, RESERVE_BYTES)
             finally:

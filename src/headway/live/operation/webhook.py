@@ -46,7 +46,7 @@ def state_of(row: JournalRow) -> str:
 
 def address(url: str) -> tuple[str, str, int | None, str]:
     """The parts of an address; refuses what is none."""
-    wrong = BadInput(f"--webhook {url}: write an address such as https://chat.example.org/hooks/headway")
+    wrong = BadInput(f"--webhook {url!r}: write an address such as https://chat.example.org/hooks/headway")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -54,6 +54,10 @@ def address(url: str) -> tuple[str, str, int | None, str]:
         raise wrong from None
     if parts.scheme not in {"http", "https"} or not host:
         raise wrong
+    if parts.username is not None or parts.password is not None:
+        raise BadInput(
+            f"--webhook: names and passwords before {host} are not sent: use an address without, and --webhook-secret"
+        )
     return parts.scheme, host, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from headway.live.state import ClusterState
 
 _JOB = TypeAdapter(Job)
-# Columns of the job table that were added, by version: with queues of teams, and with kinds of nodes.
-ADDED = (("claimed", "team"), ("demand",))
+# Columns of the job table that were added, by version: with queues of teams, with kinds of nodes, and with groups of jobs.
+ADDED = (("claimed", "team"), ("demand",), ("group", "rings"))
 _COLUMNS = "finished.job, jobs.user, text, jobs.submitted, array_id, array_index, rest"
 _TABLES = "finished JOIN jobs ON jobs.id = finished.job JOIN specs ON specs.id = jobs.spec"
 

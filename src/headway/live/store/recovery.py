@@ -128,6 +128,7 @@ def _differs(made: str, wanted: str) -> str:
         ("placement", "another placement"),
         ("min_runtimes", "another --min-runtime"),
         ("queues", "other queues"),
+        ("group", "other groups of jobs"),
     ):
         if before.get(name) != now[name]:
             return f"the last manager ran with {words} ({before.get(name)})"

@@ -35,6 +35,7 @@ def setting(state: ClusterState) -> str:
     """What must be the same for a snapshot to be used: everything that the engine's numbers depend on."""
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
     made = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
+    made["group"] = list(state.engine.policy.group)
     queues = as_json(asdict(state.teams.queues)) if state.teams.queues else ""
     more = {"min_runtimes": dict(state.min_runtimes), "links": list(state.cluster.links), "queues": queues}
     return as_json({**made, **more})
@@ -58,6 +59,7 @@ def capture(state: ClusterState) -> Callable[[], Snapshot]:
         "past_preemptions": state.past.preemptions,
         "team_users": [[*pair, row] for pair, row in state.teams.users.items()],
         "demands": [[row, demand.label] for demand, row in state.demands.rows.items()],
+        "groups": state.groups.labels,
     }
     tables = {name: table.copy() for name, table in _tables(state).items()}
     finals = np.frombuffer(bytes(state.past.finals), np.uint8)
@@ -117,6 +119,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
     for job in state.active:
         state.teams.count(state.jobs[job], 1)
+        state.demands.count(state.jobs[job].spec, 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
     for first, (limit, tasks, active, following, kept) in content["arrays"].items():
         state.arrays[int(first)] = Array(limit, range(int(first), int(first) + tasks), active, following, kept)
@@ -126,6 +129,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     past.counts, past.preemptions = Counter(content["past_counts"]), content["past_preemptions"]
     _load_tables(state, tables)
     state.demands.load(content["demands"], tables["jobs"]["demand"])
+    state.groups.load(content["groups"])
     return max([len(past.finals) - 1, *state.jobs])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.network.certificates.certificate import Certificate, certificate_from, describe
-from headway.network.certificates.verify import verify
+from headway.network.certificates.verify import Holding, verify
 from headway.network.fabric.model import Fabric
 
 
@@ -16,15 +16,14 @@ def admitted(
     contents: Sequence[tuple[str, Any]],
     fabric: Fabric,
     key: bytes | None = None,
-    in_force: Mapping[str, Certificate] | None = None,
+    in_force: Mapping[Holding, str] | None = None,
 ) -> list[Certificate]:
     """Certificates, each given as (name, plain data), that the verifier accepts together on this fabric.
 
-    Otherwise a refusal with the first reason. `key` is the public key that must have signed them. Those `in_force`, by name, came
-    through this door before: they are not checked again, and nothing that they hold is held twice.
+    Otherwise a refusal with the first reason. `key` is the public key that must have signed them. What certificates `in_force` hold, each
+    thing with its holder, is held by no other; they came through this door before, and are not checked again.
     """
-    before = [(name, certificate.as_json()) for name, certificate in (in_force or {}).items()]
-    for verdict in verify(list(contents), describe(fabric), key, before):
+    for verdict in verify(list(contents), describe(fabric), key, in_force):
         if verdict.reasons:
             raise BadInput(f"{verdict.where}: rejected: {verdict.reasons[0]}")
     return [certificate_from(content) for _, content in contents]

@@ -6,9 +6,10 @@ run out of memory or time: everything that a table or a loop is sized by is boun
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, FailFast, Field, StringConstraints, ValidationError
 
 from headway.io.json_file import shown
 
@@ -19,11 +20,13 @@ MOST_CABLES = 1 << 22
 MOST_RANKS = 1 << 15
 MOST_UPLINKS = 64
 MOST_PATTERNS = 32
+# Of an object. Ours have at most eleven; pydantic complains of every unknown one, which takes kilobytes each.
+MOST_KEYS = 32
 
 _Gpu = Annotated[int, Field(ge=0, lt=MOST_GPUS)]
 _Leaf = Annotated[int, Field(ge=0, lt=MOST_LEAVES)]
 _Port = Annotated[int, Field(ge=0, lt=MOST_LEAVES)]
-_Uplinks = Annotated[list[_Port], Field(max_length=MOST_UPLINKS)]
+_Uplinks = Annotated[list[_Port], Field(max_length=MOST_UPLINKS), FailFast()]
 _Gbps = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 # No control characters and nothing that a terminal or a shell could take for more than a name.
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}$")]
@@ -44,13 +47,13 @@ class _Ocs(_Strict):
 class _Fabric(_Strict):
     name: _Name
     kind: Literal["leaf-spine", "rail", "three-tier"]
-    servers_on_leaf: list[_Leaf] = Field(min_length=1, max_length=MOST_LEAVES)
+    servers_on_leaf: Annotated[list[_Leaf], FailFast()] = Field(min_length=1, max_length=MOST_LEAVES)
     gpus_per_server: int = Field(ge=1, le=MOST_LEAVES)
     spines: int = Field(ge=1, le=MOST_LEAVES)
     parallel_links: int = Field(ge=1, le=MOST_UPLINKS)
     link_gbps: _Gbps
     server_gbps: _Gbps
-    leaf_pod: list[_Leaf] = Field(default=[], max_length=MOST_LEAVES)
+    leaf_pod: Annotated[list[_Leaf], FailFast()] = Field(default=[], max_length=MOST_LEAVES)
     cores_per_group: int = Field(default=0, ge=0, le=MOST_LEAVES)
     ocs: _Ocs | None = None
 
@@ -70,7 +73,11 @@ class _Routing(_Strict):
     fibres: dict[_Number, _Uplinks] = Field(default={}, max_length=MOST_LEAVES)
     near: _Leaf = 0
     core_modulus: int = Field(default=0, ge=1, le=MOST_RANKS)
-    cores: Annotated[list[Annotated[list[_Port], Field(max_length=MOST_RANKS)]], Field(max_length=MOST_UPLINKS)] = []
+    cores: Annotated[
+        list[Annotated[list[_Port], Field(max_length=MOST_RANKS), FailFast()]],
+        Field(max_length=MOST_UPLINKS),
+        FailFast(),
+    ] = []
 
 
 class _Signature(_Strict):
@@ -82,12 +89,12 @@ class _Signature(_Strict):
 class _Certificate(_Strict):
     version: int = Field(ge=1, le=1)
     fabric: _Fabric
-    gpus: list[_Gpu] = Field(min_length=1, max_length=MOST_RANKS)
-    rank_order: list[_Gpu] = Field(max_length=MOST_RANKS)
-    links: list[tuple[_End, _End]] = Field(max_length=MOST_CABLES)
-    circuits: list[_Circuit] = Field(max_length=MOST_CABLES)
+    gpus: Annotated[list[_Gpu], FailFast()] = Field(min_length=1, max_length=MOST_RANKS)
+    rank_order: Annotated[list[_Gpu], FailFast()] = Field(max_length=MOST_RANKS)
+    links: Annotated[list[tuple[_End, _End]], FailFast()] = Field(max_length=MOST_CABLES)
+    circuits: Annotated[list[_Circuit], FailFast()] = Field(max_length=MOST_CABLES)
     routing: _Routing
-    patterns: list[_Pattern] = Field(max_length=MOST_PATTERNS)
+    patterns: Annotated[list[_Pattern], FailFast()] = Field(max_length=MOST_PATTERNS)
     digest: Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
     signature: _Signature | None = None
 
@@ -105,6 +112,8 @@ _OPTICAL: dict[str, set[str]] = {
 
 def malformed(content: Any) -> str:
     """Why this is no certificate as issued; empty if it is one."""
+    if reason := _crowded(content):
+        return reason
     try:
         _Certificate.model_validate_json(json.dumps(content, allow_nan=False))
     except ValidationError as error:
@@ -122,6 +131,29 @@ def malformed(content: Any) -> str:
     if content["digest"] != "sha256:" + hashlib.sha256(canonical(content)).hexdigest():
         return "the digest does not match: the certificate was changed after it was issued"
     return ""
+
+
+def _crowded(content: Any) -> str:
+    """Where an object has more keys than any of ours, before pydantic complains of each; empty if there is none."""
+    if not isinstance(content, dict):
+        return "field certificate: it should be an object"
+    inside = [_parts("certificate", [content])]  # from the outermost to the innermost object or list
+    while inside:
+        where, value = next(inside[-1], ("", None))
+        if not where:
+            inside.pop()
+        elif isinstance(value, list):
+            inside.append(_parts(where, value))
+        elif isinstance(value, dict):
+            most = MOST_LEAVES if where == "fibres" else MOST_KEYS
+            if len(value) > most:
+                return f"field {where}: has {len(value):,} keys: at most {most:,}"
+            inside.append((shown(str(key)) or "?", one) for key, one in value.items())
+    return ""
+
+
+def _parts(where: str, several: list[Any]) -> Iterator[tuple[str, Any]]:
+    return ((where, one) for one in several if isinstance(one, (dict, list)))
 
 
 def canonical(content: dict[str, Any]) -> bytes:

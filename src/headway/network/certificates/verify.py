@@ -9,7 +9,7 @@ A certificate describes its fabric itself. Whether that is the fabric that stand
 gives it (the anchored check); without it a verdict says that the fabric is the certificate's own claim.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from headway.network.certificates.form import canonical, complete_fabric, malfor
 from headway.network.certificates.signature import fingerprint, is_signed_by, key_in
 
 EXTRA_PATTERNS = ("ring", "halving-doubling", "all-to-all", "pipeline")
+# What only one certificate may hold: a GPU, a link by both its ends, or a spine's port on an optical switch.
+Holding = tuple[str | int, ...]
 OWN_CLAIM = "the fabric is the certificate's own claim: give --fabric to check against the real one"
 
 
@@ -125,15 +127,17 @@ def verify(
     certificates: list[tuple[str, Any]],
     fabric: dict[str, Any] | None = None,
     key: bytes | None = None,
-    in_force: Iterable[tuple[str, Any]] = (),
+    in_force: Mapping[Holding, str] | None = None,
 ) -> list[Verdict]:
     """Check certificates, each given as (name, plain data), alone and against one another.
 
-    `fabric` is the real fabric as certificates describe it, `key` the public key that must have signed them all. Those `in_force` were
-    accepted before on the same fabric: they are not checked again, and nothing that they hold may be held by another.
+    `fabric` is the real fabric as certificates describe it, `key` the public key that must have signed them all. What certificates
+    `in_force` hold, each thing with its holder, is held by no other: they were accepted before on the same fabric, and are not checked
+    again.
     """
     verdicts = []
-    held = {thing: where for where, content in in_force for thing in _holdings(content)}
+    held: dict[Holding, str] = {}
+    before = in_force or {}
     known = complete_fabric(fabric) if fabric else None
     first = "the one given" if fabric else ""
     for where, content in certificates:
@@ -154,9 +158,9 @@ def verify(
             continue
         if known is None:
             known, first = described, where
-        for thing in _holdings(content):
-            if thing in held:
-                verdict.reasons.append(f"holds {thing[0]} {'-'.join(map(str, thing[1:]))}, which {held[thing]} holds")
+        for thing in holdings(content):
+            if holder := before.get(thing, held.get(thing)):
+                verdict.reasons.append(f"holds {thing[0]} {'-'.join(map(str, thing[1:]))}, which {holder} holds")
             held.setdefault(thing, where)
     return verdicts
 
@@ -277,9 +281,11 @@ def _check_patterns(content: dict[str, Any], model: Model, held: Marks, verdict:
             verdict.reasons.append(f"{name} is promised, but uses {first}, a link it does not hold")
 
 
-def _holdings(content: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Everything that only one certificate may hold."""
-    gpus = [("GPU", gpu) for gpu in content["gpus"]]
-    links = [("link", low, high) for low, high in content["links"]]
-    ports = [("port", f"ocs{ocs}", f"spine{spine}.{fibre}") for ocs, spine, fibre in _spine_ports(content)]
+def holdings(content: dict[str, Any]) -> list[Holding]:
+    """Everything of a checked certificate that no other may hold."""
+    gpus: list[Holding] = [("GPU", gpu) for gpu in content["gpus"]]
+    links: list[Holding] = [("link", low, high) for low, high in content["links"]]
+    ports: list[Holding] = [
+        ("port", f"ocs{ocs}", f"spine{spine}.{fibre}") for ocs, spine, fibre in _spine_ports(content)
+    ]
     return gpus + links + ports

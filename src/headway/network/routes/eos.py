@@ -3,12 +3,14 @@
 The session removes what it then writes, so committing it again is an empty change. EOS routes as usual when a next
 hop is gone, so the spare is below the policy: next hops are recursive, through a steering address with two static
 routes of different distance. Steering addresses are local to the switch, from the inventory's `steering` block, one
-per way out.
+per way out and spare. The session has no name: EOS makes one up, so that an earlier session, committed or given up
+half-way, is not taken up again.
 """
 
 from ipaddress import IPv4Network
 
 from headway.errors import BadInput
+from headway.network.fabric.model import MOST_UPLINKS
 from headway.network.routes.policies import Device, Match, Policy
 from headway.network.routes.tables import Hop, Way
 
@@ -34,16 +36,16 @@ def apply(device: Device, *, spares: bool) -> list[str]:
         body += [f"ip route {route}" for route in _static(f"{address}/32", hop, spare, spares=spares)]
     for policy in device.shared:
         body += _policy(policy, steering)
-    return _session(device, body)
+    return _session(body)
 
 
 def undo(device: Device) -> list[str]:
     """One session with the removals alone."""
-    return _session(device, _removal(device))
+    return _session(_removal(device))
 
 
-def _session(device: Device, body: list[str]) -> list[str]:
-    return [f"configure session {device.label}", *body, "commit"]
+def _session(body: list[str]) -> list[str]:
+    return ["configure session", *body, "commit"]
 
 
 def _removal(device: Device) -> list[str]:
@@ -63,9 +65,16 @@ def _removal(device: Device) -> list[str]:
 
 
 def _steering(device: Device) -> dict[Pair, str]:
-    """An address for every way out of the policies: by its port, which no other slice uses."""
+    """An address for every way out of the policies: by its port, which no other slice uses.
+
+    Around failed links one uplink of a leaf can have several spares, by where packets go: each further one has an address after those of
+    all uplinks.
+    """
     ways = [match.way for policy in device.shared for match in policy.matches if match.way]
-    block, found = IPv4Network(device.steering), {(way.hop, way.spare): way.hop.port for way in ways}
+    block, found = IPv4Network(device.steering), dict[Pair, int]()
+    for hop, spare in dict.fromkeys((way.hop, way.spare) for way in ways):
+        further = MOST_UPLINKS * (1 + hop.port) + (spare or hop).port
+        found[hop, spare] = further if hop.port in found.values() else hop.port
     if max(found.values(), default=0) >= block.num_addresses:
         raise BadInput(
             f"the steering block {block} is too small for {device.switch}: give a larger one in the inventory"

@@ -28,11 +28,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, FailFast, Field, StringConstraints
 
 from headway.errors import BadInput
 from headway.io.json_file import read_json
-from headway.io.yaml_file import check_content, read_yaml
+from headway.io.yaml_file import MOST_BYTES, check_content, read_yaml
 from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import MOST_CABLES, MOST_GPUS, Fabric
 from headway.network.fabric.presets import PRESETS
@@ -95,8 +95,8 @@ class InventoryFile(BaseModel, extra="forbid"):
     budget: Budget | None = None
     steering: Prefix = STEERING
     switches: dict[Name, Switch]
-    nics: list[Nic] = Field(max_length=MOST_GPUS)
-    cables: list[Cable] = Field(max_length=MOST_CABLES)
+    nics: Annotated[list[Nic], FailFast()] = Field(max_length=MOST_GPUS)
+    cables: Annotated[list[Cable], FailFast()] = Field(max_length=MOST_CABLES)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Inventory:
 def read_inventory(path: Path) -> Inventory:
     """An inventory from a file, once nothing in it is there twice."""
     if path.suffix == ".json":
-        given = check_content(read_json(path, "inventory"), InventoryFile, str(path), "inventory")
+        given = check_content(read_json(path, "inventory", MOST_BYTES), InventoryFile, str(path), "inventory")
     else:
         given = read_yaml(path, InventoryFile, "inventory")
     beside = path.parent / given.fabric

@@ -60,15 +60,17 @@ def render(
     if form == "json":
         return json.dumps(_plain(certificate, devices, _Budget(budget, others)), indent=1) + "\n"
     kind, room = FORMATS[form], _Budget(budget, others)
-    for one in devices:
+    for one in devices if not undo else ():
         room.check(kind, form, one)
     lines = _head(certificate, inventory, form, devices, undo=undo)
     if failed:
         shared = "flows share links, so the promise does not hold meanwhile"
         lines.append(f"{kind.COMMENT} around {', '.join(failed)}: {shared}; undo what is in force first")
     for one in devices:
-        lines += ["", *room.lines(kind, one)]
-        lines += kind.undo(one) if undo else kind.apply(one, spares=room.spares_fit(kind, one))
+        if undo:
+            lines += ["", f"{kind.COMMENT} on {one.switch} ({one.name})", *kind.undo(one)]
+        else:
+            lines += ["", *room.lines(kind, one), *kind.apply(one, spares=room.spares_fit(kind, one))]
     return "\n".join(lines) + "\n"
 
 

@@ -107,7 +107,7 @@ class ProcessExecutor:
             os.mkfifo(self.fifo, 0o600)
         self._wake = wake
         self.cgroups = find_cgroups(self.runs.parent)
-        self.cgroups.tidy()
+        self.cgroups.tidy(self._in_use)
         # Opened for both directions, so that it never reports its end while no shim holds it.
         self._ear = os.open(self.fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._start_starter()
@@ -131,6 +131,8 @@ class ProcessExecutor:
             except OSError as error:
                 why = f"cannot start: {error.strerror or error}"
                 self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
+            except Exception as error:  # whatever a job asks for, it must not stop the manager
+                self._tell(Report(ENDED, *key, exit_code=127, message=f"cannot start: {type(error).__name__}: {error}"))
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
         """Write the request into the attempt's folder, then signal its shim."""
@@ -176,7 +178,7 @@ class ProcessExecutor:
             os.write(self._ear, b"\n")
             self._thread.join()
             os.close(self._ear)
-            self.cgroups.close()
+            self.cgroups.close(self._in_use)
         if self._starter:
             self._mouth.close()
             self._starter.wait()
@@ -185,16 +187,22 @@ class ProcessExecutor:
         """Where everything about an attempt lies."""
         return self.runs / str(job) / str(attempt)
 
+    def _in_use(self, group: str) -> bool:
+        """Whether the control group of that name is that of an attempt that has not ended."""
+        return alive(self.runs.joinpath(*group.split("-")))
+
     # ---- starting and stopping
 
     def _spawn(self, launch: Launch, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for above in (folder, folder.parent):
-            above.chmod(0o711)  # other users pass through to what is theirs, and see no more
+        for each in (folder.parent, folder):
+            each.mkdir(exist_ok=True, mode=0o700, parents=True)
+        for name, text in launch.files.items():  # for the manager's own programs; the job is told in its environment
+            write_atomically(folder / name, text)
+            (folder / name).chmod(0o600)
         own = folder / "own"
         own.mkdir(exist_ok=True, mode=0o700)
-        for name, text in launch.files.items():
-            write_atomically(folder / name, text)
+        for each in (folder, folder.parent):
+            each.chmod(0o711)  # other users pass through to what is theirs, and see no more
         content = self._content(launch, folder)
         limits = limits_of(launch)
         content["cgroup"] = self.cgroups.make(group_name(launch.job, launch.attempt), limits)

@@ -11,6 +11,7 @@ from headway.cluster.nodes import Cluster
 from headway.live.executors import Discovery, Launch
 from headway.live.executors.process.cgroups import Limits
 
+MOST_CPUS, MOST_BYTES = 1e6, 2.0**60  # of any machine: more than that is no limit, and more than the kernel takes
 NVIDIA_MAJOR = 195  # of /dev/nvidia0 and so on (Documentation/admin-guide/devices.txt)
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -43,11 +44,17 @@ def limits_of(launch: Launch, devices: Path = Path("/dev")) -> Limits:
     """What an attempt may use: what its file asks for on every node, and its own GPUs of those that are here."""
     asked, nodes = launch.spec.resources, launch.spec.num_nodes
     here = {int(path.name[6:]) for path in devices.glob("nvidia[0-9]*") if path.name[6:].isdigit()}
+    size = _up_to(MOST_BYTES, (asked.memory or 0.0) * 1e9 * nodes)
     return Limits(
-        cpus=asked.cpus * nodes if asked.cpus else None,
-        memory_bytes=int(asked.memory * 1e9) * nodes if asked.memory else None,
+        cpus=_up_to(MOST_CPUS, (asked.cpus or 0.0) * nodes),
+        memory_bytes=None if size is None else int(size),
         denied=tuple((NVIDIA_MAJOR, number) for number in sorted(here - set(launch.gpus))),
     )
+
+
+def _up_to(most: float, asked: float) -> float | None:
+    """What is asked for; None: nothing is, or more than there can be."""
+    return asked if 0.0 < asked <= most else None
 
 
 def renumber(ranks: list[dict[str, Any]], gpus: Sequence[int]) -> None:

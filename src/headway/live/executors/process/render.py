@@ -15,6 +15,7 @@ OF_THE_USER = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX
 LOGIN_DEFAULTS = "/etc/login.defs"
 USER_PATH = "/usr/local/bin:/usr/bin:/bin"
 MASTER_ADDRESS = "127.0.0.1"
+NUMBERS = "jAabtn"  # of the patterns of an output, those that a width pads with zeros
 HOOK_TIMEOUT_S = 60.0  # a prolog or an epilog that takes longer is killed, and counts as failed
 
 
@@ -65,17 +66,25 @@ def output_path(launch: Launch, rank: int, home: str) -> str | None:
     spec = launch.spec
     if spec.output is None:
         return None
+    index = launch.array_index or 0
     values = {
         "%": "%",
         "j": str(launch.job),
         "A": str(launch.array_id or launch.job),
-        "a": str(launch.array_index or 0),
+        "a": str(index),
+        "b": str(index % 10),
         "x": spec.name.replace("/", "-"),
         "u": launch.user,
         "t": str(rank),
+        "n": str(rank // spec.tasks),
         "N": launch.nodes[0] if launch.nodes else "",
     }
-    path = re.sub(r"%([%jAaxutN])", lambda found: values[found[1]], spec.output)
+
+    def value(found: re.Match[str]) -> str:
+        text = values[found[2]]
+        return text.zfill(min(10, int(found[1] or 0))) if found[2] in NUMBERS else text
+
+    path = re.sub(r"%(\d{0,2})([%jAabxutnN])", value, spec.output)
     return os.path.join(spec.workdir or home, path)
 
 

@@ -3,6 +3,7 @@
 A connection is a stranger's until a request on it carries a token. Of strangers, an address holds so many, and a new one takes the place
 of the oldest: thousands of half-sent requests push each other out, while one that sends its request at once is answered. Connections of
 a token are bounded per token. So neither fills the server for the others; the manager's owner comes in from a flooded address too.
+What one request may send before it is looked at is bounded as well: the parser itself would keep headers without end.
 """
 
 import asyncio
@@ -10,15 +11,22 @@ import contextlib
 import resource
 import ssl
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.utils import get_remote_addr
 
+from headway.live.http.problems import MEDIA_TYPE, problem
+
 # The first byte of a request to the end of its headers: a few hundred bytes, sent at once. Also for TLS to agree on keys.
 HEADERS_WITHIN_S = 10.0
 KEEP_ALIVE_S = 75
+# The line of a request and its headers: the longest are places in the logs of thousands of ranks. In all a request has its body (guard.py),
+# cut into chunks that cost a few times as much, and what follows it.
+MOST_HEADER_BYTES = 1 << 17
+MOST_REQUEST_BYTES = 1 << 23
 # Connections of one address that have sent no token yet. On loopback all users share the address.
 MOST_STRANGERS = 128
 MOST_PER_TOKEN = 256
@@ -54,12 +62,11 @@ class Connections:
         held = self._held.setdefault(connection.holder, {})
         held[connection] = None
         if len(held) > self.most_of[connection.holder[0]]:
-            self._evict(held)
+            self._evict(held, connection)
         elif self._count > self.most:
             # Whoever holds most gives one back; strangers first.
-            self._evict(
-                max(self._held.values(), key=lambda each: (next(iter(each)).holder[0] == "stranger", len(each)))
-            )
+            most = max(self._held.values(), key=lambda each: (next(iter(each)).holder[0] == "stranger", len(each)))
+            self._evict(most, connection)
 
     def drop(self, connection: Held) -> None:
         """Forget a connection that is closed or changes hands."""
@@ -78,9 +85,10 @@ class Connections:
                     self.drop(each)
                     each.transport.abort()
 
-    def _evict(self, held: dict[Held, None]) -> None:
-        """Close the oldest that is not being answered; the oldest of all where all are."""
-        oldest = next((each for each in held if not each.busy), next(iter(held)))
+    def _evict(self, held: dict[Held, None], newest: Held) -> None:
+        """Close the oldest that is not being answered; the oldest of all where all others are: the newest has not been heard yet."""
+        others = [each for each in held if each is not newest] or [newest]
+        oldest = next((each for each in others if not each.busy), others[0])
         self.drop(oldest)
         oldest.transport.abort()
 
@@ -94,19 +102,25 @@ class Connection(HttpToolsProtocol):
         self.holder = ("stranger", "")
         self._late: asyncio.TimerHandle | None = None
         self._in_headers = False
+        self._received = 0  # bytes since the last request was complete
         self._extension: Any = {"headway.connection": self}
         self._early = b""  # what came with the end of a TLS handshake, before the connection was made
         self.lost = False
 
     @property
     def busy(self) -> bool:
-        """Whether a request on it is complete and not answered yet."""
+        """Whether a request on it is complete, its body included, and not answered yet."""
+        return self.answers and self.has_whole_request
+
+    @property
+    def answers(self) -> bool:
+        """Whether the headers of a request are there, and its answer is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def streams(self) -> bool:
         """Whether an answer on it has begun and not ended."""
-        return self.busy and self.cycle.response_started
+        return self.answers and self.cycle.response_started
 
     @property
     def has_whole_request(self) -> bool:
@@ -134,9 +148,12 @@ class Connection(HttpToolsProtocol):
         if self.transport is None:
             self._early += data
         else:
+            self._received += len(data)
             super().data_received(data)
             if self._in_headers:
                 self._expect_headers()
+            if self._received > (MOST_HEADER_BYTES if self._in_headers else MOST_REQUEST_BYTES):
+                self._refuse(431, "the request is longer than any that is answered here")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Also give the place back."""
@@ -157,6 +174,15 @@ class Connection(HttpToolsProtocol):
         self._headers_are_there()
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """The request is there: count anew."""
+        self._received = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is refused as everything else is."""
+        self._refuse(400, "this is no request of HTTP/1.1")
+
     def _expect_headers(self) -> None:
         if self._late is None:
             self._late = self.loop.call_later(HEADERS_WITHIN_S, self._give_up)
@@ -169,12 +195,15 @@ class Connection(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._late = None
-        if self.busy:
-            return  # an earlier request on it is still answered; the body's own limit holds
-        words = b"the headers did not arrive in time"
-        head = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n"
+        if not self.answers:  # otherwise an earlier request on it is still answered; the body's own limit holds
+            self._refuse(408, "the headers did not arrive in time")
+
+    def _refuse(self, status: int, words: str) -> None:
+        """End a connection whose request never reaches the guard."""
+        body = problem(status, words).body
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nconnection: close\r\ncontent-type: {MEDIA_TYPE}\r\n"
         with contextlib.suppress(Exception):
-            self.transport.write(head % len(words) + words)
+            self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + bytes(body))
             self.transport.close()
 
 

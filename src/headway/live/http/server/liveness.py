@@ -29,13 +29,9 @@ class Liveness:
         if self._trial is None or (self._trial.done() and self.clock() - self._began > KEPT_S):
             self._began = self.clock()
             self._trial = asyncio.ensure_future(run_in_threadpool(self._write))
-        left_s = max(0.0, self._began + WITHIN_S - self.clock())
-        done, _ = await asyncio.wait([self._trial], timeout=left_s)
-        return (
-            self._trial.result()
-            if done
-            else f"the journal has not taken a write for {self.clock() - self._began:.0f} s"
-        )
+        trial, began = self._trial, self._began  # whoever asks next may begin another
+        done, _ = await asyncio.wait([trial], timeout=max(0.0, began + WITHIN_S - self.clock()))
+        return trial.result() if done else f"the journal has not taken a write for {self.clock() - began:.0f} s"
 
     def _write(self) -> str:
         try:

@@ -4,10 +4,12 @@ An attempt has a group of its own, named by job and attempt, below one folder pe
 their user, so that everything they start is in it, whatever it does to its parents, sessions or environment.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 CPUS, MEMORY, DEVICES, PROCESSES = "cpus", "memory", "devices", "processes"
+InUse = Callable[[str], bool]  # whether the group of that name is that of an attempt that has not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ class Cgroups(Protocol):
     def remove(self, name: str) -> bool:
         """Remove a group; False if it is not empty yet: a process that was killed takes a moment to leave."""
 
-    def tidy(self) -> None:
-        """Remove all groups that are empty, such as those of attempts that ended while no manager ran."""
+    def tidy(self, in_use: InUse) -> None:
+        """Remove all groups that are empty and not in use, such as those of attempts that ended while no manager ran."""
 
-    def close(self) -> None:
+    def close(self, in_use: InUse) -> None:
         """Also remove the folder of this manager, unless there are groups left in it."""
 
 
@@ -74,8 +76,8 @@ class NoCgroups:
         """Nothing to do."""
         return True
 
-    def tidy(self) -> None:
+    def tidy(self, in_use: InUse) -> None:
         """Nothing to do."""
 
-    def close(self) -> None:
+    def close(self, in_use: InUse) -> None:
         """Nothing to do."""

@@ -6,7 +6,9 @@ import signal
 import time
 from pathlib import Path
 
-# An empty group of this age is nobody's: a job enters its own within milliseconds.
+from headway.live.executors.process.cgroups import InUse
+
+# An empty group of another manager is nobody's at this age: a job enters its own within milliseconds, but for its prolog.
 LEFT_AFTER_S = 3600.0
 
 
@@ -45,9 +47,12 @@ def kill_members(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def tidy_folder(base: Path) -> None:
-    """Remove the empty groups below a folder; the kernel refuses the others. Also what managers of other data folders left long ago."""
-    groups = _below(base)
+def tidy_folder(base: Path, in_use: InUse) -> None:
+    """Remove the empty groups below a folder; the kernel refuses the others. Also what managers of other data folders left long ago.
+
+    The group of an attempt is empty until its ranks have started, and yet in use.
+    """
+    groups = [group for group in _below(base) if not in_use(group.name)]
     for each in _below(base.parent):
         if each != base:
             groups += [group for group in _below(each) if _age_s(group) > LEFT_AFTER_S]

@@ -7,7 +7,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
 from headway.live.executors.process.cgroups.folders import (
     count,
     get,
@@ -85,14 +85,14 @@ class CgroupsV1:
         gone = [remove_folder(base / name) for base in self.bases.values()]
         return all(gone)
 
-    def tidy(self) -> None:
+    def tidy(self, in_use: InUse) -> None:
         """In every tree."""
         for base in self.bases.values():
-            tidy_folder(base)
+            tidy_folder(base, in_use)
 
-    def close(self) -> None:
+    def close(self, in_use: InUse) -> None:
         """In every tree."""
-        self.tidy()
+        self.tidy(in_use)
         for base in self.bases.values():
             remove_folder(base)
 

@@ -6,7 +6,7 @@ Documented in the kernel's Documentation/admin-guide/cgroup-v2.rst.
 import contextlib
 from pathlib import Path
 
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
 from headway.live.executors.process.cgroups.devices import can_deny, deny
 from headway.live.executors.process.cgroups.folders import (
     count,
@@ -88,11 +88,11 @@ class CgroupsV2:
         """The one folder."""
         return remove_folder(self.base / name)
 
-    def tidy(self) -> None:
+    def tidy(self, in_use: InUse) -> None:
         """Those of this manager."""
-        tidy_folder(self.base)
+        tidy_folder(self.base, in_use)
 
-    def close(self) -> None:
+    def close(self, in_use: InUse) -> None:
         """The folder of this manager."""
-        self.tidy()
+        self.tidy(in_use)
         remove_folder(self.base)

@@ -1,0 +1,32 @@
+"""Groups of jobs, such as those of one user, and what a policy has learnt of each from the jobs that ended.
+
+Which jobs belong together a policy says (`Policy.group`); what it keeps of them is its own (`Policy.ended`). Only `record` writes the rows.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numba import typeof
+from numpy.typing import NDArray
+
+EVERY: Final = 0  # the row for all jobs; those without a group have it too
+OWN: Final = 8  # numbers that a policy may keep of each group
+GROUP: Final = np.dtype(
+    [
+        ("row", "i8"),  # its own number
+        ("jobs", "i8"),  # that ended, counted by the engine before the policy is told of one
+        ("own", "f8", (OWN,)),
+    ]
+)
+
+
+def group_table(rows: int, before: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Rows of groups of which nothing is known, after those of a smaller table."""
+    made = np.zeros(rows, GROUP)
+    made["row"] = np.arange(rows)
+    if before is not None:
+        made[: len(before)] = before
+    return made
+
+
+GROUP_TYPE = typeof(group_table(1)[0])
