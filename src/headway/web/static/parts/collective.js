@@ -45,7 +45,7 @@ export class Collective {
   draw(found) {
     this.close();
     const longest = Math.max(...found.plans.map((each) => each.time_s));
-    const faster = found.plans.length > 1 ? `${found.plans[1].scheduler} is ${(found.plans[0].time_s / found.plans[1].time_s).toFixed(2)} times as fast as the baseline.` : "";
+    const faster = found.plans.length > 1 ? `${found.plans[1].scheduler} is ${(found.plans[0].time_s / found.plans[1].time_s).toFixed(2)} times as fast as ${found.plans[0].scheduler}.` : "";
     const parts = found.plans.map((plan) => {
       const box = h("div", { class: "plot gantt" });
       const words = `${plan.scheduler}: ${ms(plan.time_s)} with ${plan.chunks} chunks, ${(100 * plan.utilisation).toFixed(0)} % of the bandwidth used; no plan takes less than ${ms(plan.limit_s)}`;
