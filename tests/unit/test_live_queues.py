@@ -82,7 +82,7 @@ def test_a_queue_above_its_share_is_told() -> None:
     world.asks = 5
     world.run()
     assert world.found is not None
-    assert "Queue b is above its share: it uses 4 GPUs, and 1 are guaranteed to it" in world.found.message
+    assert "Queue b is above its share: it uses 4 GPUs, and 1 is guaranteed to it" in world.found.message
     assert world.found.numbers["queue_gpus_used"] == 4
     assert world.found.numbers["queue_gpus_guaranteed"] == 1
 

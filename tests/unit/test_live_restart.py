@@ -15,6 +15,8 @@ from headway.live.errors import WrongState
 from headway.live.executors import ENDED, STARTED, Launch, Report
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
+from headway.live.state import ClusterState
+from headway.live.store import recovery
 from headway.live.store.history import history
 from headway.live.store.snapshot import VERSION
 
@@ -185,3 +187,32 @@ def test_a_journal_of_before_is_taken_over(tmp_path: Path) -> None:
     assert [row.job_id for row in history(again)] == list(range(35, 0, -1))
     assert again.job(1).state == "COMPLETED"  # type: ignore[union-attr]
     again.stop()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_long_journal_of_before_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """Earlier versions let no job leave the memory. Where one was run again the journal speaks of it once more, so all stay."""
+    monkeypatch.setattr(world, "KEPT_FINISHED", 10**6)
+    manager = opened(tmp_path)
+    run(manager, 70)
+    if again:
+        manager.requeue(3)
+        wait(manager)
+    manager.stop()
+    with sqlite3.connect(tmp_path / "journal.db") as file:
+        file.execute("DELETE FROM finished")
+        file.execute("DELETE FROM snapshots")
+    most: list[int] = []
+    record = ClusterState.count
+    monkeypatch.setattr(
+        ClusterState, "count", lambda state, *given: (record(state, *given), most.append(len(state.finished)))
+    )
+    monkeypatch.setattr(recovery, "MOST_FINISHED", 20)
+    later = opened(tmp_path)
+    later.stop()
+    assert max(most) > 60 if again else max(most) < 20
+    assert len(later._state.jobs) == (70 if again else 10)
+    assert [row.job_id for row in history(tmp_path)] == list(range(70, 0, -1))
+    assert later.counts()["COMPLETED"] == 70

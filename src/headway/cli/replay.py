@@ -62,7 +62,8 @@ def run_replay(
     with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
         tried = [current, *(policy for policy in policies if policy != current)]
         teams = None if queues is None else queues_from(queues)
-        return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"], teams)
+        late = content.get("late", ())  # which earlier managers do not say
+        return replay(ran_jobs(content["jobs"]), cluster, tried, placement or content["placement"], teams, late)
 
 
 def replay_table(found: "Replay") -> "Table":

@@ -19,9 +19,11 @@ from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
 from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
 from headway.live.state import ClusterState
+from headway.live.store.history import LATE
 from headway.live.store.journal import JournalRow
 from headway.live.store.learn import ASKED, BLOCKED, PROGRESSED, charge, learn
 
+LATE_S = 0.002  # the first row of a round that begins so much too late says so: replays are late then too
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
 
 # Alarms: what the engine's own timers do not know.
@@ -38,6 +40,7 @@ class Lifecycle:
         self._to_do: list[Callable[[], None]] = []  # to be done once they are
         self._alarms: list[tuple[float, str, int, int]] = []
         self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
+        self._late_s = 0.0  # that this round begins after the engine was to be woken
         self._progress_at: dict[int, float] = {}
         self.measures = Measures()
 
@@ -49,6 +52,8 @@ class Lifecycle:
         data, self._data = self._data, {}
         if isinstance(event, Action) and event.places:
             data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}
+        if self._late_s >= LATE_S:
+            data, self._late_s = {**data, LATE: round(self._late_s, 6)}, 0.0
         self._write(NAMES[event.kind], event.job, now, data)
         if event.kind == STARTED:
             job = self.state.at(event.job)

@@ -108,6 +108,7 @@ class LiveWorld(Lifecycle):
             self.lock.acquire()
         self._began = perf_counter()
         self._now = max(self._now, self.clock())
+        self._late_s = max(0.0, self._now - until)
         return None if self._closing else self._now
 
     def facts(self, now: float) -> Iterator[Event]:

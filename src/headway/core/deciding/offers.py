@@ -66,8 +66,6 @@ def add_to_offer(state: State, scratch: Scratch, job: Any) -> None:
         held = state.held_links[entry]
         scratch.leaves[held.leaf].offer |= held.mask
         entry = held.next
-    if scratch.walk[0].evicts:
-        count_evicted(state, scratch, job)
 
 
 @jit
@@ -103,20 +101,17 @@ def offer_places(scratch: Scratch, places: Actions, row: int) -> None:
 
 @jit
 def limit_offer(state: State, options: Options, scratch: Scratch, job: Any, late: bool) -> int:
-    """Take closed nodes off the offer, those that do not suit the job, are kept for other teams or are not wanted and, if it is late,
-    what is kept.
+    """Take closed nodes off the offer, those that do not suit the job or are kept for other teams and, if it is late, what is kept.
 
     Returns the GPUs on offer.
     """
     gpus, booked = 0, len(state.bookings) > 0 and not scratch.walk[0].unbooked
-    narrowed = scratch.walk[0].narrowed > 0
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
         if late:
             room.offer = max(0, min(room.offer, room.extra))
         if (
             state.nodes[x].closed
-            or (narrowed and not room.wanted)
             or not suits_job(state, job, x)
             or (booked and not may_use(state, options, scratch, job, x))
         ):

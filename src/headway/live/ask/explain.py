@@ -265,9 +265,9 @@ def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[st
     """The same for a job that is not offered to the engine."""
     if reason == "node_down":
         where, have = on_nodes(state, job), gpus_of(state.cluster, asked_by(job.spec))
-        line = f"it asks for {job.spec.gpus} GPUs{where}, and since the cluster changed there are {have}"
+        line = f"it asks for {counted(job.spec.gpus, 'GPU')}{where}, and since the cluster changed there are {have}"
         return line, [
-            f"a cluster of at least {job.spec.gpus} GPUs{' there' if where else ''}",
+            f"a cluster of at least {counted(job.spec.gpus, 'GPU')}{' there' if where else ''}",
             f"headway cancel {job.id}",
         ]
     if reason == "held":
@@ -277,7 +277,7 @@ def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[st
     if reason == "array_limit":
         limit = state.arrays[job.array_id or 0].limit
         change = ["a task of the array ends", "submit with a higher limit after %"]
-        return f"its array runs at most {limit} tasks at once", change
+        return f"its array runs at most {counted(limit or 0, 'task')} at once", change
     left_s = max(0.0, job.not_before - now)
     if not job.failures:
         return f"it could not be started ({job.message or 'no reason given'}) and is tried again in {left_s:.1f} s", [

@@ -6,6 +6,7 @@ after that; what it then takes until it goes on with its work counts as running,
 """
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ from headway.sim.loop import any_fact
 from headway.sim.world import learn, perform
 from headway.sim.world_python import SimulatedWorld
 from headway.sim.world_tables import World
+
+SAME_S = 0.001  # moments that are as far apart are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,11 @@ class Habits:
 class Relived(SimulatedWorld):
     """Jobs with their habits, from the first arrival to the last end."""
 
-    def __init__(self, engine: Engine, world: World, habits: Sequence[Habits]) -> None:
+    def __init__(
+        self, engine: Engine, world: World, habits: Sequence[Habits], late: Sequence[tuple[float, float]] = ()
+    ) -> None:
         super().__init__(engine, world, journal(engine.state, 0, False))
+        self.late = late  # times in which nothing is decided, in order
         self.habits, self.least_turn_s = habits, engine.policy.least_turn
         self.attempts = [Attempts() for _ in habits]
         self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
@@ -53,6 +59,7 @@ class Relived(SimulatedWorld):
         self.launched: list[tuple[float, int, int]] = []  # the same of processes that will run
         self.began = [0.0] * len(habits)
         self.cut: set[int] = set()  # jobs that are being stopped for good
+        self.over: set[int] = set()  # jobs that had ended when they were asked to stop
         for j in range(len(habits)):
             self._tell(j)
 
@@ -66,9 +73,13 @@ class Relived(SimulatedWorld):
         return max(0.0, self.habits[j].start_s - self.span(j)[0]) if self.habits[j].reports else 0.0
 
     def wait(self, until: float) -> float | None:
-        """Jump to the next moment, be it a first step."""
+        """Jump to the next moment, be it a first step; what falls into a time in which the manager was late is noticed after it."""
         empty(self.journal)  # of changes of rate
-        return super().wait(min(until, *(coming[0][0] for coming in (self.steps, self.launched) if coming), np.inf))
+        at = super().wait(min(until, *(coming[0][0] for coming in (self.steps, self.launched) if coming), np.inf))
+        if at is None:
+            return None
+        here = bisect_right(self.late, (at + SAME_S, np.inf)) - 1
+        return max(at, self.late[here][1]) if here >= 0 else at
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happens, then first steps: from then on the turn of the job is another."""
@@ -99,7 +110,7 @@ class Relived(SimulatedWorld):
             perform(self.state, self.world, self.journal, STOP, j, now)
             self.cut.add(j)
             return
-        kind = ENDED if kind == STOPPED and j in self.cut else kind
+        kind = ENDED if kind == STOPPED and j in self.cut | self.over else kind
         partner = int(self.state.jobs[j]["partner"])
         yield Event(kind, j)
         learn(self.state, self.world, self.journal, kind, j, partner, now)
@@ -113,6 +124,9 @@ class Relived(SimulatedWorld):
         elif action.kind in (STOP, RESIZE):
             self.work_s[j] -= max(0.0, now - self.began[j] - self.idle_s(j))
             self.world.truth["save"][j] = sum(self.span(j)[2:])
+            if self.work_s[j] < 0.0:  # it had ended by itself, which is heard after it was asked to stop
+                self.over.add(j)
+                self.world.truth["save"][j] = max(0.0, self.work_s[j] + self.span(j)[3])
         if perform(self.state, self.world, self.journal, action.kind, j, now):
             heapq.heappush(self.launched, (now + launch_s + heard_s, j, int(self.state.jobs["attempt"][j])))
         yield from ()

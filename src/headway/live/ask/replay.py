@@ -120,18 +120,30 @@ def replay(
     policies: Sequence[str],
     placement: str = "consolidated",
     queues: Queues | None = None,
+    late: Sequence[Sequence[float]] = (),
 ) -> Replay:
-    """Simulate the jobs under each policy, on the same cluster; with queues of teams, but for reservations of nodes."""
+    """Simulate the jobs under each policy, on the same cluster; with queues of teams, but for reservations of nodes.
+
+    `late` are times (from, to) in which the manager decided nothing, because the machine was busy.
+    """
     fitting = [job for job in jobs if job.fits(cluster)]
     averaged = sum(job.averaged for job in fitting)
     if not averaged:
         raise BadInput("no job has ended in that time: there is nothing to replay")
-    simulated = tuple(_simulate(fitting, cluster, policy, placement, queues) for policy in policies)
+    away = sorted((float(begin), float(end)) for begin, end in late)
+    simulated = tuple(_simulate(fitting, cluster, policy, placement, queues, away) for policy in policies)
     measured = _outcome("measured", fitting, np.array([job.ended_at or np.nan for job in fitting]), None)
     return Replay(len(fitting), averaged, measured, simulated, _caveats(jobs, cluster))
 
 
-def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement: str, queues: Queues | None) -> Outcome:
+def _simulate(
+    jobs: Sequence[PastJob],
+    cluster: Cluster,
+    policy: str,
+    placement: str,
+    queues: Queues | None,
+    late: list[tuple[float, float]],
+) -> Outcome:
     """Run the simulator to the end. Jobs that could not be preempted live cannot be preempted here."""
     from headway.live.ask.relived import Habits, Relived
     from headway.placement.registry import find_placement
@@ -164,7 +176,7 @@ def _simulate(jobs: Sequence[PastJob], cluster: Cluster, policy: str, placement:
         Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT, _spans(job, save_s))
         for job, save_s in zip(jobs, world.truth["save"].tolist(), strict=True)
     ]
-    relived = Relived(engine, world, habits)
+    relived = Relived(engine, world, habits, late)
     with explained():
         drive(engine, relived)
     if int(world.clock["done"][0]) < len(jobs):

@@ -110,13 +110,14 @@ def queue_words(
         asked = float(state.tables.jobs["claimed"][job.row])
         notice = state.engine.options.notice
         back = f"{within(max(0.0, asked + notice - now))}, and once they have saved"
-        line = f"queue {queue.name} uses {used} of its {guaranteed} guaranteed GPUs, and asked for the others back"
+        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
         return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
     if used + job.spec.gpus <= guaranteed:
-        line = f"queue {queue.name} uses {used} of its {guaranteed} guaranteed GPUs, so it is served first"
+        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
     elif guaranteed:
         word = "above its share" if used > guaranteed else "at its share"
-        line = f"queue {queue.name} is {word}: it uses {counted(used, 'GPU')}, and {guaranteed} are guaranteed to it"
+        owed = f"{guaranteed} {'is' if guaranteed == 1 else 'are'} guaranteed to it"
+        line = f"queue {queue.name} is {word}: it uses {counted(used, 'GPU')}, and {owed}"
     else:
         line = f"queue {queue.name} uses {counted(used, 'GPU')}, and none is guaranteed to it"
     return f"{message}. {line[0].upper()}{line[1:]}", change
@@ -153,5 +154,5 @@ def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list
         line = f"{whose} may run {counted(limits.running, 'job')} at once, and runs {int(has['running'] + has['stopping'])}"
     else:
         used = int(has["used"] + has["leaving"])
-        line = f"{whose} may use {counted(limits.gpus, 'GPU')} and uses {used}: {job.spec.gpus} more are too many"
+        line = f"{whose} may use {counted(limits.gpus, 'GPU')} and uses {used}: {job.spec.gpus} more would be too many"
     return line, [f"a job of {'this user' if who else 'this queue'} ends", "a higher limit in the queues file"]

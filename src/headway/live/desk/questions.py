@@ -22,7 +22,7 @@ from headway.live.jobfile.spec import JobSpec
 from headway.live.operation.measures import NO_QUEUE, Histogram
 from headway.live.state import ClusterState
 from headway.live.store.archive import Archived, archived
-from headway.live.store.history import HistoryRow, Wanted
+from headway.live.store.history import HistoryRow, Wanted, late_rounds
 from headway.live.store.journal import JournalRow
 
 T = TypeVar("T")
@@ -130,6 +130,10 @@ class Questions(Door):
         with self._world.lock:
             found, kept = views.past_jobs(self._state, since, self.clock()), frozenset(self._state.jobs)
         return self._journal.read(lambda file: archive.retired_jobs(self._state, file, since, kept)) + found
+
+    def late_rounds(self, since: float) -> list[tuple[float, float]]:
+        """When the engine was to decide since then, and when it did, where that was later; for replay too."""
+        return self._journal.read(lambda file: late_rounds(file, since))
 
     def log_files(self, job_id: int, attempt: int) -> list[Path]:
         """The logs of an attempt, in the order of ranks."""

@@ -63,6 +63,9 @@ class PastWork(Status):
 
     now: float
     jobs: list[PastJob]
+    late: list[tuple[float, float]] = Field(
+        description="When the engine was to decide, and when it did, where that was later."
+    )
 
 
 class History(BaseModel):
@@ -156,7 +159,8 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """The jobs of the last seconds (or all), for a replay under other policies."""
         since = -math.inf if last_s is None else manager.clock() - last_s
         jobs = manager.workload(since)
-        return PastWork(now=manager.clock(), jobs=jobs, **dict(manager_status(manager)))
+        late = manager.late_rounds(since)
+        return PastWork(now=manager.clock(), jobs=jobs, late=late, **dict(manager_status(manager)))
 
 
 def manager_status(manager: Manager) -> Status:

@@ -26,6 +26,7 @@ CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
 CREATE INDEX IF NOT EXISTS finished_by_state ON finished (state, job);
 CREATE INDEX IF NOT EXISTS finished_by_user ON finished (user, job);
 """
+LATE = "late"  # in a row of the journal: seconds since the engine was to be woken
 COLUMNS = (
     "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
 )
@@ -142,3 +143,10 @@ def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[History
         before = (row.job_id, row.user, row.queue, row.name, row.state, row.submitted_at, row.started_at, row.ended_at)
         after = (row.gpus, row.wait_s, row.gpu_hours, row.preemptions, row.exit_code, rest)
         connection.execute(sql, (*before, json.dumps(row.nodes), *after))
+
+
+def late_rounds(connection: sqlite3.Connection, since: float) -> list[tuple[float, float]]:
+    """When the engine was to be woken and when it was, where that was noticeably later: times in which nothing was decided."""
+    sql = f"""SELECT time - json_extract(data, '$.{LATE}'), time FROM events
+        WHERE time >= ? AND data LIKE '%"{LATE}":%' AND json_extract(data, '$.{LATE}') > 0 ORDER BY seq"""
+    return connection.execute(sql, (since,)).fetchall()

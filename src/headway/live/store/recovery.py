@@ -15,7 +15,7 @@ from headway.live.errors import JournalDamaged
 from headway.live.executors import Executor
 from headway.live.records import Blocker, Job
 from headway.live.state import ClusterState
-from headway.live.store import snapshot, snapshot_table
+from headway.live.store import snapshot, snapshot_table, turnover
 from headway.live.store.archive import finished_row, read_spec
 from headway.live.store.copies import set_aside
 from headway.live.store.history import insert_finished
@@ -23,8 +23,9 @@ from headway.live.store.identity import Identity, settle
 from headway.live.store.journal import PAGE, Journal, failed
 from headway.live.store.learn import OPENED, replay
 from headway.live.store.snapshot import load, setting
-from headway.live.store.turnover import cluster_in
 from headway.live.world import LiveWorld
+
+MOST_FINISHED = 4000  # jobs in memory while a journal is read; more than a manager keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,13 @@ def restore(fresh: Callable[[Cluster | None], ClusterState], journal: Journal) -
     """The state at the end of the journal, the row of the snapshot that it was read from (0: none), and what to tell the operator."""
     state, seq, last_job, notes = _from_snapshot(fresh, journal)
     submissions = _Submissions(state, journal, last_job)
-    replay(state, journal.each(seq), submissions.add_up_to)
+    leaving = _Leaving(state, journal)
+
+    def accept(job_id: float) -> None:
+        leaving.make_room()
+        submissions.add_up_to(job_id)
+
+    replay(state, journal.each(seq), accept)
     if not seq:
         write_finished(state, journal)
     return state, seq, [*notes, *_held(state, submissions.strange)]
@@ -137,11 +144,36 @@ def _differs(made: str, wanted: str) -> str:
 
 def write_finished(state: ClusterState, journal: Journal) -> None:
     """Write the rows of finished jobs that an earlier version did not write, before they leave the memory."""
-    written = {number for (number,) in journal.query("SELECT job FROM finished")}
+    if not state.finished:
+        return
+    sql = "SELECT job FROM finished WHERE job BETWEEN ? AND ?"
+    written = {number for (number,) in journal.query(sql, min(state.finished), max(state.finished))}
     missing = [state.jobs[number] for number in state.finished if number not in written]
     for begin in range(0, len(missing), PAGE):
         rows = [finished_row(state, job, job.ended or 0.0) for job in missing[begin : begin + PAGE]]
         journal.commit(functools.partial(insert_finished, rows=rows))
+
+
+class _Leaving:
+    """Lets finished jobs leave the memory while a journal is read in which none do: an earlier version wrote it.
+
+    Not where jobs were run again, because the journal then speaks of jobs that would be gone.
+    """
+
+    def __init__(self, state: ClusterState, journal: Journal) -> None:
+        self.state, self.journal = state, journal
+        self.may: bool | None = None  # not known yet
+
+    def make_room(self) -> None:
+        """Retire all but the last few if there are too many."""
+        if len(self.state.finished) < MOST_FINISHED:
+            return
+        if self.may is None:
+            again = "SELECT 1 FROM events WHERE kind = 'Submitted' GROUP BY job HAVING count(*) > 1 LIMIT 1"
+            self.may = not self.journal.query(again)
+        if self.may:
+            write_finished(self.state, self.journal)
+            turnover.retire(self.state, MOST_FINISHED // 2)
 
 
 class _Submissions:
@@ -189,7 +221,7 @@ class _Submissions:
 def _first_cluster(journal: Journal) -> Cluster | None:
     """The cluster that the journal begins with; it says where that changes."""
     opened = journal.query("SELECT data FROM events WHERE kind = ? ORDER BY seq LIMIT 1", OPENED)
-    return cluster_in(json.loads(opened[0][0])) if opened else None
+    return turnover.cluster_in(json.loads(opened[0][0])) if opened else None
 
 
 def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:

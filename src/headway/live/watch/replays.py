@@ -22,7 +22,8 @@ def what_if(manager: "Manager", policies: list[str], last_s: float) -> Replay:
     """The manager's own policy comes first, to show how far the simulator can be trusted."""
     for policy in policies:
         check_named("policy", policy, TABLE)  # a policy from outside would be code that a caller names
-    jobs = manager.workload(manager.clock() - last_s)
+    since = manager.clock() - last_s
+    jobs = manager.workload(since)
     if len(jobs) > MOST_JOBS:
         ran = f"{len(jobs):,} jobs ran in that time"
         raise BadInput(f"last_s: {ran}, and at most {MOST_JOBS:,} are replayed here: ask for less")
@@ -33,10 +34,12 @@ def what_if(manager: "Manager", policies: list[str], last_s: float) -> Replay:
         "cluster": asdict(manager.cluster),
         "policies": [manager.policy, *(one for one in policies if one != manager.policy)],
         "placement": manager.placement,
+        "late": manager.late_rounds(since),
     }
     return TypeAdapter(Replay).validate_json(ask_apart(__name__, question))
 
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
     """The same in a process of its own."""
-    return asdict(replay(ran_jobs(asked["jobs"]), cluster_of(asked["cluster"]), asked["policies"], asked["placement"]))
+    jobs, cluster = ran_jobs(asked["jobs"]), cluster_of(asked["cluster"])
+    return asdict(replay(jobs, cluster, asked["policies"], asked["placement"], late=asked["late"]))
