@@ -19,7 +19,7 @@ from headway.core.deciding.offers import (
     limit_offer,
     offer,
 )
-from headway.core.deciding.teams import can_stop_for, clear_freed, count_freed, within_limits
+from headway.core.deciding.teams import BY_ORDER, can_stop_for, clear_freed, count_freed, within_limits
 from headway.core.events import STOP
 from headway.core.keys import pinned
 from headway.core.order import comes_before, rank_of
@@ -66,8 +66,8 @@ def _add(state: State, scratch: Scratch, job: Any, limited: bool) -> None:
 
 @jit
 def first_candidate(state: State, options: Options, scratch: Scratch, job: Any) -> int:
-    """From which place in the order on those may be who can be stopped: with teams, anywhere."""
-    return 0 if options.teams > NO_TEAMS else rank_of(state, options, scratch, job)
+    """From which place in the order on those may be who can be stopped: anywhere, where a team takes back what it lent."""
+    return 0 if scratch.walk[0].reclaims != BY_ORDER else rank_of(state, options, scratch, job)
 
 
 @jit

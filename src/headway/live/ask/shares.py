@@ -114,6 +114,11 @@ def queue_words(
         return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
     if used + job.spec.gpus <= guaranteed:
         line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
+        if reason in ("gpus", "fragmentation"):
+            line += (
+                "; but stopping those who borrow, and moving smaller jobs, makes no place for it yet: what is left of the "
+                "guarantee lies on several nodes, beside jobs that keep theirs"
+            )
     elif guaranteed:
         word = "above its share" if used > guaranteed else "at its share"
         owed = f"{guaranteed} {'is' if guaranteed == 1 else 'are'} guaranteed to it"
@@ -129,7 +134,7 @@ def booked(state: ClusterState, job: Job, now: float) -> str:
         return ""
     queue = state.teams.queue_of(job.spec)
     own = {one.name for one in state.teams.queues.path(queue.name)} if queue else set()
-    for booking in sorted(state.teams.queues.bookings, key=lambda one: one.begin):
+    for booking in sorted(state.teams.bookings, key=lambda one: one.begin):
         if booking.end > now and booking.queue not in own:
             names = f"{', '.join(booking.nodes[:8])} {'is' if len(booking.nodes) == 1 else 'are'}"
             return f"{names} kept for queue {booking.queue}, {within(booking.begin - now)} until {within(booking.end - now)}"
