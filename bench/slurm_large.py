@@ -30,7 +30,7 @@ from headway.policies.registry import find_policy
 from headway.slurm import answers
 from headway.slurm.snapshot import Snapshot
 
-GPUS = 8
+GPUS, ADA = 8, 1000
 WANTED_S = 1.0
 
 
@@ -44,9 +44,9 @@ class Answers:
         """Parse both."""
         return Snapshot(answers.read_jobs(self.jobs), answers.read_nodes(self.nodes))
 
-    def topology(self) -> str:
-        """None."""
-        return ""
+    def show(self, what: str) -> str:
+        """One partition, and nothing else."""
+        return "PartitionName=main Default=YES" if what == "partition" else ""
 
 
 def _node(number: int) -> dict[str, Any]:
@@ -55,7 +55,15 @@ def _node(number: int) -> dict[str, Any]:
     numbers = dict.fromkeys(
         ("boards", "boot_time", "cores", "cpu_load", "free_memory", "port", "sockets", "threads", "weight"), 1
     )
-    return {"name": f"n{number:04d}", **known, **more, **numbers, "cpus": 64, "real_memory": 512_000, "state_flags": []}
+    return {
+        "name": f"n{number:04d}",
+        **known,
+        **more,
+        **numbers,
+        "cpus": 64,
+        "real_memory": 512_000,
+        "partitions": ["main"],
+    }
 
 
 def _slurm_job(number: int, nodes: int, comment: str, running: bool) -> dict[str, Any]:
@@ -68,7 +76,8 @@ def _slurm_job(number: int, nodes: int, comment: str, running: bool) -> dict[str
         cores = {str(core): {"cores": {"0": "allocated"}} for core in range(8)}
         row = {"nodename": name, "sockets": cores, "cpus_used": 0, "memory_used": 0, "memory_allocated": 64_000}
         held = {"nodes": name, "gres_detail": ["gpu:a100:1(IDX:0)"], "job_resources": {"allocated_nodes": [row]}}
-    state = {"job_id": number, "job_state": "RUNNING" if running else "PENDING", "comment": comment, "user_name": "ada"}
+    state = {"job_id": number, "job_state": "RUNNING" if running else "PENDING", "comment": comment}
+    state |= {"user_name": "ada", "user_id": ADA}
     asked = {
         "node_count": 1,
         "cpus": 8,
@@ -96,7 +105,7 @@ def prepared(nodes: int, jobs: int, data: Path) -> tuple[SlurmExecutor, ClusterS
     for k in range(third):
         folder = executor.folder(k + 1, 1)
         (folder / "own").mkdir(parents=True)
-        executor._attempts[k + 1, 1] = Attempt(k + 1, 1, folder, [PartRun(slurm=k + 1)])
+        executor._attempts[k + 1, 1] = Attempt(k + 1, 1, folder, [PartRun(slurm=k + 1)], uid=ADA)
     state = ClusterState(found.cluster, find_policy("tiresias-l"), find_placement("consolidated"))
     one = job_spec({"run": "true", "preemptible": True})
     for number in range(1, jobs + 1):

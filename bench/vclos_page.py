@@ -121,7 +121,7 @@ def failures_table(every: Data) -> list[str]:
 
 
 def pictures(data: dict[str, Any]) -> None:
-    """Stretch of all networks at one load per size, and JCT over ideal on 2,048 GPUs by load."""
+    """Stretch of all networks at one load per size, and JCT over ideal by size, policy and load, where ECMP carries the load."""
     shared = [name for name in METHODS if name != "ideal"]
     stretch = {}
     for name, load in (("512", "0.85"), ("2048", "0.85"), ("8192", "0.6")):
@@ -131,15 +131,17 @@ def pictures(data: dict[str, Any]) -> None:
             stretch[label] = [100 * (found[method]["weighted"] - 1) for method in shared]
     title = "GPU-weighted stretch of run times, % above a clean network (FIFO)"
     (FOLDER / "vclos-stretch.svg").write_text(bar_chart(title, shared, stretch, " %"))
-    for policy in POLICIES:
-        if f"2048-{policy}" in data:
-            found = data[f"2048-{policy}"]
+    for name, (_, mix, _) in STUDIES.items():
+        for policy in POLICIES:
+            if f"{name}-{policy}" not in data:
+                continue
+            found = data[f"{name}-{policy}"]
             loads = [load for load in found if found[load]["ecmp"]["effective"] < SATURATED]
             series = {
                 f"load {load}": [100 * (found[load][method]["over ideal"] - 1) for method in shared] for load in loads
             }
-            title = f"Average JCT, % above the network without contention (2,048 GPUs, vclos-large, {policy})"
-            (FOLDER / f"vclos-jct-{policy}.svg").write_text(bar_chart(title, shared, series, " %"))
+            title = f"Average JCT, % above the network without contention ({int(name):,} GPUs, {mix}, {policy})"
+            (FOLDER / f"vclos-jct-{name}-{policy}.svg").write_text(bar_chart(title, shared, series, " %"))
 
 
 def put(name: str, lines: list[str]) -> None:

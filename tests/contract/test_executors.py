@@ -210,6 +210,14 @@ def test_progress_is_read_from_the_jobs_own_folder(make: Callable[[], Watch]) ->
     assert watch.until(ENDED, 1).progress is None  # a link is not followed
 
 
+def test_a_job_chooses_its_own_path(make: Callable[[], Watch]) -> None:
+    """What runs around it finds its commands all the same."""
+    watch = make()
+    watch.executor.start(launch("/bin/echo $PATH", ranks=2, envs={"PATH": "/nowhere"}))
+    assert watch.until(ENDED, 1).exit_code == 0
+    assert [path.read_text() for path in watch.executor.logs(1, 1)] == ["/nowhere\n"] * 2
+
+
 @pytest.mark.parametrize("bad", [[], "x", None, 3])
 def test_reports_that_are_no_mapping_are_refused(bad: object) -> None:
     with pytest.raises(ValueError, match="mapping"):

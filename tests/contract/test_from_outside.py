@@ -4,6 +4,7 @@ They live in one module of a temporary folder and are named on the command line,
 get wrong is tested one by one: test_policy_names.py, test_placements_outside.py, test_traces_readers.py, test_executors.py.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -11,14 +12,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headway.client.client import Client
+from headway.cluster.nodes import Cluster
+from headway.live.state import ClusterState
+from headway.live.store.journal import Journal
+from headway.live.store.recovery import restore
+from headway.placement.registry import find_placement
+from headway.policies.registry import find_policy
 
 pytestmark = pytest.mark.xdist_group("live")
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
+EXAMPLES = Path(__file__).parents[2] / "examples"
 MODULE = '''
 from collections import deque
 from pathlib import Path
@@ -104,7 +111,12 @@ def folder(tmp_path: Path) -> Path:
 
 def environment(folder: Path) -> dict[str, str]:
     keep = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY")}
-    return {**keep, "PYTHONPATH": str(folder), "HEADWAY_DATA": str(folder / "data"), "PYTHONUNBUFFERED": "1"}
+    return {
+        **keep,
+        "PYTHONPATH": f"{folder}{os.pathsep}{EXAMPLES}",
+        "HEADWAY_DATA": str(folder / "data"),
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def test_a_simulation_with_reader_policy_and_placement_from_outside(folder: Path) -> None:
@@ -121,12 +133,10 @@ def test_a_simulation_with_reader_policy_and_placement_from_outside(folder: Path
     assert list(map(float, starts)) == [0.0, 110.0, 110.0, 100.0]
 
 
-@pytest.fixture
-def served(folder: Path) -> Iterator[dict[str, Any]]:
-    """A manager whose policy, placement and executor are from outside; its nodes are those that the executor found."""
-    words = ["serve", "--policy", "outside:LargeFirst", "--placement", "outside:LastNode"]
-    words += ["--executor", "outside:Imagined", "--port", "0", "--json"]
-    command = [*HEADWAY, *words]
+@contextlib.contextmanager
+def serving(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A manager whose executor is from outside, ready; its nodes are those that the executor found."""
+    command = [*HEADWAY, "serve", *words, "--executor", "outside:Imagined", "--port", "0", "--json"]
     server = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, text=True)
     try:
         text = ""
@@ -134,7 +144,8 @@ def served(folder: Path) -> Iterator[dict[str, Any]]:
             text += line
             if line.rstrip() == "}":
                 break
-        yield json.loads(text)
+        assert json.loads(text)
+        yield server
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(30)
@@ -142,9 +153,49 @@ def served(folder: Path) -> Iterator[dict[str, Any]]:
             server.stdout.close()
 
 
-def test_a_job_run_by_policy_placement_and_executor_from_outside(folder: Path, served: dict[str, Any]) -> None:
-    with Client(data=folder / "data") as client:
+def test_a_job_run_by_policy_placement_and_executor_from_outside(folder: Path) -> None:
+    words = ("--policy", "outside:LargeFirst", "--placement", "outside:LastNode")
+    with serving(folder, *words), Client(data=folder / "data") as client:
         assert [node["name"] for node in client.nodes()] == ["a", "b"]
         job = client.submit(["train"], gpus=2, name="hello")
         assert client.wait(job, 30).state == "COMPLETED"
         assert list(client.logs(job)) == ["hello on b"]
+
+
+def learnt(folder: Path) -> tuple[list[tuple[str, ...]], list[int], list[float]]:
+    """What the policy knows by the journal: the groups, and of each (of all jobs first) how many ended and the mean that it keeps."""
+    here = Cluster("imagined", ("a", "b"), (4, 4))
+    policy, placement = find_policy(USUAL), find_placement("consolidated")
+    journal = Journal(folder / "data")
+    state, _, _ = restore(lambda other: ClusterState(other or here, policy, placement), journal)
+    journal.close()
+    table, rows = state.engine.options.history.groups, len(state.groups.labels) + 1
+    return state.groups.labels, table["jobs"][:rows].tolist(), table["own"][:rows, 0].tolist()
+
+
+USUAL = "usual:Usual?trust=2"
+
+
+def test_what_a_policy_from_outside_has_learnt_survives_a_kill_and_a_stop(folder: Path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+    def run(client: Client, *names: str) -> None:
+        for job in [client.submit(["train"], gpus=1, name=name) for name in names]:
+            assert client.wait(job, 60).state == "COMPLETED"
+
+    with serving(folder, "--policy", USUAL) as server, Client(data=folder / "data") as client:
+        run(client, "long", "short", "long")
+        server.kill()
+        server.wait(30)
+    labels, jobs, means = learnt(folder)  # from the whole journal
+    assert [name for _, name in labels] == ["long", "short"]
+    assert jobs == [3, 2, 1]
+    assert all(mean >= 0.0 for mean in means)
+    with serving(folder, "--policy", USUAL), Client(data=folder / "data") as client:
+        run(client, "short")
+        assert client.dry_run({"command": ["train"], "name": "long"})["starts_now"]
+        told = ["replay", "--policy", f"{USUAL},fifo", "--json"]
+        done = subprocess.run([*HEADWAY, *told], cwd=folder, env=environment(folder), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert [one["name"] for one in json.loads(done.stdout)["simulated"]] == [USUAL, "fifo"]
+    assert learnt(folder)[:2] == (labels, [4, 2, 2])  # from the snapshot

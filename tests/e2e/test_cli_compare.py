@@ -139,6 +139,12 @@ def test_example_own_policy(tmp_path):
     assert "SmallFirst" in done.stdout
 
 
+def test_example_usual(tmp_path):
+    done = run(tmp_path, sys.executable, str(ROOT / "examples" / "usual.py"))
+    mean = {line.split()[0]: float(line.split()[3].replace(",", "")) for line in done.stdout.splitlines()}
+    assert mean["Usual"] < mean["fifo"]
+
+
 def test_own_policy_beside_the_built_in_ones_on_the_command_line():
     """From the folder that holds it, as an object of a class with options."""
     policies = "fifo,own_policy:SmallFirst,own_policy:SmallFirst?patience=0"

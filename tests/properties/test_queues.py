@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headway.cluster.nodes import of_groups
 from headway.cluster.queues import Limits, Queue, Queues
-from headway.core.events import CLAIM, ENDED, NAMES, RESERVE, START, STOP, STOPPED, SUBMITTED
+from headway.core.events import CLAIM, CROSSED, ENDED, NAMES, RESERVE, RESIZE, START, STOP, STOPPED, SUBMITTED, TICKED
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.run import Run, Setting, simulate_run
@@ -109,7 +109,7 @@ class Account:
             self.waiting.discard(j)
             self.claims.pop(j, None)
             self.held[j] = False
-        if kind == STOP:
+        if kind in (STOP, RESIZE):
             self.held[j] = True
         if kind in (STOPPED, ENDED):
             del self.held[j]
@@ -159,13 +159,13 @@ class Account:
         queue = self.run.workload.queue
         return self.run.policy.blocks and any(k < j and queue[k] == queue[j] for k in self.waiting)
 
-    def note_owed(self, now: float, bound: float) -> None:
-        """A queue below its guarantee with a job that fits has the GPUs within the bound."""
+    def note_owed(self, now: float, bound: float, asks: bool = True) -> None:
+        """A queue below its guarantee with a job that fits has the GPUs within the bound, from when it can ask for them on."""
         owed = {j for j in self.waiting if self.is_owed(j) and not self.is_behind(j)}
         for j in list(self.owed_since):
             if j not in owed:
                 del self.owed_since[j]
-        for j in owed:
+        for j in owed if asks else owed & self.owed_since.keys():
             since = self.owed_since.setdefault(j, now)
             assert now <= since + bound + 1e-6, (j, since, now)
 
@@ -219,3 +219,43 @@ def check_notice(account: Account, entries, policy: str, made: Queues, now: floa
         assert any(account.last_claim.get(j, np.inf) + made.notice_s <= now for j in asked), [
             (NAMES[kind], j) for kind, j, _ in entries
         ]
+
+
+@st.composite
+def on_nodes(draw: st.DrawFn):
+    """Guarantees of whole nodes, and jobs of one, two or four GPUs that can be stopped."""
+    names, n = ["a", "b", "c"][: draw(st.integers(2, 3))], draw(st.integers(4, 30))
+    shares = [draw(st.sampled_from([0, 4])) for _ in names]
+    made = Queues(
+        "drawn",
+        tuple(Queue(name, guaranteed_gpus=gpus) for name, gpus in zip(names, shares, strict=True)),
+        notice_s=draw(st.sampled_from([0.0, 40.0])),
+    )
+
+    def column(values):
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    sizes, times = column(st.sampled_from([1, 1, 2, 2, 4])), column(st.floats(1.0, 900.0))
+    jobs = workload("drawn", column(st.integers(0, 300)), sizes, times, queue=column(st.sampled_from(names)))
+    return made, jobs
+
+
+@CASES
+@given(
+    case=on_nodes(),
+    policy=st.sampled_from(["best-effort", "headway", "tiresias-l?threshold=100", "srsf"]),
+    cost=st.sampled_from([0.0, 7.0]),
+)
+def test_guarantees_of_whole_nodes_come_back_wherever_they_were_lent(case, policy, cost):
+    made, jobs = case
+    setting = Setting(preemption_cost=cost, queues=made, seed=1)
+    where, seats = of_groups("three nodes", [(3, 4)]), find_placement("consolidated")
+    run = simulate_run(jobs, where, find_policy(policy), seats, setting, keep_journal=True)
+    assert np.isfinite(run.jobs["end"]).all()
+    account = Account(made, run)
+    for now, entries in moments(run):
+        for kind, j, gpus in entries:
+            account.take(kind, j, now, gpus)
+        # Nobody is stopped, nor asked to give anything back, when a job has merely stopped or started.
+        asks = any(kind in (SUBMITTED, ENDED, CROSSED, TICKED) for kind, _, _ in entries)
+        account.note_owed(now, made.notice_s + 3 * cost, asks)

@@ -5,7 +5,7 @@ import pytest
 
 from headway.cluster.nodes import of_groups
 from headway.cluster.queues import Booking, Limits, Queue, Queues
-from headway.core.events import CLAIM, REASONS, START, STOP
+from headway.core.events import CLAIM, REASONS, RESIZE, START, STOP
 from headway.errors import BadInput
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -190,3 +190,44 @@ def test_before_it_only_jobs_that_are_gone_in_time_start_there():
     turns = on_two_nodes(booked(100.0, 300.0), [(0.0, 2, 500.0, "b"), (0.0, 2, 500.0, "b")], "headway", turn=150.0)
     assert sorted(nodes_of(turns, 0)[:1] + nodes_of(turns, 1)[:1]) == [0, 1]
     assert max(times(turns, START, 0)[0], times(turns, START, 1)[0]) == 300.0  # its turn would not end before
+
+
+def test_what_is_asked_back_is_not_promised_to_others_where_the_policy_preempts_either():
+    queues = Queues("q", (Queue("lender", guaranteed_gpus=4), Queue("borrower")), notice_s=300.0)
+    short = [(11.0, 1, 50.0, "borrower"), (20.0, 4, 5.0, "borrower")]
+    done = run(queues, [(0.0, 1, 5000.0, "borrower")] * 3 + [(10.0, 4, 50.0, "lender"), *short], 4, policy="headway")
+    assert times(done, CLAIM, 3) == [10.0]
+    assert times(done, START, 3) == [310.0]
+    assert times(done, START, 4) == [360.0]  # and not at 20 s, on the GPU that is kept for the lender
+
+
+def on_nodes(queues: Queues, rows: list[tuple[float, int, float, str]], nodes: int, policy: str, **given) -> Run:
+    """Simulate on several nodes of four GPUs."""
+    submit, asked, duration, queue = zip(*rows, strict=True)
+    load, where = workload("by hand", submit, asked, duration, queue=queue), of_groups("some", [(nodes, 4)])
+    setting = Setting(queues=queues, **given)
+    return simulate_run(load, where, find_policy(policy), find_placement("consolidated"), setting, keep_journal=True)
+
+
+@pytest.mark.parametrize("policy", ["best-effort", "headway", "tiresias-l"])
+def test_a_guarantee_is_not_hollow_because_it_lies_on_two_nodes(policy):
+    """Each node has a job of the team itself and a borrower: stopping both borrowers alone makes no place for four GPUs."""
+    queues = Queues("q", (Queue("a", guaranteed_gpus=8), Queue("b")), notice_s=60.0)
+    rows = [(0.0, 3, 1.0, "a"), (0.5, 3, 1.0, "b"), (2.0, 2, 9000.0, "a"), (2.0, 2, 9000.0, "b")]
+    rows += [(3.0, 2, 9000.0, "b"), (3.0, 2, 9000.0, "a"), (100.0, 4, 50.0, "a")]
+    done = on_nodes(queues, rows, 2, policy, preemption_cost=5.0)
+    apart = [{int(x["node"]) for x in places_of(done, START, j)} for j in (2, 5)]
+    assert apart[0] != apart[1], "the case needs the jobs of the team on both nodes"
+    assert times(done, CLAIM, 6) == [100.0]
+    assert times(done, START, 6) == [165.0]
+    assert (
+        sum(len(times(done, RESIZE, j)) for j in (2, 5)) == 1
+    )  # one of its own is moved, and is stopped for nothing else
+    assert sum(len(times(done, STOP, j)) for j in (3, 4)) == 2
+
+
+def places_of(done: Run, kind: int, job: int) -> np.ndarray:
+    """What the first such entry about a job gives it."""
+    (rows,) = np.nonzero((done.entries["kind"] == kind) & (done.entries["job"] == job))
+    ends = np.append(done.entries["place_at"][1:], len(done.journal.places))
+    return done.journal.places[done.entries["place_at"][rows[0]] : ends[rows[0]]]

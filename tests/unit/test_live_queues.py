@@ -1,6 +1,7 @@
 """Queues of teams on a live manager: guarantees, lending with notice, limits, what `explain` says, and restarts."""
 
 import json
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def test_a_queue_above_its_share_is_told() -> None:
     world.asks = 5
     world.run()
     assert world.found is not None
-    assert "Queue b is above its share: it uses 4 GPUs, and 1 are guaranteed to it" in world.found.message
+    assert "Queue b is above its share: it uses 4 GPUs, and 1 is guaranteed to it" in world.found.message
     assert world.found.numbers["queue_gpus_used"] == 4
     assert world.found.numbers["queue_gpus_guaranteed"] == 1
 
@@ -267,3 +268,79 @@ def test_jobs_are_replayed_under_a_queues_file() -> None:
     assert plain.simulated[0].preemptions == 0
     assert shared.simulated[0].preemptions is not None
     assert shared.simulated[0].preemptions > 0  # a has its GPUs back
+
+
+class AskedOfRunning(Virtual):
+    """Asks about a running job at given times."""
+
+    asks = 1
+    said: dict[float, str]
+
+    def look(self) -> None:
+        job = self.state.jobs.get(self.asks)
+        if job and job.known and self.state.shown_state(job).name == "RUNNING":
+            self.said[self.time] = explain(self.state, job, self.time).message
+
+
+def test_a_borrower_is_told_from_whom_and_how_long_it_has_after_a_claim() -> None:
+    borrowers = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
+    world = AskedOfRunning(
+        [*borrowers, Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)], "1x4", "best-effort", queues=TWO
+    )
+    world.asks, world.said = 4, {}
+    world.run()
+    before = [words for at, words in world.said.items() if at < 100.0]
+    after = [words for at, words in world.said.items() if 100.0 <= at < 160.0]
+    assert "on borrowed GPUs: queue b uses 4, and 0 are guaranteed to it" in before[-1]
+    assert "a leaves 2 GPUs unused: when they are asked for, those who borrow keep them for 60 s" in before[-1]
+    assert "Queue a asked for GPUs back: it may be stopped for that in 60 s" in after[0]
+    world = AskedOfRunning([Work(0.0, {**STOPPABLE, "queue": "a"}, 10.0)], "1x4", "best-effort", queues=TWO)
+    world.said = {}
+    world.run()
+    assert "it is running, on GPUs that queue a is guaranteed" in world.said.values()
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_nodes_are_reserved_while_the_manager_runs_and_after_a_restart(tmp_path: Path, snapshot: bool) -> None:
+    """Whoever is there and can be stopped is; jobs of other queues wait until the node is unreserved, restarts or not."""
+    queues = Queues("q.yaml", (Queue("a"), Queue("b")))
+    manager = opened(tmp_path, "1x1", "best-effort", queues=queues)
+    running = one(manager, **loop("b"))
+    until(manager, running, "RUNNING")
+    now = manager.clock()
+    manager.reserve(["n000"], "a", 0.0, now + 5000.0)
+    until(manager, running, "PENDING", true=lambda view: view.reason == "reservation")
+    with pytest.raises(WrongState, match="n000 is kept for queue a at that time"):
+        manager.reserve(["n000"], "b", now, now + 10.0)
+    with pytest.raises(BadInput, match="unknown queue 'c'"):
+        manager.reserve(["n000"], "c", now, now + 10.0)
+    with pytest.raises(BadInput, match="ends after it begins, and not in the past"):
+        manager.reserve(["n000"], "a", 10.0, 20.0)
+    own = one(manager, **{**loop("a", 0.1), "queue": "a"})
+    until(manager, own, "COMPLETED")
+    manager.stop()
+    if not snapshot:
+        with sqlite3.connect(tmp_path / "journal.db") as connection:
+            connection.execute("DELETE FROM snapshots")
+    again = opened(tmp_path, "1x1", "best-effort", queues=queues)
+    assert again.job(running).state == "PENDING"
+    assert again.explain(running).message.startswith("there would be room, but n000 is kept for queue a")
+    again.unreserve(["n000"])
+    until(again, running, "RUNNING")
+    with pytest.raises(WrongState, match="n000 is not reserved"):
+        again.unreserve(["n000"])
+    again.cancel(running, at_once=True)
+    until(again, running)
+    again.stop()
+
+
+def test_reservations_need_a_queues_file_and_those_of_the_file_stay(tmp_path: Path) -> None:
+    plain = opened(tmp_path / "plain", "1x1")
+    with pytest.raises(WrongState, match="start the manager with --queues"):
+        plain.reserve(["n000"], "a", 0.0, 2e9)
+    plain.stop()
+    booking = Booking(("n000",), "a", 0.0, 4e9, dated=True)
+    given = opened(tmp_path / "given", "1x1", queues=Queues("q.yaml", (Queue("a"),), bookings=(booking,)))
+    with pytest.raises(WrongState, match=r"n000 is reserved in q\.yaml: change it there"):
+        given.unreserve(["n000"])
+    given.stop()

@@ -14,6 +14,7 @@ from headway.cluster.named import cluster
 from headway.core.keys import TURNS
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
+from headway.live.turns import MOST_REVISED, Attempts
 
 ME = getpass.getuser()
 pytestmark = pytest.mark.xdist_group("live")
@@ -131,3 +132,25 @@ def test_a_jobs_own_minimum_run_time_wins_over_its_queues_and_that_over_the_mana
         assert (known["min_runtime"], known["turns"]) == turn, spec
         (stop,) = world.times("Stop", 1)[:1]
         assert turn[0] <= stop <= turn[0] + 10.0
+
+
+def test_a_job_that_is_nearly_done_for_ever_is_soon_not_believed() -> None:
+    """It reports step 98 of 100 every ten seconds: by its own reports a few seconds were always left, and it came first for ever."""
+    job = Attempts()
+    job.start(0.0)
+    believed = [0.0]
+    for now in range(10, 20_000, 10):
+        job.progressed(min(98, now // 10), 100, float(now), float(now))
+        if job.believed_s is not None:
+            believed.append(float(now))
+    assert believed[-1] <= MOST_REVISED * job.whole_s
+    assert job.whole_s <= 1100.0
+
+
+def test_a_job_whose_steps_take_a_little_longer_than_at_first_is_believed() -> None:
+    job = Attempts()
+    job.start(0.0)
+    for step in range(1, 1000):
+        now = 10.0 * step if step < 100 else 1000.0 + 15.0 * (step - 100)
+        job.progressed(step, 1000, now, now)
+        assert step < 3 or job.believed_s is not None

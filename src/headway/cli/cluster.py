@@ -1,6 +1,7 @@
 """The commands that show what a manager does: `queue`, `show`, `explain`, `logs`, `nodes`, `top`."""
 
 import sys
+from time import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,12 +16,14 @@ from headway.cli.manager_options import (
     print_view,
 )
 from headway.cli.tables.terminal import plain
+from headway.cluster.queues_file import moment
 from headway.errors import BadInput, unknown
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+VERBS = ("drain", "resume", "reserve", "unreserve")  # of nodes
 UserOption = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
 StateOption = Annotated[list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; repeatable.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Only jobs of this name.")]
@@ -134,26 +137,43 @@ def nodes(
     session: Session,
     verb: Annotated[
         str | None,
-        typer.Argument(metavar="[drain|resume]", help="drain: start no new jobs there; resume: start jobs again."),
+        typer.Argument(
+            metavar="[drain|resume|reserve|unreserve]",
+            help="drain: start no new jobs there; resume: start jobs again; reserve: keep nodes for a queue for a time; "
+            "unreserve: no longer.",
+        ),
     ] = None,
-    node: Annotated[str | None, typer.Argument(metavar="[NODE]", help="The node's name.")] = None,
+    node: Annotated[list[str] | None, typer.Argument(metavar="NODE", help="Names of nodes.")] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", help="reserve: the queue that the nodes are kept for.")
+    ] = None,
+    begin: Annotated[
+        str, typer.Option("--from", help="reserve: from when, a date (2027-01-31T08:00) or a time from now (2h).")
+    ] = "0",
+    end: Annotated[str | None, typer.Option("--to", help="reserve: until when, in the same way.")] = None,
     summary: Annotated[
         bool, typer.Option("--summary", "-s", help="Only how many nodes are alike: state, GPUs, in use or free.")
     ] = False,
 ) -> None:
-    """The nodes and what is free on them, first how many are alike; drain one for maintenance, and resume it.
+    """The nodes and what is free on them, first how many are alike; drain some for maintenance, and resume them; keep some for a queue.
 
-    Example: headway nodes drain n001
+    Example: headway nodes reserve n000 n001 --queue vision --from 2027-01-31T08:00 --to 2027-01-31T20:00
     """
-    client = session.client
+    client, named = session.client, node or []
     if verb is not None:
-        if verb not in {"drain", "resume"}:
-            raise unknown("verb", verb, ("drain", "resume"))
-        if node is None:
+        if verb not in VERBS:
+            raise unknown("verb", verb, VERBS)
+        if not named:
             raise BadInput(f"which node? headway nodes {verb} {client.nodes()[0]['name']}")
-        client.set_node(node, verb)
-    found = client.nodes()
-    from headway.cli.tables.nodes import nodes_table, summarised, summary_table
+        if verb == "reserve":
+            if queue is None or end is None:
+                raise BadInput(f"for which queue, until when? headway nodes reserve {named[0]} --queue NAME --to 8h")
+            now = time()
+            client.reserve(named, queue, moment(begin, now), moment(end, now))
+        for each in named if verb != "reserve" else ():
+            client.unreserve(each) if verb == "unreserve" else client.set_node(each, verb)
+    found, kept = client.nodes(), client.reservations()
+    from headway.cli.tables.nodes import nodes_table, reservation_line, summarised, summary_table
 
     groups = summarised(found)
     if session.printed_as_json(groups if summary else found):
@@ -162,6 +182,8 @@ def nodes(
     if not summary:
         print_view("")
         print_view(nodes_table(found))
+    for line in map(reservation_line, kept):
+        print_view(line)
 
 
 def top(

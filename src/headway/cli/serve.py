@@ -15,6 +15,7 @@ from headway.cli.manager_options import DataOption, JsonOption, note, print_json
 from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
+from headway.io.units import counted
 
 if TYPE_CHECKING:
     from headway.cluster.nodes import Cluster
@@ -155,7 +156,7 @@ def serve(
         certificates.publish(tls[0], folder)
     hook = None
     try:
-        hook = start_webhook(manager, webhook, webhook_secret) if webhook else None
+        hook = start_webhook(manager, webhook, webhook_secret) if webhook or webhook_secret else None
         _serve(manager, folder, listening, url, _hosts(host, port, allow_host or []), rate, as_json, tls)
     finally:
         if hook:
@@ -267,7 +268,9 @@ def _serve(
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
     else:
         cluster = manager.cluster
-        typer.echo(f"Headway serves the cluster {cluster.name} ({cluster.total} GPUs) under {manager.policy} at {url}")
+        typer.echo(
+            f"Headway serves the cluster {cluster.name} ({counted(cluster.total, 'GPU')}) under {manager.policy} at {url}"
+        )
         typer.echo(f"dashboard: open {url} in a browser, and sign in with the token in {folder / TOKEN_FILE}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()

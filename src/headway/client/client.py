@@ -228,6 +228,21 @@ class Client:
 
         self.transport.call("POST", f"/v1/nodes/{quote(node, safe='')}/{verb}")
 
+    def reservations(self) -> list[dict[str, Any]]:
+        """Nodes that are kept for queues: nodes, queue, from and to in seconds since 1970."""
+        return list(self.transport.call("GET", "/v1/reservations")["reservations"])
+
+    def reserve(self, nodes: Sequence[str], queue: str, begin: float, end: float) -> None:
+        """Keep nodes for a queue for a time, in seconds since 1970."""
+        asked = {"nodes": list(nodes), "queue": queue, "from": begin, "to": end}
+        self.transport.call("POST", "/v1/reservations", body=asked)
+
+    def unreserve(self, node: str) -> None:
+        """Keep a node no longer that was reserved while the manager runs."""
+        from urllib.parse import quote
+
+        self.transport.call("DELETE", f"/v1/nodes/{quote(node, safe='')}/reservation")
+
     def status(self) -> dict[str, Any]:
         """The manager's policy, cluster, and how many jobs are in each state."""
         return self.transport.call("GET", "/v1/status")

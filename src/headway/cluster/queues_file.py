@@ -56,6 +56,17 @@ def _moment(value: Any) -> tuple[float, bool]:
     return _seconds(value), False
 
 
+def moment(text: str, now: float) -> float:
+    """A date as seconds since 1970; a time such as 36h counts from now."""
+    try:
+        at, dated = _moment(text)
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(
+            f"{text!r} is neither a date, such as 2027-01-31T08:00, nor a time from now, such as 8h"
+        ) from None
+    return at if dated else now + at
+
+
 Moment = Annotated[tuple[float, bool], BeforeValidator(_moment)]
 
 

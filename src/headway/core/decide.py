@@ -16,10 +16,11 @@ from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import open_bookings
 from headway.core.deciding.clearing import keep_places_of_moved, look_again
 from headway.core.deciding.demands import hold_up, is_held_up
-from headway.core.deciding.offers import close_class, open_classes, open_rooms
+from headway.core.deciding.offers import close_all, close_class, open_classes, open_rooms
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.seating import clear_booked, keep_promises, seat_waiting, withdraw_promises
-from headway.core.deciding.teams import first_of_teams, is_below, open_teams
+from headway.core.deciding.teams import is_below, open_teams
+from headway.core.deciding.tournament import first_of_teams
 from headway.core.deciding.weighing import Rules
 from headway.core.deciding.why import explain_classes
 from headway.core.events import NOT_WAITING, RESIZE, WAIT_GPUS, WAIT_QUOTA, WAIT_RESERVATION
@@ -74,9 +75,10 @@ def _found_no_place(state: State, options: Options, scratch: Scratch, i: int, wh
 def _close_limited(state: State, options: Options, scratch: Scratch) -> None:
     """Where a job holds up those behind it, one that a limit keeps waiting holds up those under the same limit."""
     walk = scratch.walk[0]
+    walk.stale = 1
     for i in range(walk.open - 1, -1, -1):
         c = scratch.classes[i].id
-        if is_below(state, team_of(c, options), walk.limited):
+        if scratch.classes[i].head >= 0 and is_below(state, team_of(c, options), walk.limited):
             if scratch.classes[c].why == NOT_WAITING:
                 scratch.classes[c].why = WAIT_QUOTA
             close_class(scratch, i)
@@ -96,7 +98,7 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
             return
         if options.blocks and not asked:
             if options.demands == NO_DEMANDS:
-                walk.open = 0
+                close_all(scratch)
             else:
                 hold_up(state, scratch, state.jobs[scratch.classes[i].head])
                 close_class(scratch, i)
@@ -126,7 +128,7 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
 def _seat_all(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions) -> None:
     """Walk the waiting jobs, first come first."""
     walk = scratch.walk[0]
-    open_classes(state, scratch)
+    open_classes(state, options, scratch)
     i = _next_head(state, options, scratch)
     if walk.full and i >= 0:
         first = 0
@@ -230,7 +232,7 @@ def decide(
         return
     if booked and scratch.walk[0].full:
         clear_booked(state, options, scratch, out)
-    if options.clears < np.inf:
+    if options.clears < np.inf or options.teams > NO_TEAMS:
         keep_places_of_moved(state, scratch)
     if not scratch.walk[0].full:
         keep_promises(state, options, scratch, out)

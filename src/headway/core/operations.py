@@ -105,6 +105,12 @@ def _count_fewest(state: State) -> None:
     state.fewest[:] = fewest_by_demand(gpus, state.suits, total)
 
 
+def set_bookings(state: State, bookings: NDArray[Any], now: float) -> State:
+    """Set which nodes are kept for teams, and when."""
+    state.counts["moment"] = now
+    return state._replace(bookings=bookings)
+
+
 def credit(state: State, j: int, seconds: float) -> None:
     """Count seconds that the job ran beyond those between its facts (or, below zero, did not run): facts may be learnt late."""
     job, gpu_s = state.jobs[j], seconds * float(state.jobs["gpus"][j])

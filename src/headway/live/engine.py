@@ -19,6 +19,7 @@ from headway.core.operations import (
     grow_groups,
     grow_history,
     refit_thresholds,
+    set_bookings,
     set_demand,
     set_team,
 )
@@ -139,9 +140,10 @@ class LiveEngine(Engine):
         if jobs > len(self.state.jobs):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
 
-    def book(self, bookings: NDArray[Any]) -> None:
+    def book(self, bookings: NDArray[Any], now: float) -> None:
         """Keep nodes for teams as this table says."""
-        self._use(self.state._replace(bookings=bookings), self.options.history)
+        self._use(set_bookings(self.state, bookings, now), self.options.history)
+        self.scratch.walk["booked_at"] = np.inf  # until the next decision looks at the table
 
     def set_team(self, row: int, team: Team) -> None:
         """Make a row of the table of teams stand for a team."""

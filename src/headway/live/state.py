@@ -66,7 +66,7 @@ class ClusterState:
         self.min_runtimes, self.longest_s, self.least_turn_s = min_runtimes, policy.limit, policy.least_turn
         self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.notice_s if queues else 0.0)
         self.teams = LiveTeams(queues, self.engine)
-        self.teams.book(cluster.nodes)
+        self.teams.book(cluster.nodes, -np.inf)
         self.demands = LiveDemands(cluster, self.engine)
         self.groups = LiveGroups(policy.group, self.engine)
         self.jobs: dict[int, Job] = {}  # in the order of their rows; of those that are over only the last

@@ -4,12 +4,13 @@ A job whose queue is not in the queues file (the file may have changed since it 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from headway.cluster.queues import Limits, Queue, Queues
+from headway.cluster.queues import Booking, Limits, Queue, Queues
 from headway.core.tables.teams import CLUSTER, Team
-from headway.errors import BadInput
+from headway.errors import BadInput, unknown
 from headway.io.units import counted
 from headway.live.engine import LiveEngine
 from headway.live.errors import WrongState
@@ -34,6 +35,7 @@ class LiveTeams:
     def __init__(self, queues: Queues | None, engine: LiveEngine) -> None:
         self.queues, self._engine = queues, engine
         self.users: dict[tuple[str, str], int] = {}  # rows of users, in queues that tell them apart
+        self.asked: list[Booking] = []  # nodes that people reserved while the manager runs
         self._active: Counter[tuple[str, str]] = (
             Counter()
         )  # jobs that have not ended, by queue and user; "": all of a queue
@@ -41,10 +43,53 @@ class LiveTeams:
     def __bool__(self) -> bool:
         return self.queues is not None
 
-    def book(self, nodes: Sequence[str]) -> None:
-        """Keep nodes for queues as the file says, as far as the cluster has them."""
-        if self.queues is not None and self.queues.bookings:
-            self._engine.book(self.queues.booked(nodes, dated=True, missing=True))
+    @property
+    def bookings(self) -> tuple[Booking, ...]:
+        """Nodes kept for queues: as the file says, and as people asked since."""
+        if self.queues is None:
+            return ()
+        return (*self.queues.bookings, *(one for one in self.asked if one.queue in self.queues.rows))
+
+    def book(self, nodes: Sequence[str], now: float) -> None:
+        """Keep nodes for queues, as far as the cluster has them."""
+        if self.queues is not None and (self.bookings or len(self._engine.state.bookings)):
+            every = replace(self.queues, bookings=self.bookings)
+            self._engine.book(every.booked(nodes, dated=True, missing=True), now)
+
+    def check_booking(self, asked: Booking, now: float) -> None:
+        """Refuse to keep nodes for a queue that is not there, for no time, or while they are kept for another."""
+        if self.queues is None:
+            raise WrongState("there are no queues to reserve nodes for: start the manager with --queues FILE")
+        if asked.queue not in self.queues.rows:
+            raise BadInput(f"{unknown('queue', asked.queue, self.queues.rows)} ({self.queues.name})")
+        if asked.end <= max(asked.begin, now):
+            raise BadInput("a reservation ends after it begins, and not in the past")
+        for one in self.bookings:
+            both = sorted(set(one.nodes) & set(asked.nodes))
+            if both and one.begin < asked.end and asked.begin < one.end and one.end > now:
+                raise WrongState(
+                    f"{both[0]} is kept for queue {one.queue} at that time: choose another, or unreserve it first"
+                )
+
+    def check_unbook(self, nodes: Sequence[str]) -> None:
+        """Refuse nodes for which nobody asked."""
+        for node in nodes:
+            if any(node in one.nodes for one in self.asked):
+                continue
+            where = self.queues.name if self.queues else ""
+            if any(node in one.nodes for one in self.bookings):
+                raise WrongState(f"{node} is reserved in {where}: change it there, and restart the manager")
+            raise WrongState(f"{node} is not reserved")
+
+    def learn_bookings(self, data: Mapping[str, Any], now: float) -> None:
+        """Take in that nodes are to be kept for a queue, or (without one) no longer."""
+        nodes = tuple(data["nodes"])
+        if "queue" in data:
+            self.asked = [one for one in self.asked if one.end > now]
+            self.asked.append(Booking(nodes, data["queue"], float(data["from"]), float(data["to"]), True))
+            return
+        left = [replace(one, nodes=tuple(name for name in one.nodes if name not in nodes)) for one in self.asked]
+        self.asked = [one for one in left if one.nodes]
 
     def queue_of(self, spec: JobSpec) -> Queue | None:
         """The queue that a job is in; None: the file has none for it."""

@@ -14,7 +14,10 @@ from headway.core.keys import TURNS
 from headway.live.jobfile.spec import JobSpec
 
 STARTS_WITHIN_S: Final = 600.0  # a start that takes longer to its first step is not waited for
-MOST_REVISED: Final = 2  # a job that comes to need more than so many times the steps it said first is not believed
+# A job that comes to need more than so many times the steps it said first is not believed, nor one that comes to run for so many times as
+# long as it said when it had run for SETTLED_S.
+MOST_REVISED: Final = 2
+SETTLED_S: Final = 600.0
 SHORTEST_TURN_S: Final = 1.0  # of auto, also while nothing was measured: no start and stop of processes is free
 MinRuntimes = Mapping[str, float | None]  # by queue, "" for all others; None is auto
 AUTO: Final[MinRuntimes] = {"": None}
@@ -69,6 +72,8 @@ class Attempts:
     total: int | None = None  # steps in all
     claimed: int | None = None  # the same as it was said first
     step_s: float | None = None  # seconds per step
+    whole_s: float | None = None  # seconds that it runs in all, as its reports had it when it had run for SETTLED_S
+    wrong: bool = False  # it came to run for far longer
     doubled_s: float = 0.0  # the turn that the next attempt has at least
     runs: bool = False  # the present attempt, which
     began: float = 0.0  # was started then,
@@ -90,8 +95,17 @@ class Attempts:
         if not self.reports:
             self.resume = self.resume.plus(now - self.began)
 
-    def progressed(self, step: int | None, total: int | None, now: float) -> None:
-        """It reported its progress."""
+    def progressed(self, step: int | None, total: int | None, now: float, ran_s: float = 0.0) -> None:
+        """It reported its progress, having run for so long in all."""
+        self._note(step, total, now)
+        left_s = self.left_s(None)
+        if left_s is None:
+            return
+        if self.whole_s is None or ran_s <= SETTLED_S:
+            self.whole_s = ran_s + left_s
+        self.wrong |= ran_s + left_s > MOST_REVISED * self.whole_s
+
+    def _note(self, step: int | None, total: int | None, now: float) -> None:
         self.total = total if total is not None else self.total
         self.claimed = self.claimed or self.total
         if step is None:
@@ -157,8 +171,8 @@ class Attempts:
 
     @property
     def believed_s(self) -> float | None:
-        """Seconds that it runs yet, as far as a policy counts on it: not where it came to need far more steps than it said first."""
-        wrong = self.total is not None and self.total > MOST_REVISED * (self.claimed or self.total)
+        """Seconds that it runs yet, as far as a policy counts on it: not where it came to need far more steps or time than it said."""
+        wrong = self.wrong or (self.total is not None and self.total > MOST_REVISED * (self.claimed or self.total))
         return None if wrong else self.left_s(None)
 
     def left_s(self, step: int | None) -> float | None:

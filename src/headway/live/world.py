@@ -21,8 +21,7 @@ from headway.core.timers import due
 from headway.errors import BadInput, HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
-from headway.live.executors import ENDED as OVER
-from headway.live.executors import Executor, Launch, Report, Shared, Stamp
+from headway.live.executors import Executor, Launch, Report, Shared, Stamp, not_started
 from headway.live.fabric.ledger import SliceLedger
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
@@ -79,9 +78,7 @@ class LiveWorld(Lifecycle):
         self.opened = clock()  # when this manager began
         self._began = perf_counter()
         self._wake = threading.Condition()
-        self._woken = False
-        self._closing = False
-        self._gone = False
+        self._woken = self._closing = self._gone = False
         self._first = True  # no round has been yet
         self._answers: list[Future[None]] = []
         self._ledger: SliceLedger | None = None  # where there is a fabric whose links are reserved
@@ -122,7 +119,7 @@ class LiveWorld(Lifecycle):
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
         refused, self._refused = self._refused, []
-        for report in [*refused, *self.executor.reports()]:
+        for report in refused + self.executor.reports():
             yield from self.reported(report, now)
         while (j := int(due(self.state.tables, now))) >= 0:
             yield Event(CROSSED, j)
@@ -379,14 +376,12 @@ class LiveWorld(Lifecycle):
         try:
             self.executor.start(self._with_slice(launch))
         except BadInput as error:
-            report = Report(OVER, launch.job, launch.attempt, never_ran=True, refused=True, message=str(error))
-            self._refused.append(report)
+            self._refused.append(not_started(launch, str(error)))
             self.wake()
 
     def _with_slice(self, launch: Launch) -> Launch:
         """What an attempt is given on a fabric; worked out when its start is in the journal, without holding anybody up."""
-        fabric = self.state.site.fabric
-        if fabric is None or self._ledger is None:
+        if (fabric := self.state.site.fabric) is None or self._ledger is None:
             return launch
         found = slice_of(fabric, launch.spec, launch.gpus, launch.links)
         self._ledger.admit(launch.job, found)

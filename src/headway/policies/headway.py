@@ -47,8 +47,8 @@ def believed(job: Any, now: float) -> bool:
 
 @jit
 def queue_of_rest(job: Any, now: float) -> float:
-    """The queue of the GPU-time that it has left, in between two where it is."""
-    return max(0.0, 1.0 + log(left(job, now) * job.gpus / FIRST_GPU_S) / log(GROWTH))
+    """The queue of the GPU-time that it has left, in between two where it is; whatever it claims, there is none after the last."""
+    return min(QUEUES - 1.0, max(0.0, 1.0 + log(left(job, now) * job.gpus / FIRST_GPU_S) / log(GROWTH)))
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headway.io.units import counted
 from headway.report import distributions, running
 from headway.report.data import PolicyView, Study
 from headway.report.figure import Figure
@@ -38,7 +39,7 @@ def report(study: Study) -> str:
     """The whole page as HTML."""
     seeds = len(study.views[0].summaries)
     first = study.views[0].summaries[0]
-    title = f"{study.trace}: {first['jobs']:,} jobs on {first['cluster']} ({study.gpus:,} GPUs)"
+    title = f"{study.trace}: {counted(first['jobs'], 'job')} on {first['cluster']} ({counted(study.gpus, 'GPU')})"
     over = f"{seeds} seeds; intervals are 95 % confidence; plots over time show the first seed. " if seeds > 1 else ""
     intro = (
         f"<p>{_where(study)} {over}Times: JCT is from submission to end.</p>"
@@ -108,7 +109,7 @@ def summary_table(study: Study) -> str:
 # Figures of a queue by the heading of their column, and how they are written.
 QUEUE_FIGURES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "share asked": ("share", _percent),
-    "guaranteed": ("guaranteed_gpus", "{:,} GPUs".format),
+    "guaranteed": ("guaranteed_gpus", lambda gpus: counted(gpus, "GPU")),
     "used": ("gpus_used", "{:,.1f} GPUs".format),
     "used GPU&#8209;h": ("used_gpu_h", "{:,.0f}".format),
     "borrowed GPU&#8209;h": ("borrowed_gpu_h", "{:,.0f}".format),

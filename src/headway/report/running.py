@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.io.units import counted
 from headway.report.data import Bars, OverTime, PolicyView, Study
 from headway.report.figure import COLOURS, OWN_LEGEND, Figure, axis, bars, colour, curve, numbers, shortened, time_unit
 
@@ -139,7 +140,7 @@ def _bars_of(study: Study, chart: Bars, tint: int, unit_s: float, unit: str) -> 
         "x": numbers((chart.end_s[rows] - chart.start_s[rows]) / unit_s),
         "y": (chart.first_gpu[rows] + (counts - 1) / 2).tolist(),
         "width": (counts - 0.15).tolist(),
-        "text": [f"job {name}, {count} GPUs here" for name, count in zip(ids, counts, strict=True)],
+        "text": [f"job {name}, {counted(count, 'GPU')} here" for name, count in zip(ids, counts, strict=True)],
         "textposition": "none",
         "hovertemplate": f"%{{text}}<br>from %{{base:.4g}} for %{{x:.4g}} {unit}<extra></extra>",
         "marker": {"color": COLOURS[tint], "line": {"width": 0}},

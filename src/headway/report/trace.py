@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.io.units import counted
 from headway.report import page as shell
 from headway.report.figure import POINTS, Figure, axis, bars, curve, numbers, time_ticks, time_unit
 from headway.workloads.describe import demand
@@ -26,7 +27,7 @@ def page(jobs: Workload, cluster_gpus: int | None) -> str:
         _demand(*demand(jobs), cluster_gpus),
     ]
     legend = LEGEND if cluster_gpus is not None else LEGEND[:CLUSTER]
-    return shell.page(f"{jobs.name}: {len(jobs):,} jobs", "", legend, figures)
+    return shell.page(f"{jobs.name}: {counted(len(jobs), 'job')}", "", legend, figures)
 
 
 def _sizes(gpus: NDArray[np.int32], duration_s: NDArray[np.float64]) -> Figure:

@@ -22,6 +22,7 @@ from headway.core.tables.journal import Journal, empty
 from headway.core.tables.state import new_state
 from headway.core.tables.teams import Team
 from headway.errors import BadInput, HeadwayError
+from headway.io.units import counted
 from headway.iteration.plans import NO_PLAN
 from headway.network.sharing.links import Links
 from headway.network.slices.colouring import new_circuits
@@ -371,7 +372,7 @@ def _unfinished(why: int, engine: Engine, world: World) -> HeadwayError:
     left = len(engine.state.jobs) - int(world.clock["done"][0])
     if why == STUCK:
         return BadInput(
-            f"{left} jobs can never start under this placement: nothing runs, nothing will end, and they find no place"
+            f"{counted(left, 'job')} can never start under this placement: nothing runs, nothing will end, and no place is found"
         )
     return HeadwayError(
         f"time stands still at {world.clock['now'][0]} s: the policy's change() keeps asking to be called at once"

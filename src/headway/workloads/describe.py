@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
+from headway.io.units import counted
 from headway.workloads.shaping import offered_load, span_s, work_gpu_s
 from headway.workloads.workload import Workload
 
@@ -133,7 +134,10 @@ def _against(jobs: Workload, cluster: Cluster) -> list[str]:
     found = []
     larger = int((jobs.gpus > cluster.total).sum())
     if larger:
-        found.append(f"{larger:,} jobs need more than the {cluster.total:,} GPUs of {cluster.name}: they can never run")
+        found.append(
+            f"{counted(larger, 'job')} {'needs' if larger == 1 else 'need'} more than the {counted(cluster.total, 'GPU')} of "
+            f"{cluster.name} and can never run"
+        )
     load = offered_load(jobs, cluster.total)
     if load > FULL_LOAD:
         found.append(f"the load on {cluster.name} is {load:.2f}: the queue grows as long as jobs come")

@@ -169,7 +169,7 @@ def test_nodes_that_get_another_type_hold_back_who_asked_for_the_old_one(
     again = opened(lab)
     assert again.explain(waits).reason == "node_down"
     assert (
-        "1 GPUs on nodes with a100 (0 of 3 nodes), and since the cluster changed there are 0"
+        "1 GPU on nodes with a100 (0 of 3 nodes), and since the cluster changed there are 0"
         in again.explain(waits).message
     )
     assert [again.job(job).state for job in runs] == ["RUNNING", "RUNNING"]  # type: ignore[union-attr]

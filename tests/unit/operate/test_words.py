@@ -1,4 +1,4 @@
-"""What tables show stays whole on a narrow terminal."""
+"""What tables show stays whole on a narrow terminal, and counts in plain English."""
 
 import io
 from typing import Any
@@ -7,9 +7,13 @@ import pytest
 from rich.console import Console
 
 from headway.cli.operate.history import history_table
-from headway.cli.tables.job_details import explanation
-from headway.cli.tables.jobs import script
+from headway.cli.tables.job_details import dry_run_lines, explanation
+from headway.cli.tables.jobs import header, script
 from headway.cli.tables.live import queue_view, top_view
+from headway.report.comparison import report
+from headway.sim.api import compare
+from headway.sim.results.views import study
+from headway.workloads.workload import workload
 
 
 def test_the_numbers_of_a_receipt_are_shown_whole_on_80_columns() -> None:
@@ -86,3 +90,19 @@ def test_jobs_that_one_may_not_see_are_not_promised() -> None:
     words = "\n".join(shown_on(100, queue_view(client, user=None, states=None, name=None, limit=50)))
     assert "more" not in words
     assert "more" not in "\n".join(shown_on(100, top_view(client, 40)))
+
+
+def test_one_gpu_and_one_job_are_not_counted_as_many() -> None:
+    status = {"counts": {}, "cluster": {"gpus": [1], "name": "1x1"}, "policy": "fifo"}
+    assert header(status, [{"free": 1}]).plain == "fifo on 1x1: 0 of 1 GPU in use, 0 running, 0 waiting"
+    answer = {"gpus": 1, "message": "would start on n000 after stopping 1 job to make room", "preempts": [3]}
+    assert "from job 3, which saves its state and continues later" in dry_run_lines(answer)[1]
+    answer["preempts"] = [3, 4]
+    assert "from jobs 3, 4, which save their state and continue later" in dry_run_lines(answer)[1]
+
+
+def test_a_report_counts_in_plain_english() -> None:
+    jobs = workload("one", [0, 0], [1, 2], [10, 10])
+    page = report(study(compare(jobs, "1x1", ["fifo"], skip_impossible=True)))
+    assert "one: 1 job on 1x1 (1 GPU)" in page
+    assert "1 job left out: too large to ever run here" in page

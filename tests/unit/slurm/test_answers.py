@@ -1,6 +1,7 @@
 """What Slurm answers, in the forms of several versions, and what is sent to it: read and rendered without a Slurm."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from headway.live.executors.slurm.discovery import discover
 from headway.slurm import answers, fixed
 from headway.slurm.commands import Commands
 from headway.slurm.hostlist import expand
-from headway.slurm.requests import Cancel, Change, Hold, Signal, Submit, Unreachable
+from headway.slurm.requests import Call, Cancel, Change, Hold, Signal, Submit, Unreachable
 from headway.slurm.rest import Rest
 from headway.slurm.snapshot import Share, Snapshot
 from headway.slurm.topology import read_leaves
@@ -165,6 +166,16 @@ def test_a_submission_does_not_carry_our_environment(tmp_path: Path, monkeypatch
     assert Commands().send(Submit("#!/bin/sh\n", {})) == "7"
     seen = (tmp_path / "seen").read_text().splitlines()
     assert {row.partition("=")[0] for row in seen} <= {"PATH", "SLURM_CONF", "PWD", "SHLVL", "_", "OLDPWD"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED: only root submits for others")
+def test_what_is_submitted_for_somebody_else_does_not_carry_our_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm would take the submission for that of the account that the token is for, and show the token to the job."""
+    monkeypatch.setenv("SLURM_JWT", "secret")
+    monkeypatch.setenv("SLURM_CONF", "/x")
+    seen = Commands()._run(Call(("env",), user="nobody", bare=True)).decode()
+    assert "SLURM_CONF=/x" in seen
+    assert "secret" not in seen
 
 
 def test_the_same_requests_for_slurmrestd() -> None:

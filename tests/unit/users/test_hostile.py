@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.main import get_command
 
+from headway.cli.main import app
 from headway.cli.operate import history
 from headway.cli.operate.health import health_view
-from headway.cli.operate.site import site_of
+from headway.cli.operate.site import site_of, start_webhook
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.io.accounts import loose_ways
@@ -54,7 +56,7 @@ def test_a_job_that_was_accepted_with_an_absurd_limit_stops_no_manager(
     try:
         for asked in ABSURD:
             (number,) = manager.submit(job_spec({"run": "true", "workdir": "/", "resources": asked}), ME)
-            end = time.monotonic() + 60
+            end = time.monotonic() + 180  # the first test of a machine compiles the engine
             while (job := manager.job(number)) and job.state != "COMPLETED" and time.monotonic() < end:
                 assert not manager.trouble
                 time.sleep(0.02)
@@ -184,6 +186,22 @@ def test_an_address_with_a_password_is_not_half_obeyed() -> None:
     with pytest.raises(BadInput, match=r"names and passwords before chat\.example are not sent") as error:
         address("https://ada:secret@chat.example/hook")
     assert "secret@" not in str(error.value)
+
+
+def test_a_secret_that_signs_nothing_is_refused(tmp_path: Path) -> None:
+    """An empty file sent everything unsigned, and without an address it was not used at all, both without a word."""
+    manager: Any = None
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(BadInput, match="is empty"):
+        start_webhook(manager, "http://127.0.0.1:9/", tmp_path / "empty")
+    with pytest.raises(BadInput, match="give --webhook as well"):
+        start_webhook(manager, None, tmp_path / "empty")
+
+
+def test_the_address_of_a_webhook_need_not_be_on_the_command_line() -> None:
+    """Everybody on the machine sees command lines, and whoever knows such an address can write there."""
+    option = next(each for each in get_command(app).commands["serve"].params if each.name == "webhook")  # type: ignore[attr-defined]
+    assert option.envvar == "HEADWAY_WEBHOOK"
 
 
 def test_plans_of_one_token_do_not_keep_operators_from_replays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,6 +221,17 @@ def test_the_unit_runs_the_command_that_was_given(tmp_path: Path, monkeypatch: p
     assert "/var/lib" not in odd.partition("[Service]")[2].partition("Restart")[0]
 
 
+def test_paths_in_the_unit_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemd starts the manager in `/`: what is beside whoever prints the unit was not found there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lab.yaml").touch()
+    words = ["--cluster", "lab.yaml", "--data=d", "--tls-cert", "c.pem", "--tls-key", "/k.pem", "--fabric", "testbed32"]
+    text = systemd_unit([*words, "--policy=fifo", "--feature", "d"], Path("d"))
+    start = next(line for line in text.splitlines() if line.startswith("ExecStart="))
+    expected = f"serve --cluster {tmp_path}/lab.yaml --data={tmp_path}/d --tls-cert {tmp_path}/c.pem --tls-key /k.pem"
+    assert f"{expected} --fabric testbed32 --policy=fifo --feature d" in start
+
+
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("SKIPPED: systemd-analyze is not here to read the unit")

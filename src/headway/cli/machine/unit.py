@@ -49,19 +49,24 @@ ROOT = """
 # What root needs to run jobs as their users, to find and to end them.
 CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_KILL
 CapabilityBoundingSet=CAP_SETGID CAP_SETUID CAP_SYS_PTRACE CAP_SYS_RESOURCE
-# What hides the GPUs of others on cgroups v2.
-CapabilityBoundingSet=CAP_BPF CAP_NET_ADMIN
+# What hides the GPUs of others on cgroups v2, and listening on a port below 1024.
+CapabilityBoundingSet=CAP_BPF CAP_NET_ADMIN CAP_NET_BIND_SERVICE
 StateDirectory=headway
 StateDirectoryMode=0711
 """
 STATE = "/var/lib/headway"
 FLAG = "--systemd-unit"
+# Options whose values are paths, and those whose values may be: systemd starts the manager in another folder than this one.
+PATHS = frozenset(
+    {"--data", "--tls-cert", "--tls-key", "--queues", "--inventory", "--prolog", "--epilog", "--webhook-secret"}
+)
+PERHAPS_PATHS = frozenset({"--cluster", "--fabric"})
 
 
 def systemd_unit(words: list[str], data: Path | None) -> str:
     """The unit for `headway serve` with these words. Without --data, root's manager keeps its state in /var/lib/headway."""
     root = os.geteuid() == 0
-    given = [word for word in words if word != FLAG]
+    given = _with_whole_paths([word for word in words if word != FLAG])
     if data is None and root:
         given += ["--data", STATE]
     program = shutil.which(sys.argv[0]) or str(Path(sys.prefix) / "bin" / "headway")
@@ -69,6 +74,19 @@ def systemd_unit(words: list[str], data: Path | None) -> str:
     return UNIT.format(
         command=command, root=ROOT if root else "", target="multi-user.target" if root else "default.target"
     )
+
+
+def _with_whole_paths(words: list[str]) -> list[str]:
+    """The same words with paths from the root on, be they written `--data DIR` or `--data=DIR`."""
+    found: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, equals, value = word.partition("=") if word.startswith("--") else (before, "", word)
+        is_path = (equals or not word.startswith("--")) and (
+            option in PATHS or (option in PERHAPS_PATHS and Path(value).exists())
+        )
+        whole = str(Path(value).absolute()) if is_path else value
+        found.append(f"{option}={whole}" if equals else whole if not word.startswith("--") else word)
+    return found
 
 
 def _quoted(word: str) -> str:

@@ -69,10 +69,12 @@ def _program(path: Path | None, option: str) -> str:
     return str(found)
 
 
-def start_webhook(manager: "Manager", url: str, secret_file: Path | None) -> "Webhook":
+def start_webhook(manager: "Manager", url: str | None, secret_file: Path | None) -> "Webhook":
     """Send changes of state from now on."""
     from headway.live.operation.webhook import Webhook
 
+    if url is None:
+        raise BadInput("--webhook-secret signs what is sent to a webhook: give --webhook as well")
     secret = ""
     if secret_file is not None:
         try:
@@ -81,6 +83,8 @@ def start_webhook(manager: "Manager", url: str, secret_file: Path | None) -> "We
                 note(f"headway: {secret_file} can be read by others: chmod 600 {secret_file}")
         except (OSError, UnicodeDecodeError) as error:
             raise BadInput(f"--webhook-secret {secret_file}: {getattr(error, 'strerror', None) or error}") from None
+        if not secret:
+            raise BadInput(f"--webhook-secret {secret_file}: is empty: nothing could be signed with it")
     hook = Webhook(manager, url, secret)
     hook.start()
     return hook

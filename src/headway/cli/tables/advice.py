@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli.tables.jobs import short, span
+from headway.io.units import counted
 
 if TYPE_CHECKING:
     from headway.slurm.advising.advice import Advice, Group
@@ -16,7 +17,7 @@ MOST_GROUPS = 8
 def advice_table(found: "Advice") -> Table:
     """Completion times: measured, replayed, and under each policy."""
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    table.title = f"completion time of {found.jobs} jobs, from {found.source}"
+    table.title = f"completion time of {counted(found.jobs, 'job')}, from {found.source}"
     for name in ("", "mean", "wait", "against Slurm", "preemptions"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=True)
     table.add_row("measured", span(found.measured_jct_s), span(found.measured_wait_s), "", "")

@@ -135,7 +135,7 @@ def _reservation(kept: dict[str, Any] | None, job_id: int) -> list[RenderableTyp
 def _numbers(numbers: dict[str, Any]) -> str:
     """The numbers behind the reason, in one line."""
     words = [
-        f"asks for {numbers['gpus_asked']:g} of {numbers['gpus_total']:g} GPUs",
+        f"asks for {numbers['gpus_asked']:g} of {counted(int(numbers['gpus_total']), 'GPU')}",
         f"{numbers['gpus_free']:g} free",
         f"at most {numbers['most_free_on_a_node']:g} on one node",
         f"queue level {numbers['queue_level']:g}",
@@ -166,6 +166,7 @@ def dry_run_lines(answer: dict[str, Any]) -> list[str]:
     """Where and when a job would start."""
     lines = [f"{counted(answer['gpus'], 'GPU')}: {short(answer['message'], 500)}"]
     if answer.get("preempts"):
-        named = ", ".join(map(str, answer["preempts"]))
-        lines.append(f"it would take GPUs from jobs {named}, which save their state and continue later")
+        named, one = ", ".join(map(str, answer["preempts"])), len(answer["preempts"]) == 1
+        whom = f"job {named}, which saves its" if one else f"jobs {named}, which save their"
+        lines.append(f"it would take GPUs from {whom} state and {'continues' if one else 'continue'} later")
     return [*lines, "nothing was submitted"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.table import Table
 from rich.text import Text
 
+from headway.io.units import counted
 from headway.job_state import FINAL_STATES, JobState
 
 if TYPE_CHECKING:
@@ -147,7 +148,11 @@ def header(status: dict[str, Any], nodes: Sequence[dict[str, Any]]) -> Text:
     counts = status["counts"]
     total, free = sum(status["cluster"]["gpus"]), sum(int(node["free"]) for node in nodes)
     running, ended = (sum(counts.get(state, 0) for state in states) for states in (ON_GPUS[:2], FINAL_STATES))
-    words = [f"{total - free} of {total} GPUs in use", f"{running:,} running", f"{counts.get('PENDING', 0):,} waiting"]
+    words = [
+        f"{total - free} of {counted(total, 'GPU')} in use",
+        f"{running:,} running",
+        f"{counts.get('PENDING', 0):,} waiting",
+    ]
     words += [f"{counts[state]:,} {state.lower()}" for state in ("STOPPING", "HELD") if counts.get(state)]
     words += [f"{ended:,} ended"] if ended else []
     line = Text(f"{status['policy']} on {status['cluster']['name']}: ", style="bold")

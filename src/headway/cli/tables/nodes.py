@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.markup import escape
@@ -89,3 +90,11 @@ def nodes_table(nodes: Iterable[dict[str, Any]]) -> Table:
         what = (Text(has[name]) for name, _ in more)
         table.add_row(escape(node["name"]), state, str(node["gpus"]), str(node["free"]), *what, jobs)
     return table
+
+
+def reservation_line(kept: dict[str, Any]) -> str:
+    """`n000 and n001 are kept for queue vision from 2027-01-31 08:00 to 2027-01-31 20:00`."""
+    names, times = kept["nodes"], (datetime.fromtimestamp(kept[name]) for name in ("from", "to"))
+    begin, end = (at.isoformat(" ", "minutes") for at in times)
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if names[8:] else "")
+    return f"{shown} {'is' if len(names) == 1 else 'are'} kept for queue {kept['queue']} from {begin} to {end}"

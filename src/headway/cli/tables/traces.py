@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headway.io.units import counted
+
 BAR_WIDTH = 20
 FEW_GPU_H = 10
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -77,7 +79,9 @@ def _summary(numbers: dict[str, Any]) -> Table:
     if "cluster" in numbers:
         cluster = numbers["cluster"]
         load = f"{numbers['load']:.3f}" if numbers["load"] is not None else "all at once"
-        rows["load"] = f"{load} on {cluster['name']} ({cluster['nodes']:,} nodes, {cluster['gpus']:,} GPUs)"
+        rows["load"] = (
+            f"{load} on {cluster['name']} ({counted(cluster['nodes'], 'node')}, {counted(cluster['gpus'], 'GPU')})"
+        )
     for name, text in rows.items():
         table.add_row(name, Text(str(text)))
     return table

@@ -18,6 +18,7 @@ from headway.core.deciding.offers import (
     limit_offer,
     withdraw,
 )
+from headway.core.deciding.teams import ASKING, BY_ORDER, count_stop, count_waiting, is_firm
 from headway.core.deciding.victims import can_stop, first_candidate, is_candidate, mark_stopped, stop_one
 from headway.core.deciding.weighing import chosen_worth_at
 from headway.core.events import NOT_WAITING, RESERVE, RESIZE
@@ -41,7 +42,18 @@ def _leaves(
     stoppable = i >= first and is_candidate(state, options, scratch, waiting, other)
     if stops or stoppable:
         return stops and stoppable
-    return other.gpus < waiting.gpus and other.partner < 0 and can_stop(options, scratch, other)
+    return other.gpus < waiting.gpus and other.partner < 0 and _can_move(options, scratch, other)
+
+
+@jit
+def _can_move(options: Options, scratch: Scratch, job: Any) -> bool:
+    """Whether a job may be moved in this decision: after its turn or, where a team takes back what it is guaranteed, also in it."""
+    walk = scratch.walk[0]
+    if walk.reclaims == BY_ORDER:
+        return can_stop(options, scratch, job)
+    if is_firm(job, options) or scratch.jobs[job.row].stops == walk.decision:
+        return False
+    return walk.reclaims == ASKING or (job.state == JobState.RUNNING and job.started < walk.now)
 
 
 @jit
@@ -199,7 +211,9 @@ def _plan(state: State, options: Options, rules: Any, scratch: Scratch, out: Act
         return False
     walk.chosen = 0
     if _clear(state, options, rules.place, scratch, out, job, first):
-        at = chosen_worth_at(state, options, rules.worth, scratch, job, walk.moved)
+        at = walk.now
+        if walk.reclaims == BY_ORDER:
+            at = chosen_worth_at(state, options, rules.worth, scratch, job, walk.moved)
         if at <= walk.now:
             return True
         walk.worth_at = min(walk.worth_at, at)
@@ -211,15 +225,40 @@ def _plan(state: State, options: Options, rules: Any, scratch: Scratch, out: Act
 @jit
 def lacks_place(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, why: int) -> int:
     """A job finds no place as things are: the first of these has smaller ones moved, once it has waited for long. Returns why it waits."""
-    walk, row = scratch.walk[0], out.counts[0].rows
-    if walk.now < job.queued + options.clears or not walk.full or options.teams > NO_TEAMS or len(state.leaves) > 0:
+    walk, teams = scratch.walk[0], options.teams > NO_TEAMS
+    if walk.now < job.queued + options.clears or not walk.full or len(state.leaves) > 0:
+        return why
+    if teams and (walk.first >= 0 or walk.limited >= 0 or walk.owing > 0):
         return why
     if walk.first >= 0 and not comes_before(options, scratch, job, state.jobs[walk.first]):
         return why
-    if not _plan(state, options, rules, scratch, out, job):
-        return why
+    return NOT_WAITING if clear_for(state, options, rules, scratch, out, job) else why
+
+
+@jit
+def could_clear_for(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether moving smaller jobs would make room for a waiting one; where jobs hold up those behind them, nobody is moved."""
+    if options.blocks or len(state.leaves) > 0:
+        return False
+    row = out.counts[0].rows
+    found = _plan(state, options, rules, scratch, out, job)
+    out.counts[0].rows = row
+    forget(out)
+    return found
+
+
+@jit
+def clear_for(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Move smaller jobs out of the way of a waiting one, and stop those who have to be. False: that makes no room, or is not worth it."""
+    walk, row = scratch.walk[0], out.counts[0].rows
+    if options.blocks or len(state.leaves) > 0 or not _plan(state, options, rules, scratch, out, job):
+        return False
     for i in range(walk.chosen):
         mark_stopped(state, scratch, state.jobs[scratch.chosen[i]])
+        if options.teams > NO_TEAMS and i >= walk.moved:  # those who move keep what they have
+            count_stop(state, options, scratch, state.jobs[scratch.chosen[i]])
+    if options.teams > NO_TEAMS:
+        count_waiting(state, options, scratch, job)
     walk.stops += walk.chosen
     for k in range(row, out.counts[0].rows):
         scratch.jobs[out.rows[k].job].seated = walk.decision
@@ -232,7 +271,7 @@ def lacks_place(state: State, options: Options, rules: Any, scratch: Scratch, ou
         close_row(out, RESIZE, moved.row)
     for i in range(walk.moved, walk.chosen):
         stop_one(out, state.jobs[scratch.chosen[i]])
-    return NOT_WAITING
+    return True
 
 
 @jit

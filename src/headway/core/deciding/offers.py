@@ -12,10 +12,12 @@ from headway.core.deciding.bookings import may_use
 from headway.core.deciding.demands import suits_job
 from headway.core.events import NOT_WAITING
 from headway.core.order import first_waiting
+from headway.core.receipts import team_of
 from headway.core.tables.actions import Actions, forget
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
+from headway.core.tables.teams import NO_TEAMS
 
 NOW: Final = 0
 SOON: Final = 1
@@ -34,6 +36,7 @@ def open_rooms(state: State, scratch: Scratch) -> None:
         room.soon = node.free + node.stopping
         room.extra = NO_LIMIT
         walk.spare += 0 if node.closed else room.soon
+    walk.soon = walk.spare
     for x in range(len(state.leaves)):
         leaf, links = state.leaves[x], scratch.leaves[x]
         links.now = leaf.free
@@ -66,8 +69,6 @@ def add_to_offer(state: State, scratch: Scratch, job: Any) -> None:
         held = state.held_links[entry]
         scratch.leaves[held.leaf].offer |= held.mask
         entry = held.next
-    if scratch.walk[0].evicts:
-        count_evicted(state, scratch, job)
 
 
 @jit
@@ -103,20 +104,17 @@ def offer_places(scratch: Scratch, places: Actions, row: int) -> None:
 
 @jit
 def limit_offer(state: State, options: Options, scratch: Scratch, job: Any, late: bool) -> int:
-    """Take closed nodes off the offer, those that do not suit the job, are kept for other teams or are not wanted and, if it is late,
-    what is kept.
+    """Take closed nodes off the offer, those that do not suit the job or are kept for other teams and, if it is late, what is kept.
 
     Returns the GPUs on offer.
     """
     gpus, booked = 0, len(state.bookings) > 0 and not scratch.walk[0].unbooked
-    narrowed = scratch.walk[0].narrowed > 0
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
         if late:
             room.offer = max(0, min(room.offer, room.extra))
         if (
             state.nodes[x].closed
-            or (narrowed and not room.wanted)
             or not suits_job(state, job, x)
             or (booked and not may_use(state, options, scratch, job, x))
         ):
@@ -190,6 +188,7 @@ def withdraw(scratch: Scratch, places: Actions, row: int, within: int, late: boo
         room.now -= gpus if within == NOW else min(gpus, room.now)  # a promise is kept from what is free first
         room.extra -= gpus if late else 0
         scratch.walk[0].spare -= gpus
+        scratch.walk[0].soon -= gpus
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
         links, mask = scratch.leaves[places.links[k].leaf], places.links[k].mask
         links.soon &= ~mask
@@ -201,6 +200,7 @@ def withdraw(scratch: Scratch, places: Actions, row: int, within: int, late: boo
 @jit
 def free_soon(state: State, scratch: Scratch, job: Any) -> None:
     """Count what a job holds, which is to stop, among what is there soon."""
+    scratch.walk[0].soon += job.gpus
     seat = job.seat
     while seat >= 0:
         scratch.nodes[state.seats[seat].node].soon += 1
@@ -212,9 +212,12 @@ def free_soon(state: State, scratch: Scratch, job: Any) -> None:
 
 
 @jit
-def open_classes(state: State, scratch: Scratch) -> None:
-    """Put the first job of every class at its head."""
+def open_classes(state: State, options: Options, scratch: Scratch) -> None:
+    """Put the first job of every class at its head; where there are teams, note which classes each has."""
+    teams = options.teams > NO_TEAMS
     scratch.walk[0].open = state.counts[0].classes
+    for t in range(len(scratch.teams)):
+        scratch.teams[t].first = -1
     for i in range(state.counts[0].classes):
         c = state.classes[i].open
         first = first_waiting(state, c)
@@ -222,13 +225,28 @@ def open_classes(state: State, scratch: Scratch) -> None:
         scratch.classes[i].head = first
         scratch.classes[c].rest = first
         scratch.classes[c].why = NOT_WAITING
+        if teams:
+            team = scratch.teams[team_of(c, options)]
+            scratch.classes[i].next = team.first
+            team.first = i
 
 
 @jit
 def close_class(scratch: Scratch, i: int) -> None:
     """Nobody of the i-th open class has another turn."""
     walk = scratch.walk[0]
+    if len(scratch.teams) > NO_TEAMS:
+        scratch.classes[i].head = -1
+        return
     walk.open -= 1
     for k in range(i, walk.open):
         scratch.classes[k].id = scratch.classes[k + 1].id
         scratch.classes[k].head = scratch.classes[k + 1].head
+
+
+@jit
+def close_all(scratch: Scratch) -> None:
+    """Nobody has another turn."""
+    scratch.walk[0].stale = 1
+    for i in range(scratch.walk[0].open - 1, -1, -1):
+        close_class(scratch, i)

@@ -6,7 +6,7 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import may_use, sits_in_the_way
-from headway.core.deciding.clearing import lacks_place
+from headway.core.deciding.clearing import clear_for, could_clear_for, lacks_place
 from headway.core.deciding.offers import NOW, SOON, choose_place, free_gpus, holds, limit_offer, offer, withdraw
 from headway.core.deciding.reservations import is_late
 from headway.core.deciding.teams import (
@@ -14,13 +14,15 @@ from headway.core.deciding.teams import (
     BY_ORDER,
     TAKING,
     claim_over,
-    count_seat,
     count_stop,
+    count_waiting,
     is_firm,
     keep,
     may_stay,
+    most_from_teams,
     over_limit,
     owed_by,
+    uncount_waiting,
 )
 from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped, stop_one
 from headway.core.deciding.weighing import chosen_worth_at
@@ -35,6 +37,7 @@ from headway.core.events import (
     WAIT_RESERVATION,
     WAIT_TURN,
 )
+from headway.core.order import rank_of
 from headway.core.tables.actions import Actions, add_seat, close_row, copy_places, forget
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
@@ -119,16 +122,39 @@ def _is_owed(state: State, options: Options, scratch: Scratch, job: Any) -> bool
 
 
 @jit
-def _has_place(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+def _has_place(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Whether there is a place for the job at all, were nothing reserved: now, soon, or if those who come after it stop."""
-    found = _finds_place(state, options, place, scratch, out, job, SOON, False)
+    found = _finds_place(state, options, rules.place, scratch, out, job, SOON, False)
     if not found and scratch.walk[0].full:
-        found = could_stop_for(state, options, place, scratch, out, job)
+        found = could_stop_for(state, options, rules.place, scratch, out, job)
     if not found and scratch.walk[0].full and _is_owed(state, options, scratch, job):
-        scratch.walk[0].reclaims = ASKING
-        found = could_stop_for(state, options, place, scratch, out, job)
-        scratch.walk[0].reclaims = BY_ORDER
+        found = _could_take_back(state, options, rules, scratch, out, job)
     forget(out)
+    return found
+
+
+@jit
+def _could_take_back(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Whether stopping those who borrowed from its team makes a place for a job, if need be with smaller jobs moved to other places."""
+    scratch.walk[0].reclaims = ASKING
+    found = could_stop_for(state, options, rules.place, scratch, out, job)
+    forget(out)
+    found = found or could_clear_for(state, options, rules, scratch, out, job)
+    scratch.walk[0].reclaims = BY_ORDER
+    return found
+
+
+@jit
+def _takes_back(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Promise a job what its team lent: stop those who borrowed it and, if need be, move smaller jobs to other places."""
+    walk = scratch.walk[0]
+    walk.reclaims = TAKING
+    found = choose_victims(state, options, rules.place, scratch, out, job, False)
+    if found:
+        _stop_and_promise(state, options, scratch, out, job, False)
+    else:
+        found = clear_for(state, options, rules, scratch, out, job)
+    walk.reclaims = BY_ORDER
     return found
 
 
@@ -179,6 +205,9 @@ def _promise_by_order(
         forget(out)
         if not choose_victims(state, options, place, scratch, out, job, late):
             return False
+    if not owed and not _gives_enough(state, options, scratch, job):
+        forget(out)
+        return False
     at = chosen_worth_at(state, options, rules.worth, scratch, job, 0)
     if at > walk.now:
         walk.worth_at, walk.weighed = min(walk.worth_at, at), job.row
@@ -186,6 +215,17 @@ def _promise_by_order(
         return False
     _stop_and_promise(state, options, scratch, out, job, late)
     return True
+
+
+@jit
+def _gives_enough(state: State, options: Options, scratch: Scratch, job: Any) -> bool:
+    """Whether those chosen give up what a job takes, where teams asked for what is free."""
+    if options.teams == NO_TEAMS or _may_borrow(state, scratch, job, SOON):
+        return True
+    gpus = 0
+    for i in range(scratch.walk[0].chosen):
+        gpus += state.jobs[scratch.chosen[i]].gpus
+    return gpus >= job.gpus
 
 
 @jit
@@ -203,32 +243,24 @@ def _promise_places(
     if free and _finds_place(state, options, place, scratch, out, job, SOON, late):
         _take(state, options, scratch, out, RESERVE, job, SOON, late)
         return True
-    if owed and walk.full and claim_over(options, job, walk.now):
-        walk.reclaims = TAKING
-        found = choose_victims(state, options, place, scratch, out, job, late)
-        walk.reclaims = BY_ORDER
-        if found:
-            _stop_and_promise(state, options, scratch, out, job, late)
-            return True
+    taken_back = owed and walk.full and claim_over(options, job, walk.now)
+    if taken_back and _takes_back(state, options, rules, scratch, out, job):
+        return True
     if options.preempts and walk.full and _promise_by_order(state, options, rules, scratch, out, job, late):
         return True
     if owed:
-        _ask_back(state, options, place, scratch, out, job)
+        _ask_back(state, options, rules, scratch, out, job)
     return False
 
 
 @jit
-def _ask_back(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> None:
+def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any) -> None:
     """Ask for GPUs of the guarantee back, if that makes a place for the job. What was asked for is not lent again, nor asked for twice."""
     walk = scratch.walk[0]
     if job.claimed == np.inf:
         if not walk.full:
             return
-        walk.reclaims = ASKING
-        found = could_stop_for(state, options, place, scratch, out, job)
-        walk.reclaims = BY_ORDER
-        forget(out)
-        if not found:
+        if not _could_take_back(state, options, rules, scratch, out, job):
             return
         add_seat(out, -1, job.gpus)
         close_row(out, CLAIM, job.row)
@@ -239,18 +271,14 @@ def _ask_back(state: State, options: Options, place: Any, scratch: Scratch, out:
 
 @jit
 def _count(state: State, options: Options, scratch: Scratch, job: Any) -> None:
-    """Count a job that is seated among those of its team."""
-    if options.teams > NO_TEAMS and scratch.jobs[job.row].counted != scratch.walk[0].decision:
-        scratch.jobs[job.row].counted = scratch.walk[0].decision
-        count_seat(state, options, scratch, job, 1)
+    if options.teams > NO_TEAMS:
+        count_waiting(state, options, scratch, job)
 
 
 @jit
 def _uncount(state: State, options: Options, scratch: Scratch, job: Any) -> None:
-    """Count a job that looks for a place no longer."""
-    if options.teams > NO_TEAMS and scratch.jobs[job.row].counted == scratch.walk[0].decision:
-        scratch.jobs[job.row].counted = -1
-        count_seat(state, options, scratch, job, -1)
+    if options.teams > NO_TEAMS:
+        uncount_waiting(state, options, scratch, job)
 
 
 @jit
@@ -271,6 +299,16 @@ def _may_start(state: State, options: Options, scratch: Scratch, job: Any) -> bo
     if options.teams == NO_TEAMS:
         return True
     return over_limit(state, scratch, job, False) < 0 and _may_borrow(state, scratch, job, NOW)
+
+
+@jit
+def _reach(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+    """GPUs that a job could have at most, wherever they are: those that are there soon, and those of jobs that could be stopped for it."""
+    walk = scratch.walk[0]
+    if options.teams == NO_TEAMS or owed_by(state, scratch, job) >= 0:
+        return int(walk.spare)
+    after = scratch.after[rank_of(state, options, scratch, job)]
+    return int(walk.soon + min(after, most_from_teams(state, scratch, job)))
 
 
 @jit
@@ -301,11 +339,11 @@ def seat_waiting(state: State, options: Options, rules: Any, scratch: Scratch, o
     row = _promised(state, options, scratch, job) if walk.limited < 0 else -1
     if row >= 0 and _start_promised(state, options, scratch, out, job, row):
         return NOT_WAITING
-    if job.gpus > walk.spare:
+    if job.gpus > _reach(state, options, scratch, job):
         return lacking
     late = False
     if options.reserves and walk.first >= 0:
-        if not _has_place(state, options, place, scratch, out, job):
+        if not _has_place(state, options, rules, scratch, out, job):
             return lacks_place(state, options, rules, scratch, out, job, lacking)
         late = not _is_owed(state, options, scratch, job) and is_late(
             state, options, rules, scratch, out, job, walk.now

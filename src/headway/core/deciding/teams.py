@@ -1,8 +1,7 @@
-"""Teams in a decision: who of them is served first, whom a job may stop in another team, and what limits keep waiting.
+"""Teams in a decision: what each is owed, whom a job may stop in another team, and what limits keep waiting.
 
-A team is owed GPUs while it uses less than its guarantee. Jobs whose team is owed what they ask for come first, then those of the team with
-the higher priority, then those of the team that uses least for its weight, level by level from the cluster down; inside a queue the order
-of the policy holds. The GPUs of the jobs that come first in a team are part of its guarantee, as far as that goes; the others are borrowed.
+A team is owed GPUs while it uses less than its guarantee. The GPUs of the jobs that come first in a team are part of its guarantee, as
+far as that goes; the others are borrowed.
 """
 
 from typing import Any, Final
@@ -11,8 +10,7 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.keys import pinned, turn
-from headway.core.order import before, comes_before
-from headway.core.receipts import team_of
+from headway.core.order import comes_before
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
@@ -42,15 +40,63 @@ def open_teams(state: State, options: Options, scratch: Scratch) -> None:
         team.used, team.running = row.used, row.running
         team.leaving, team.stopping = row.leaving, row.stopping
         team.kept, team.firm, team.need = 0, 0, row.guarantee
+        team.below, team.sibling, team.stoppable = -1, -1, 0
+        if t > CLUSTER:
+            team.sibling = scratch.teams[row.parent].below
+            scratch.teams[row.parent].below = t
     for t in range(len(state.teams) - 1, CLUSTER, -1):
         scratch.teams[state.teams[t].parent].firm += scratch.teams[t].need
-    scratch.walk[0].owing = 0
+    scratch.walk[0].owing, scratch.walk[0].stale = 0, 1
     _share_guarantees(state, options, scratch)
     for row in range(state.promises.counts[0].rows):
         job = state.jobs[state.promises.rows[row].job]
-        if job.promise == row and job.state == JobState.PENDING:
-            scratch.jobs[job.row].counted = scratch.walk[0].decision
-            count_seat(state, options, scratch, job, 1)
+        if job.promise == row and job.state == JobState.STOPPING:
+            _count_leaving(state, scratch, job, -1)  # it moves: its team has its GPUs all the time
+            count_waiting(state, options, scratch, job)
+        elif job.promise == row and job.state == JobState.PENDING:
+            count_waiting(state, options, scratch, job)
+    sum_stoppable(state, options, scratch)
+
+
+@jit
+def sum_stoppable(state: State, options: Options, scratch: Scratch) -> None:
+    """Sum up the GPUs of those who may be stopped by the order of the policy, from each place in the order on: `scratch.after`."""
+    walk, n = scratch.walk[0], state.counts[0].running
+    scratch.after[n] = 0
+    for i in range(n - 1, -1, -1):
+        job = state.jobs[scratch.order[i]]
+        counts = walk.full and job.state == JobState.RUNNING and not pinned(job, walk.now, options)
+        scratch.after[i] = scratch.after[i + 1] + (job.gpus if counts else 0)
+        if counts:
+            count_stoppable(state, scratch, job)
+
+
+@jit
+def count_stoppable(state: State, scratch: Scratch, job: Any) -> None:
+    """Count the GPUs of a running job among those that others may have."""
+    t = job.team
+    while t >= CLUSTER:
+        scratch.teams[t].stoppable += job.gpus
+        t = state.teams[t].parent
+
+
+@jit
+def most_from_teams(state: State, scratch: Scratch, job: Any) -> int:
+    """GPUs that a waiting job could have at most from those that were counted, as far as the shares of their teams tell."""
+    t = job.team
+    gpus = scratch.teams[t].stoppable
+    while t > CLUSTER:
+        above = state.teams[t].parent
+        if state.teams[t].of_user:
+            gpus = scratch.teams[above].stoppable
+        else:
+            other = scratch.teams[above].below
+            while other >= 0:
+                if other != t and _may_take(state, scratch, t, other, job.gpus):
+                    gpus += scratch.teams[other].stoppable
+                other = scratch.teams[other].sibling
+        t = above
+    return int(gpus)
 
 
 @jit
@@ -86,6 +132,7 @@ def _share_guarantee(state: State, scratch: Scratch, job: Any, level: int) -> No
 @jit
 def keep(state: State, scratch: Scratch, t: int, gpus: int) -> None:
     """Count GPUs as part of the guarantee of a team, and of those above it."""
+    scratch.walk[0].stale = 1
     while t >= CLUSTER:
         scratch.teams[t].kept += gpus
         t = state.teams[t].parent
@@ -95,6 +142,7 @@ def keep(state: State, scratch: Scratch, t: int, gpus: int) -> None:
 def count_seat(state: State, options: Options, scratch: Scratch, job: Any, sign: int) -> None:
     """A waiting job is seated (1) or no longer (-1), or a running one is to be stopped (-1): count it in its teams."""
     mark, t = scratch.jobs[job.row], job.team
+    scratch.walk[0].stale = 1
     if sign > 0:
         mark.own = owed_by(state, scratch, job)
     if mark.own >= 0:
@@ -108,17 +156,39 @@ def count_seat(state: State, options: Options, scratch: Scratch, job: Any, sign:
 
 
 @jit
+def count_waiting(state: State, options: Options, scratch: Scratch, job: Any) -> None:
+    """Count a waiting job that is seated among those of its team, once."""
+    if scratch.jobs[job.row].counted != scratch.walk[0].decision:
+        scratch.jobs[job.row].counted = scratch.walk[0].decision
+        count_seat(state, options, scratch, job, 1)
+
+
+@jit
+def uncount_waiting(state: State, options: Options, scratch: Scratch, job: Any) -> None:
+    """Count a job that looks for a place no longer."""
+    if scratch.jobs[job.row].counted == scratch.walk[0].decision:
+        scratch.jobs[job.row].counted = -1
+        count_seat(state, options, scratch, job, -1)
+
+
+@jit
 def count_stop(state: State, options: Options, scratch: Scratch, job: Any) -> None:
     """A running job is to be stopped: its team has its GPUs until it has."""
     count_seat(state, options, scratch, job, -1)
+    _count_leaving(state, scratch, job, 1)
+
+
+@jit
+def _count_leaving(state: State, scratch: Scratch, job: Any, sign: int) -> None:
+    """Count a job among those that are stopping, or no longer."""
     t = job.team
     while t >= CLUSTER:
-        scratch.teams[t].leaving += job.gpus
-        scratch.teams[t].stopping += 1
+        scratch.teams[t].leaving += sign * job.gpus
+        scratch.teams[t].stopping += sign
         t = state.teams[t].parent
 
 
-# ---- who is served first
+# ---- what a waiting job is owed
 
 
 @jit
@@ -130,65 +200,6 @@ def owed_by(state: State, scratch: Scratch, job: Any) -> int:
             return t
         t = state.teams[t].parent
     return -1
-
-
-@jit
-def first_of_teams(state: State, options: Options, scratch: Scratch) -> int:
-    """Which open class has the waiting job that is served first, or -1: the winner among siblings goes on to the level above."""
-    teams, classes = scratch.teams, scratch.classes
-    for t in range(len(teams)):
-        teams[t].best = -1
-    for i in range(scratch.walk[0].open):
-        t = team_of(classes[i].id, options)
-        if teams[t].best < 0 or _leads(state, options, scratch, classes[i].head, classes[teams[t].best].head):
-            teams[t].best = i
-    for t in range(len(teams) - 1, CLUSTER, -1):
-        above = state.teams[t].parent
-        rival = teams[above].child
-        if teams[t].best >= 0 and (teams[above].best < 0 or _goes_first(state, options, scratch, t, rival)):
-            teams[above].best = teams[t].best
-            teams[above].child = t
-    return teams[CLUSTER].best
-
-
-@jit
-def _owed_to(state: State, scratch: Scratch, j: int) -> int:
-    """The lowest team that owes a waiting job what it asks for, -1: none; what it was promised counts as not given yet."""
-    promised = scratch.jobs[j].counted == scratch.walk[0].decision
-    return scratch.jobs[j].own if promised else owed_by(state, scratch, state.jobs[j])
-
-
-@jit
-def _leads(state: State, options: Options, scratch: Scratch, a: int, b: int) -> bool:
-    """Whether job a is served before job b of its queue: one that is owed what it asks for first, unless jobs hold up those behind."""
-    is_owed = _owed_to(state, scratch, a) >= 0
-    if not options.blocks and is_owed != (_owed_to(state, scratch, b) >= 0):
-        return is_owed
-    return before(state.jobs, a, b)
-
-
-@jit
-def _used_by_others(scratch: Scratch, t: int, job: Any) -> int:
-    """GPUs that a team uses without those that a waiting job of it was promised."""
-    promised = scratch.jobs[job.row].counted == scratch.walk[0].decision
-    return int(scratch.teams[t].used - (job.gpus if promised else 0))
-
-
-@jit
-def _goes_first(state: State, options: Options, scratch: Scratch, a: int, b: int) -> bool:
-    """Whether team a, with the job that comes first in it, is served before its sibling b."""
-    mine, others = state.teams[a], state.teams[b]
-    x, y = scratch.classes[scratch.teams[a].best].head, scratch.classes[scratch.teams[b].best].head
-    if mine.of_user:
-        return _leads(state, options, scratch, x, y)
-    is_owed = is_below(state, _owed_to(state, scratch, x), a)
-    if is_owed != is_below(state, _owed_to(state, scratch, y), b):
-        return is_owed
-    if mine.priority != others.priority:
-        return mine.priority > others.priority
-    share = _used_by_others(scratch, a, state.jobs[x]) * others.weight
-    other = _used_by_others(scratch, b, state.jobs[y]) * mine.weight
-    return share < other if share != other else before(state.jobs, x, y)
 
 
 # ---- who may be stopped for whom
@@ -244,9 +255,14 @@ def yields(state: State, options: Options, scratch: Scratch, job: Any, other: An
         return True
     if _is_kept_from(state, scratch, job, other):
         return False
+    return _may_take(state, scratch, a, b, max(job.gpus, other.gpus))
+
+
+@jit
+def _may_take(state: State, scratch: Scratch, a: int, b: int, moved: int) -> bool:
+    """Whether so many GPUs may go from team b to its sibling a: by priority, or while a would use no more for its weight."""
     if state.teams[a].priority != state.teams[b].priority:
-        return state.teams[a].priority > state.teams[b].priority
-    moved = max(job.gpus, other.gpus)
+        return bool(state.teams[a].priority > state.teams[b].priority)
     mine, others = scratch.teams[a].used + moved, scratch.teams[b].used - moved
     return mine * state.teams[b].weight <= others * state.teams[a].weight
 

@@ -10,8 +10,16 @@ placement that is told whom it would evict chooses the nodes first, and the same
 from typing import Any
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.offers import SOON, add_to_offer, choose_place, free_soon, limit_offer, offer
-from headway.core.deciding.teams import can_stop_for, clear_freed, count_freed, within_limits
+from headway.core.deciding.offers import (
+    SOON,
+    add_to_offer,
+    choose_place,
+    count_evicted,
+    free_soon,
+    limit_offer,
+    offer,
+)
+from headway.core.deciding.teams import BY_ORDER, can_stop_for, clear_freed, count_freed, within_limits
 from headway.core.events import STOP
 from headway.core.keys import pinned
 from headway.core.order import comes_before, rank_of
@@ -58,8 +66,8 @@ def _add(state: State, scratch: Scratch, job: Any, limited: bool) -> None:
 
 @jit
 def first_candidate(state: State, options: Options, scratch: Scratch, job: Any) -> int:
-    """From which place in the order on those may be who can be stopped: with teams, anywhere."""
-    return 0 if options.teams > NO_TEAMS else rank_of(state, options, scratch, job)
+    """From which place in the order on those may be who can be stopped: anywhere, where a team takes back what it lent."""
+    return 0 if scratch.walk[0].reclaims != BY_ORDER else rank_of(state, options, scratch, job)
 
 
 @jit
@@ -79,9 +87,25 @@ def _fits(
             _add(state, scratch, other, limited)
     if limited and not within_limits(state, scratch, job):
         return False
+    if scratch.walk[0].evicts:
+        _tell_evicted(state, options, scratch, job, first)
     return limit_offer(state, options, scratch, job, late) >= job.gpus and choose_place(
         state, options, place, scratch, out, job
     )
+
+
+@jit
+def _tell_evicted(state: State, options: Options, scratch: Scratch, job: Any, first: int) -> None:
+    """For a placement that asks for it: count whom those places would evict, and offer only nodes that it wants, once it has said which."""
+    for i in range(scratch.walk[0].chosen):
+        count_evicted(state, scratch, state.jobs[scratch.chosen[i]])
+    for i in range(first, state.counts[0].running):
+        other = state.jobs[scratch.order[i]]
+        if is_candidate(state, options, scratch, job, other):
+            count_evicted(state, scratch, other)
+    for x in range(len(scratch.nodes) if scratch.walk[0].narrowed else 0):
+        if not scratch.nodes[x].wanted:
+            scratch.nodes[x].offer = 0
 
 
 @jit
@@ -90,25 +114,6 @@ def could_stop_for(state: State, options: Options, place: Any, scratch: Scratch,
     scratch.walk[0].chosen = 0
     low = first_candidate(state, options, scratch, job)
     return low < state.counts[0].running and _fits(state, options, place, scratch, out, job, low, False)
-
-
-@jit
-def choose_victims(
-    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
-) -> bool:
-    """Choose who is stopped for a waiting job. True: they are in `scratch.chosen`, and its place is in the row being written."""
-    walk = scratch.walk[0]
-    walk.chosen = 0
-    low = first_candidate(state, options, scratch, job)
-    if low == state.counts[0].running or not _fits(state, options, place, scratch, out, job, low, late):
-        return False
-    found = True
-    if walk.evicts:
-        _want_place(scratch, out)
-        found = _fits(state, options, place, scratch, out, job, low, late)
-    found = found and _spare(state, options, place, scratch, out, job, low, late)
-    walk.narrowed = 0
-    return found
 
 
 @jit
@@ -123,11 +128,20 @@ def _want_place(scratch: Scratch, out: Actions) -> None:
 
 
 @jit
-def _spare(
-    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, low: int, late: bool
+def choose_victims(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, late: bool
 ) -> bool:
-    """Choose as few as will do of the candidates from `low` on, who together make room: the highest is spared first, if it can be."""
+    """Choose who is stopped for a waiting job. True: they are in `scratch.chosen`, and its place is in the row being written."""
     walk, end = scratch.walk[0], state.counts[0].running
+    walk.chosen = 0
+    low = first_candidate(state, options, scratch, job)
+    if low == end or not _fits(state, options, place, scratch, out, job, low, late):
+        return False
+    if walk.evicts:
+        _want_place(scratch, out)
+        if not _fits(state, options, place, scratch, out, job, low, late):
+            walk.narrowed = 0
+            return False
     while True:
         forget(out)
         # The largest number from which on candidates suffice, together with those chosen: whoever stands there is needed.
@@ -140,7 +154,9 @@ def _spare(
             else:
                 high = middle - 1
         if low == end:
-            return _fits(state, options, place, scratch, out, job, end, late)
+            found = _fits(state, options, place, scratch, out, job, end, late)
+            walk.narrowed = 0
+            return found
         scratch.chosen[walk.chosen] = scratch.order[low]
         walk.chosen += 1
         low += 1

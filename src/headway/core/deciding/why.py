@@ -6,7 +6,7 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.demands import gpus_for, room_for
-from headway.core.deciding.teams import is_firm, makes_room
+from headway.core.deciding.teams import count_stoppable, is_firm, makes_room, most_from_teams
 from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_NODE_DOWN, WAIT_TURN
 from headway.core.keys import pinned, turn
 from headway.core.order import rank_of
@@ -35,7 +35,7 @@ def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
         free, soon, open_gpus = all_nodes if job.demand == 0 else room_for(state, scratch, job.demand)
         if job.gpus > open_gpus:
             scratch.classes[c].why = WAIT_NODE_DOWN
-        elif turns and soon + _preemptible_for(state, options, scratch, job) >= job.gpus:
+        elif turns and soon + _preemptible_for(state, options, scratch, job, job.gpus - soon) >= job.gpus:
             scratch.classes[c].why = WAIT_TURN
         elif not scratch.walk[0].full and state.classes[c].why == WAIT_TURN:
             scratch.classes[c].why = WAIT_TURN  # nothing has happened to change that
@@ -44,15 +44,19 @@ def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
 
 
 @jit
-def _preemptible_for(state: State, options: Options, scratch: Scratch, job: Any) -> int:
-    """GPUs of those who make room for a waiting job once their turns are over."""
+def _preemptible_for(state: State, options: Options, scratch: Scratch, job: Any, enough: int) -> int:
+    """GPUs of those who make room for a waiting job once their turns are over, counted until they are enough."""
     if options.teams == NO_TEAMS and job.demand == 0:
         return int(scratch.after[rank_of(state, options, scratch, job)])
+    if options.teams > NO_TEAMS and most_from_teams(state, scratch, job) < enough:
+        return 0
     gpus = 0
-    for i in range(state.counts[0].running):
+    for i in range(rank_of(state, options, scratch, job), state.counts[0].running):
         other = state.jobs[scratch.order[i]]
         stops = is_firm(other, options) or scratch.jobs[other.row].stops == scratch.walk[0].decision
         gpus += 0 if stops or not makes_room(state, options, scratch, job, other) else gpus_for(state, job, other)
+        if gpus >= enough:
+            break
     return gpus
 
 
@@ -60,10 +64,14 @@ def _preemptible_for(state: State, options: Options, scratch: Scratch, job: Any)
 def _sum_preemptible(state: State, options: Options, scratch: Scratch) -> bool:
     """Sum up the GPUs of preemptible jobs from each rank on, `scratch.after`; returns whether one of them is in its turn."""
     any_in_turn, n = False, state.counts[0].running
+    for t in range(len(scratch.teams)):
+        scratch.teams[t].stoppable = 0
     scratch.after[n] = 0
     for i in range(n - 1, -1, -1):
         job = state.jobs[scratch.order[i]]
         counts = turn(job, options) < np.inf and scratch.jobs[job.row].stops != scratch.walk[0].decision
+        if counts and options.teams > NO_TEAMS:
+            count_stoppable(state, scratch, job)
         any_in_turn |= counts and pinned(job, scratch.walk[0].now, options)
         scratch.after[i] = scratch.after[i + 1] + (job.gpus if counts else 0)
     return any_in_turn

@@ -36,8 +36,8 @@ NODE_ROOM: Final = np.dtype(
 )
 LEAF_ROOM: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in ROOMS)])
 # The classes still open, with the first job of each that has not had its turn; per class, `rest`: the first job not seated yet, and `why`
-# it and those after it wait.
-CLASS_WALK: Final = np.dtype([("id", "i4"), ("head", "i4"), ("rest", "i4"), ("why", "i4")])
+# it and those after it wait. With teams, a class that is closed stays among them with no head; `next` is another one of its team.
+CLASS_WALK: Final = np.dtype([("id", "i4"), ("head", "i4"), ("rest", "i4"), ("why", "i4"), ("next", "i4")])
 JOB_WALK: Final = np.dtype(
     [
         ("k1", "f8"),  # the key now, of running jobs whose keys move
@@ -55,11 +55,13 @@ JOB_WALK: Final = np.dtype(
 )
 # As of what was decided by now. GPUs and jobs as in the table of teams; `kept`: GPUs that are part of its guarantee; `need`: GPUs that are
 # guaranteed or held by jobs that cannot be stopped, and `firm`: the same of those below it; `freed`: by those who are thought to stop;
-# `best`: the open class that comes first among its jobs, from its `child`.
+# `best`: the open class that comes first among its jobs, from its `child` or among its own classes, of which `first` is one; `below`: one
+# of the teams below it, and `sibling` the next one; `stoppable`: GPUs of its jobs that may be stopped at all.
 TEAM_WALK: Final = np.dtype(
     [
         *((name, "i8") for name in ("used", "running", "leaving", "stopping", "kept", "firm", "need")),
-        *((name, "i8") for name in ("freed_gpus", "freed_jobs", "best", "child")),
+        *((name, "i8") for name in ("freed_gpus", "freed_jobs", "best", "child", "first")),
+        *((name, "i8") for name in ("below", "sibling", "stoppable")),
     ]
 )
 WALK: Final = np.dtype(
@@ -77,6 +79,8 @@ WALK: Final = np.dtype(
         ("explained", "i8"),  # the last decision that says why jobs wait
         ("ordered", "i8"),  # jobs in `order`
         ("spare", "i8"),  # GPUs left to seat, at most
+        ("soon", "i8"),  # GPUs that are there soon, at most
+        ("stale", "i8"),  # whether what teams have has changed since their first jobs were found
         ("open", "i8"),  # classes
         ("full", "i8"),  # whether jobs may be stopped
         ("stops", "i8"),  # jobs to be stopped

@@ -11,9 +11,9 @@ import numpy as np
 
 from headway.cluster.demands import gpus_of
 from headway.core.events import REASONS
-from headway.core.tables.teams import NO_TEAMS
 from headway.io.units import counted
 from headway.job_state import JobState
+from headway.live.ask.borrowed import running_words
 from headway.live.ask.held_links import links_words, missing_words
 from headway.live.ask.receipt import receipt, waiting_order
 from headway.live.ask.reserved import (
@@ -78,6 +78,9 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     if state.teams and waits and not job.blockers:
         numbers |= queue_numbers(state, job)
         message, change = queue_words(state, job, reason, message, change, now)
+    if state.teams and not waits and state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
+        numbers |= queue_numbers(state, job)
+        message = running_words(state, job, message, now)
     dear = reason == "turn" and not in_turn and not is_asking(state, job)
     if dear:
         message += (
@@ -192,7 +195,7 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
 def _moves_words(state: ClusterState, job: Job, now: float) -> list[str]:
     """From when on smaller jobs may be moved out of its way (docs/semantics.md, rule 29)."""
     at = float(state.tables.jobs["queued"][job.row]) + state.engine.options.clears
-    if at == math.inf or state.engine.options.teams > NO_TEAMS or len(state.tables.leaves):
+    if at == math.inf or len(state.tables.leaves):
         return []
     if at > now:
         return [f"{within(at - now)}, smaller jobs may be moved out of its way, if all of them find other places"]
@@ -265,9 +268,9 @@ def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[st
     """The same for a job that is not offered to the engine."""
     if reason == "node_down":
         where, have = on_nodes(state, job), gpus_of(state.cluster, asked_by(job.spec))
-        line = f"it asks for {job.spec.gpus} GPUs{where}, and since the cluster changed there are {have}"
+        line = f"it asks for {counted(job.spec.gpus, 'GPU')}{where}, and since the cluster changed there are {have}"
         return line, [
-            f"a cluster of at least {job.spec.gpus} GPUs{' there' if where else ''}",
+            f"a cluster of at least {counted(job.spec.gpus, 'GPU')}{' there' if where else ''}",
             f"headway cancel {job.id}",
         ]
     if reason == "held":
@@ -277,7 +280,7 @@ def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[st
     if reason == "array_limit":
         limit = state.arrays[job.array_id or 0].limit
         change = ["a task of the array ends", "submit with a higher limit after %"]
-        return f"its array runs at most {limit} tasks at once", change
+        return f"its array runs at most {counted(limit or 0, 'task')} at once", change
     left_s = max(0.0, job.not_before - now)
     if not job.failures:
         return f"it could not be started ({job.message or 'no reason given'}) and is tried again in {left_s:.1f} s", [

@@ -110,13 +110,19 @@ def queue_words(
         asked = float(state.tables.jobs["claimed"][job.row])
         notice = state.engine.options.notice
         back = f"{within(max(0.0, asked + notice - now))}, and once they have saved"
-        line = f"queue {queue.name} uses {used} of its {guaranteed} guaranteed GPUs, and asked for the others back"
+        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
         return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
     if used + job.spec.gpus <= guaranteed:
-        line = f"queue {queue.name} uses {used} of its {guaranteed} guaranteed GPUs, so it is served first"
+        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
+        if reason in ("gpus", "fragmentation"):
+            line += (
+                "; but stopping those who borrow, and moving smaller jobs, makes no place for it yet: what is left of the "
+                "guarantee lies on several nodes, beside jobs that keep theirs"
+            )
     elif guaranteed:
         word = "above its share" if used > guaranteed else "at its share"
-        line = f"queue {queue.name} is {word}: it uses {counted(used, 'GPU')}, and {guaranteed} are guaranteed to it"
+        owed = f"{guaranteed} {'is' if guaranteed == 1 else 'are'} guaranteed to it"
+        line = f"queue {queue.name} is {word}: it uses {counted(used, 'GPU')}, and {owed}"
     else:
         line = f"queue {queue.name} uses {counted(used, 'GPU')}, and none is guaranteed to it"
     return f"{message}. {line[0].upper()}{line[1:]}", change
@@ -128,7 +134,7 @@ def booked(state: ClusterState, job: Job, now: float) -> str:
         return ""
     queue = state.teams.queue_of(job.spec)
     own = {one.name for one in state.teams.queues.path(queue.name)} if queue else set()
-    for booking in sorted(state.teams.queues.bookings, key=lambda one: one.begin):
+    for booking in sorted(state.teams.bookings, key=lambda one: one.begin):
         if booking.end > now and booking.queue not in own:
             names = f"{', '.join(booking.nodes[:8])} {'is' if len(booking.nodes) == 1 else 'are'}"
             return f"{names} kept for queue {booking.queue}, {within(booking.begin - now)} until {within(booking.end - now)}"
@@ -153,5 +159,5 @@ def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list
         line = f"{whose} may run {counted(limits.running, 'job')} at once, and runs {int(has['running'] + has['stopping'])}"
     else:
         used = int(has["used"] + has["leaving"])
-        line = f"{whose} may use {counted(limits.gpus, 'GPU')} and uses {used}: {job.spec.gpus} more are too many"
+        line = f"{whose} may use {counted(limits.gpus, 'GPU')} and uses {used}: {job.spec.gpus} more would be too many"
     return line, [f"a job of {'this user' if who else 'this queue'} ends", "a higher limit in the queues file"]

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from headway.cluster.queues import Booking
 from headway.core.engine import Event
 from headway.errors import HeadwayError
 from headway.live.desk.door import Door
 from headway.live.errors import NotFound, WrongState
-from headway.live.store.learn import DRAINED, RESUMED
+from headway.live.store.learn import DRAINED, RESERVED, RESUMED, UNRESERVED
 
 
 class Verbs(Door):
@@ -62,9 +63,34 @@ class Verbs(Door):
         self._change_node(node, RESUMED)
 
     def _change_node(self, node: str, kind: str) -> None:
-        if node not in self._state.cluster.nodes:
-            raise NotFound(f"there is no node {node!r}: `headway nodes` lists them")
+        self._check_nodes([node])
         self._world.ask(lambda now: self._world.note_about_nodes(kind, now, {"node": node}))
+
+    def reserve(self, nodes: Sequence[str], queue: str, begin: float, end: float) -> None:
+        """Keep nodes for a queue for a time; those who are there then, and can be stopped, are."""
+        asked = Booking(tuple(dict.fromkeys(nodes)), queue, begin, end, True)
+
+        def act(now: float) -> Iterator[Event]:
+            self._state.teams.check_booking(asked, now)
+            about = {"nodes": list(asked.nodes), "queue": queue, "from": begin, "to": end}
+            yield from self._world.note_about_nodes(RESERVED, now, about)
+
+        self._check_nodes(nodes)
+        self._world.ask(act)
+
+    def unreserve(self, nodes: Sequence[str]) -> None:
+        """Keep nodes no longer that people reserved."""
+
+        def act(now: float) -> Iterator[Event]:
+            self._state.teams.check_unbook(nodes)
+            yield from self._world.note_about_nodes(UNRESERVED, now, {"nodes": list(nodes)})
+
+        self._world.ask(act)
+
+    def _check_nodes(self, nodes: Sequence[str]) -> None:
+        for node in nodes:
+            if node not in self._state.cluster.nodes:
+                raise NotFound(f"there is no node {node!r}: `headway nodes` lists them")
 
     def report(self, job_id: int, attempt: int, **given: float | None) -> None:
         """What a job says about itself (the fields of Progress); reports of another attempt than the present one are dropped."""

@@ -63,6 +63,11 @@ class Report:
     trouble: str = ""  # went wrong beside it: for the operator
 
 
+def not_started(launch: Launch, why: str) -> Report:
+    """An attempt that was not even tried: its job is put back, and tried again later."""
+    return Report(ENDED, launch.job, launch.attempt, never_ran=True, refused=True, message=why)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeReport:
     """How a node is now: why it takes no jobs (empty: it does), and how many of its GPUs others than Headway use."""

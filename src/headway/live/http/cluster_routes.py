@@ -19,6 +19,7 @@ from headway.live.http.metrics import CONTENT_TYPE, prometheus_text
 from headway.live.http.server.liveness import Liveness
 from headway.live.manager import Manager
 from headway.live.operation.measures import folded
+from headway.live.state import ClusterState
 from headway.live.store.history import HistoryRow, Wanted
 
 NodeName = Annotated[str, Path(max_length=256, description="A node's name, as in the list of nodes.")]
@@ -39,6 +40,21 @@ class TeamQueues(BaseModel):
     """The queues, each followed by those below it."""
 
     queues: list[QueueView]
+
+
+class Reservation(BaseModel):
+    """Nodes kept for a queue, and those below it, for a time; seconds since 1970."""
+
+    nodes: list[Annotated[str, Field(max_length=256)]] = Field(min_length=1, max_length=10_000)
+    queue: str = Field(max_length=256)
+    begin: float = Field(alias="from", ge=0, le=1e12, allow_inf_nan=False)
+    end: float = Field(alias="to", ge=0, le=1e12, allow_inf_nan=False)
+
+
+class Reservations(BaseModel):
+    """The reservations of nodes that are not over: those of the queues file, and those that people asked for since."""
+
+    reservations: list[Reservation]
 
 
 class Health(BaseModel):
@@ -113,6 +129,21 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """Let a drained node take jobs again."""
         manager.resume(node)
 
+    @api.get("/v1/reservations", tags=["cluster"], responses=REFUSALS)
+    def reservations(caller: Reader) -> Reservations:
+        """The nodes that are kept for queues, now or later."""
+        return Reservations(reservations=manager.look(_reservations))
+
+    @api.post("/v1/reservations", status_code=204, tags=["cluster"], responses=ABOUT_A_JOB)
+    def reserve(asked: Reservation, caller: Operator) -> None:
+        """Keep nodes for a queue for a time."""
+        manager.reserve(asked.nodes, asked.queue, asked.begin, asked.end)
+
+    @api.delete("/v1/nodes/{node}/reservation", status_code=204, tags=["cluster"], responses=ABOUT_A_JOB)
+    def unreserve(node: NodeName, caller: Operator) -> None:
+        """Keep a node no longer that was reserved while the manager runs; what the queues file says stays."""
+        manager.unreserve([node])
+
     @api.get("/v1/status", tags=["cluster"], responses=REFUSALS)
     def status(caller: Reader) -> Status:
         """The policy, the cluster, and how many jobs are in each state."""
@@ -161,6 +192,14 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         jobs = manager.workload(since)
         late = manager.late_rounds(since)
         return PastWork(now=manager.clock(), jobs=jobs, late=late, **dict(manager_status(manager)))
+
+
+def _reservations(state: ClusterState, now: float) -> list[Reservation]:
+    found = [one for one in state.teams.bookings if one.end > now]
+    return [
+        Reservation.model_validate({"nodes": one.nodes, "queue": one.queue, "from": one.begin, "to": one.end})
+        for one in found
+    ]
 
 
 def manager_status(manager: Manager) -> Status:

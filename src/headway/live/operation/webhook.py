@@ -46,7 +46,7 @@ def state_of(row: JournalRow) -> str:
 
 def address(url: str) -> tuple[str, str, int | None, str]:
     """The parts of an address; refuses what is none."""
-    wrong = BadInput(f"--webhook {url!r}: write an address such as https://chat.example.org/hooks/headway")
+    wrong = BadInput(f"--webhook {url}: write an address such as https://chat.example.org/hooks/headway")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

@@ -37,6 +37,8 @@ KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
+# Reserved: nodes are kept for a queue for a time. Unreserved: what people reserved of them is not, any more.
+RESERVED, UNRESERVED = "Reserved", "Unreserved"
 # Retired: all but the last few jobs that are over leave the tables. Recalled: one of them comes back, to be run again.
 RETIRED, RECALLED = "Retired", "Recalled"
 # What journals of version 0.1 call a Blocked row and the blockers in it.
@@ -148,7 +150,7 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
     elif kind == events.STARTED:
         attempts.started(at, row.time)
     elif row.kind == PROGRESSED:
-        attempts.progressed(job.noted.step, job.noted.total, row.time)
+        attempts.progressed(job.noted.step, job.noted.total, row.time, state.run_s(job, row.time))
     elif kind in (events.STOP, events.RESIZE):
         attempts.stop(row.time)
     elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
@@ -215,6 +217,9 @@ def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
                 close_node(state.tables, node, row.time)
             elif node not in state.drained and state.tables.nodes["closed"][node]:
                 open_node(state.tables, node, row.time)
+    elif row.kind in (RESERVED, UNRESERVED):
+        state.teams.learn_bookings(row.data, row.time)
+        state.teams.book(state.cluster.nodes, row.time)
     elif row.kind in nodes.KINDS:
         nodes.learn(state.tables, state.cluster.nodes, row)
     elif row.kind == RETIRED:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headway.cluster.nodes import Cluster, cluster_of
+from headway.cluster.queues import Booking
 from headway.core.operations import grow
 from headway.core.tables.actions import Actions
 from headway.core.tables.jobs import JOB
@@ -57,6 +58,7 @@ def capture(state: ClusterState) -> Callable[[], Snapshot]:
         "past_arrays": {str(first): count for first, count in state.past.arrays.items()},
         "past_counts": dict(state.past.counts),
         "past_preemptions": state.past.preemptions,
+        "reserved": [asdict(one) for one in state.teams.asked],
         "team_users": [[*pair, row] for pair, row in state.teams.users.items()],
         "demands": [[row, demand.label] for demand, row in state.demands.rows.items()],
         "groups": state.groups.labels,
@@ -117,6 +119,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.active, state.drained = set(content["active"]), set(content["drained"])
     state.active_of.update(state.jobs[job].user for job in state.active)
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
+    state.teams.asked = [Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content.get("reserved", ())]
     for job in state.active:
         state.teams.count(state.jobs[job], 1)
         state.demands.count(state.jobs[job].spec, 1)

@@ -85,7 +85,7 @@ def move(state: "ClusterState", after: Cluster, numbered: bool, now: float) -> N
     moved = moved_gpus(before, after, numbered)
     state.engine.move(on_other_nodes(state.tables, np.array(after.gpus), moved))
     state.demands.move(after)
-    state.teams.book(after.nodes)
+    state.teams.book(after.nodes, now)
     node_of = np.repeat(np.arange(len(after.nodes)), after.gpus)
     for job in state.active_jobs():
         job.seats = tuple(int(moved[gpu]) for gpu in job.seats if moved[gpu] != GONE)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.io.units import counted
 from headway.report.data import Bars, Jobs, OverTime, PolicyView, Study
 from headway.sim.results.stretch import stretch_told
 from headway.sim.results.timeline import Timeline, finish_time_fairness, slow_down
@@ -30,9 +31,8 @@ def study(results: "Comparison") -> Study:
     if first.skipped:
         notes.insert(0, f"of the trace {first.skipped}")
     if first.left_out:
-        notes.insert(
-            0, f"{first.left_out:,} jobs can never run here (too large, or no slice of their size) and were left out"
-        )
+        what = f"{counted(first.left_out, 'job')} left out"
+        notes.insert(0, f"{what}: too large to ever run here, or of a size that no slice has")
     elastic = [result.label for result in results if result.summary["elastic"]]
     if elastic:
         notes.append(f"{', '.join(elastic)} changes the sizes of jobs: its work is not that of jobs that run as asked")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headway.errors import BadInput
 from headway.io import specs
+from headway.io.units import counted
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, NodeReport, Report
 from headway.live.executors.process.account import account_of
 from headway.live.executors.process.progress import read_progress
@@ -156,7 +157,7 @@ class SlurmExecutor:
         with self._lock:
             taken = sum(node.taken for node in self._nodes)
             whose = "jobs submitted to Slurm directly, or with more CPUs or memory than go with their GPUs,"
-            used = f"{whose} use {taken} GPUs" if taken else ""
+            used = f"{whose} use {counted(taken, 'GPU')}" if taken else ""
             return "; ".join(filter(None, [self.outage.words(now), used]))
 
     def logs(self, job: int, attempt: int) -> list[Path]:

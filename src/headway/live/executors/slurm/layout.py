@@ -7,6 +7,7 @@ own, a part of the attempt. Mostly there is one part, and RANK is SLURM_PROCID.
 from dataclasses import dataclass
 
 from headway.errors import BadInput
+from headway.io.units import counted
 from headway.live.executors import Launch
 
 
@@ -71,7 +72,7 @@ def _by_node(launch: Launch, on: dict[str, int], offsets: list[int]) -> list[Pla
     if spec.tasks != spec.resources.accelerators:
         given = "+".join(str(gpus) for gpus in on.values())
         raise BadInput(
-            f"the placement gave {given} GPUs on {len(on)} nodes, but the job asks for {spec.num_nodes} nodes with "
+            f"the placement gave {given} GPUs on {counted(len(on), 'node')}, but the job asks for {counted(spec.num_nodes, 'node')} with "
             f"{spec.resources.accelerators} each: ask for whole nodes, or start a rank per GPU (tasks_per_node: gpu)"
         )
     groups = {node: number for number, node in enumerate(on)}
