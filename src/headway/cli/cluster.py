@@ -16,7 +16,6 @@ from headway.cli.manager_options import (
     print_view,
 )
 from headway.cli.tables.terminal import plain
-from headway.cluster.queues_file import moment
 from headway.errors import BadInput, unknown
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
@@ -168,6 +167,8 @@ def nodes(
         if verb == "reserve":
             if queue is None or end is None:
                 raise BadInput(f"for which queue, until when? headway nodes reserve {named[0]} --queue NAME --to 8h")
+            from headway.cluster.queues_file import moment  # it loads NumPy
+
             now = time()
             client.reserve(named, queue, moment(begin, now), moment(end, now))
         for each in named if verb != "reserve" else ():

@@ -126,7 +126,11 @@ def change_function(function: Callable[..., Any], ended: Callable[..., Any] | No
     has ended tells the policy, once for its group and once for all jobs.
     """
     change = _compiled(function, CHANGE_SIGNATURE, _call_back_change)
-    return change if ended is None else _with_ends(change, _compiled(ended, ENDED_SIGNATURE, _call_back_ended))
+    if ended is None:
+        return change
+    if isinstance(function, Kernel) and function.signature == CHANGE_SIGNATURE:
+        change = function  # what Python calls of it may come from disk, and then nothing can be linked with it
+    return _with_ends(change, _compiled(ended, ENDED_SIGNATURE, _call_back_ended))
 
 
 @cache

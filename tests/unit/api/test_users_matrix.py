@@ -175,6 +175,15 @@ def on_nodes(verb: str) -> Callable[[Any, str], str]:
     return act
 
 
+def reserving(served: Any, who: str) -> str:
+    asked = {"nodes": [served.manager.cluster.nodes[1]], "queue": "vision", "from": 0.0, "to": 4e9}
+    return outcome(served.ask("POST", "/v1/reservations", who, json=asked))
+
+
+def unreserving(served: Any, who: str) -> str:
+    return outcome(served.ask("DELETE", f"/v1/nodes/{served.manager.cluster.nodes[1]}/reservation", who))
+
+
 def among_many(served: Any, who: str) -> str:
     number = served.submit("ada", command=["sleep", "600"], preemption={"grace": 0}, workdir="/")
     answer = served.ask("POST", "/v1/actions", who, json={"verb": "cancel", "job_ids": [number]})
@@ -240,6 +249,7 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "ask when a job would start": submitting("/v1/dry-run"),
     "see how full the nodes are": reading("/v1/nodes"),
     "see what the queues of teams use": reading("/v1/queues"),
+    "see which nodes are kept for queues": reading("/v1/reservations"),
     "see the counts of all jobs": reading("/v1/status"),
     "see the name of its queue in the metrics": names_queue("/metrics"),
     "see the name of its queue in the manager's health": names_queue("/v1/health"),
@@ -248,6 +258,8 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "see its last errors": last_errors,
     "drain a node": on_nodes("drain"),
     "resume a node": on_nodes("resume"),
+    "keep a node for a queue": reserving,
+    "keep a node no longer": unreserving,
     "take the workload for a replay": reading("/v1/workload"),
     "see what would have been": replayed,
     "see how full the cluster was": reading("/v1/trend"),
@@ -276,7 +288,8 @@ def test_every_action_of_the_api_is_in_the_table() -> None:
     routes = {route.path for route in make_api(MagicMock()).routes} - {"/openapi.json"}
     about = {"", "/explain", "/logs", "/progress", "/cancel", "/hold", "/release", "/requeue", "/story"}
     verbs = {f"/v1/jobs/{{job_id}}{each}" for each in about} | {"/v1/jobs", "/v1/dry-run", "/v1/actions", "/v1/history"}
-    nodes = {"/v1/nodes", "/v1/nodes/{node}/drain", "/v1/nodes/{node}/resume", "/v1/queues"}
+    nodes = {"/v1/nodes", *(f"/v1/nodes/{{node}}/{what}" for what in ("drain", "resume", "reservation"))}
+    nodes |= {"/v1/queues", "/v1/reservations"}
     watching = {
         f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "collective", "me")
     } | PAGES

@@ -119,7 +119,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.active, state.drained = set(content["active"]), set(content["drained"])
     state.active_of.update(state.jobs[job].user for job in state.active)
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
-    state.teams.asked = [Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content.get("reserved", ())]
+    state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content.get("reserved", ()))
     for job in state.active:
         state.teams.count(state.jobs[job], 1)
         state.demands.count(state.jobs[job].spec, 1)
