@@ -57,6 +57,27 @@ def test_a_job_that_waits_moves_to_the_front_by_its_bound():
     assert 0.9 * bound < waited <= bound + TURN_S  # nothing else lets it run
 
 
+@pytest.mark.parametrize("days", [20, 30])
+def test_the_bound_holds_under_an_overload_that_lasts(days: int):
+    """Twice the work that the cluster can do comes for weeks: a job that is due waits for those that were due earlier, and for nobody else.
+
+    It waited until the last of all the others had ended, however many came.
+    """
+    short, load, day = 700.0, 2.0, 86400.0
+    begins, turn = 100.0, 300.0
+    due = turn + PATIENCE * (turn + TURN_S) * (GROWTH**2 - 1.0)  # that of the large one, of the second queue
+    count = int(days * day / (short / 4 / load))
+    stream = [(begins + i * short / 4 / load, 1, short) for i in range(count)]
+    result = run([(0.0, 4, 600.0), *stream], "1x4", cost="none", min_runtime="5m")
+    # Those of the stream are served as they come, and due after a wait of their own: before it are those that came so much earlier.
+    earlier = due - PATIENCE * TURN_S * (GROWTH - 1.0)
+    stopped, again = times(result, STOP, 0), times(result, START, 0)[1]
+    assert stopped == [turn]
+    assert again == pytest.approx(earlier * load, abs=2 * short)
+    assert again < 0.6 * days * load * day
+    assert result.summary["preemptions"] < 20  # those that are due do not stop each other
+
+
 def ends_with_claim(claim: float) -> np.ndarray:
     """When each job ends on one GPU if the first, of 6,000 s, claims so much (NaN: nothing), and others come all the time."""
     rows = [(0.0, 1, 6000.0), *[(500.0 * i, 1, 400.0) for i in range(1, 30)]]

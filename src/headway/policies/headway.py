@@ -3,11 +3,11 @@
 Queues by attained GPU-time, each four times as long as the one before, so that one set of bounds serves minutes and months. A job is
 stopped only for one of an earlier queue, after a turn of at least a quarter of an hour, and once the other has waited for as much GPU-time
 as the stop costs (`rent`). One that has waited for an hour for whole nodes has smaller jobs moved (`clears`). A job that has waited long
-for what it ran moves up, queue by queue. One that reports its progress is in the queue of the GPU-time that it has left, until that turns
-out to be wrong.
+for what it ran moves up, queue by queue, until it is due: from then on only those that were due earlier come before it, so that nobody
+starves. One that reports its progress is in the queue of the GPU-time that it has left, until that turns out to be wrong.
 """
 
-from math import floor, log
+from math import floor, inf, log
 from typing import Any
 
 from headway.core.compiler.jit import jit
@@ -51,15 +51,40 @@ def queue_of_rest(job: Any, now: float) -> float:
     return min(QUEUES - 1.0, max(0.0, 1.0 + log(left(job, now) * job.gpus / FIRST_GPU_S) / log(GROWTH)))
 
 
+@jit
+def queue(job: Any, now: float) -> float:
+    """The queue that it is in, before what it has waited counts."""
+    return queue_of_rest(job, now) if believed(job, now) else float(job.level)
+
+
+@jit
+def bound(job: Any, now: float) -> float:
+    """Seconds that it waits in all until GPUs are due to it: it has then moved up beyond the first queue. An attempt that runs does not
+    count, so that it stays due while it runs.
+    """
+    ran = run_s(job, now) - (now - job.started) * (job.state == JobState.RUNNING)
+    return PATIENCE * (ran + TURN_S) * (GROWTH ** (floor(queue(job, now)) + 1.0) - 1.0)
+
+
+@jit
+def is_due(job: Any, now: float) -> bool:
+    """Whether it has waited for that long."""
+    return waited(job, now) >= bound(job, now) * (1.0 - ROUNDING)
+
+
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:
-    """By queue, those that run first; then the smaller job."""
-    level = queue_of_rest(job, now) if believed(job, now) else float(job.level)
-    return level - credit(job, now) + 0.5 * (job.state == JobState.PENDING), float(job.gpus)
+    """By queue, those that run first; then the smaller job. Before all of them those that are due, the first to be so first."""
+    if is_due(job, now):
+        return -1.0, job.submit + bound(job, now)
+    level = queue(job, now) - credit(job, now)
+    return level + 0.5 * (job.state == JobState.PENDING), float(job.gpus)
 
 
 def change(job: Any, now: float, options: Options) -> float:
     """When it comes into another queue: for what it ran, has left, or waited."""
     if job.state == JobState.PENDING:
+        if is_due(job, now):
+            return inf
         steps = GROWTH ** (credit(job, now) + 1.0)
         return max(now + SOON_S, job.since + (steps - 1.0) * PATIENCE * (run_s(job, now) + TURN_S) - job.pending)
     if job.state == JobState.RUNNING and believed(job, now):
