@@ -70,6 +70,15 @@ def test_shares_go_down_the_hierarchy():
     assert sorted(started) == ["a", "a", "b", "b", "c", "c", "c", "c"]
 
 
+def test_a_job_that_cannot_be_stopped_uses_up_a_guarantee_that_is_smaller_than_it():
+    """It used none of it, so the other job of its team did, and the GPUs that a third had lent could not be had back."""
+    queues = Queues("q", (Queue("small", guaranteed_gpus=3), Queue("lender", guaranteed_gpus=2)))
+    jobs = [(0.0, 4, 400.0, "small"), (0.0, 3, 400.0, "small"), (10.0, 2, 5.0, "lender")]
+    done = run(queues, jobs, 7, preemptible=np.array([False, True, True]))
+    assert times(done, STOP, 1) == [10.0]
+    assert times(done, START, 2) == [10.0]
+
+
 def test_what_is_asked_back_is_not_lent_again_and_comes_at_the_end_of_the_notice():
     queues = Queues("q", (Queue("lender", guaranteed_gpus=2), Queue("borrower")), notice_s=30.0)
     jobs = [

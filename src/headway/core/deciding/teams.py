@@ -101,7 +101,7 @@ def most_from_teams(state: State, scratch: Scratch, job: Any) -> int:
 
 @jit
 def _share_guarantees(state: State, options: Options, scratch: Scratch) -> None:
-    """Say whose guarantee the GPUs of each running job are part of: those of jobs that cannot be stopped first, lower teams first."""
+    """Say whose guarantee the GPUs of each running job are part of: those of jobs that cannot be stopped first; then lower teams first."""
     running, deepest = state.counts[0].running, 0
     for t in range(CLUSTER + 1, len(state.teams)):
         deepest = max(deepest, state.teams[t].level if state.teams[t].guarantee > 0 else 0)
@@ -110,12 +110,27 @@ def _share_guarantees(state: State, options: Options, scratch: Scratch) -> None:
         scratch.jobs[job.row].own = -1
         if is_firm(job, options):
             _count_firm(state, scratch, job, 1)
+    for i in range(running):
+        job = state.jobs[scratch.order[i]]
+        if is_firm(job, options):
+            _share_firmly(state, scratch, job)
     for level in range(deepest, 0, -1):
-        for firm in range(1, -1, -1):
-            for i in range(running):
-                job = state.jobs[scratch.order[i]]
-                if scratch.jobs[job.row].own < 0 and is_firm(job, options) == firm:
-                    _share_guarantee(state, scratch, job, level)
+        for i in range(running):
+            job = state.jobs[scratch.order[i]]
+            if scratch.jobs[job.row].own < 0 and not is_firm(job, options):
+                _share_guarantee(state, scratch, job, level)
+
+
+@jit
+def _share_firmly(state: State, scratch: Scratch, job: Any) -> None:
+    """A job that cannot be stopped uses what is left of the guarantees of its teams, even if that is less than it holds."""
+    t = job.team
+    while t > CLUSTER:
+        room = state.teams[t].guarantee - scratch.teams[t].kept
+        if room >= job.gpus and scratch.jobs[job.row].own < 0:
+            scratch.jobs[job.row].own = t
+        scratch.teams[t].kept += max(0, min(room, job.gpus))
+        t = state.teams[t].parent
 
 
 @jit
