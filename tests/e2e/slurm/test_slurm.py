@@ -210,6 +210,26 @@ def test_topology_conf_is_read_and_jobs_keep_to_a_leaf(slurm: SlurmCluster, serv
     assert {leaf[node] for node in both} == {1 - leaf[first[0]]}
 
 
+def test_jobs_run_on_nodes_that_have_what_they_ask_for(slurm: SlurmCluster, serve: Callable[..., Manager]) -> None:
+    """Types of GPUs and features are Slurm's; two nodes have a feature, and a third job waits for them while others are idle."""
+    for node in ("n1", "n3"):
+        slurm.ask("scontrol", "update", f"NodeName={node}", "AvailableFeatures=fast", "ActiveFeatures=fast")
+    manager = serve()
+    asked = {"resources": {"accelerators": 4, "type": "v100"}, "constraints": ["fast"]}
+    jobs = [manager.submit(job_spec({"run": "echo $SLURMD_NODENAME; sleep 2", **asked}), ME)[0] for _ in range(3)]
+    plain = manager.submit(job_spec({"run": "true", "resources": {"accelerators": 4}}), ME)[0]
+    for job in (*jobs, plain):
+        assert until(manager, job).state == "COMPLETED"
+    said = [manager._executor.logs(job, 1)[0].read_text().strip() for job in jobs]
+    assert {said[0], said[1]} == {"n1", "n3"}
+    assert said[2] in {"n1", "n3"}
+    assert manager.job(plain).started_at < manager.job(jobs[2]).started_at
+    with pytest.raises(BadInput, match="a100"):
+        manager.submit(job_spec({"run": "true", "resources": {"accelerators": 1, "type": "a100"}}), ME)
+    for node in ("n1", "n3"):
+        slurm.ask("scontrol", "update", f"NodeName={node}", "AvailableFeatures=", "ActiveFeatures=")
+
+
 @pytest.mark.skipif(not (shutil.which("slurmrestd") and shutil.which("setpriv")), reason="SKIPPED: no slurmrestd")
 def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Path) -> None:
     folder = slurm.folder / "rest"
