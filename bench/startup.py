@@ -1,6 +1,6 @@
 """How soon `headway` starts, and how long the first compile takes, in CPU seconds and as ratios that do not depend on the machine.
 
-Run: python -m bench.startup            all of it; the first compile takes half a minute
+Run: python -m bench.startup            all of it; the first compile takes about a minute
      python -m bench.startup --warm     without the first compile
 
 Every figure is the least of several runs that take turns. A warm `headway simulate` of ten jobs and `headway --help` are held against a

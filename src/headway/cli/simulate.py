@@ -216,7 +216,7 @@ def _listed(results: "Comparison") -> list[dict[str, Any]]:
 
 
 def _check_names(experiment: Experiment, policies: list[str]) -> None:
-    """Find mistakes before the engine is compiled: nobody waits half a minute to read of a typing error."""
+    """Find mistakes before the engine is compiled: nobody waits a minute to read of a typing error."""
     from headway.cluster.named import cluster as cluster_named
     from headway.io.outside import is_outside
     from headway.io.specs import check_named
