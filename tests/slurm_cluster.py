@@ -153,6 +153,13 @@ class SlurmCluster:
         """Start slurmctld."""
         self.run("slurmctld", "slurmctld", "-D")
 
+    def crashed(self) -> bool:
+        """Whether slurmctld has died of itself, which 22.05 does once in a while; it is started again then."""
+        if self.daemons["slurmctld"].poll() is None:
+            return False
+        self.start_controller()
+        return True
+
     def start_node(self, name: str) -> None:
         """Start one slurmd."""
         self.run(name, "slurmd", "-D", "-N", name)

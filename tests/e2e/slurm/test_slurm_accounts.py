@@ -47,6 +47,7 @@ def counted() -> Iterator[SlurmCluster]:
 def empty(counted: SlurmCluster) -> Iterator[SlurmCluster]:
     """Nothing runs and nothing waits, before and after."""
     yield counted
+    counted.crashed()
     counted.ask("scancel", "--user=root")
     counted.ask("scancel", "--user=nobody")
     counted.wait_idle()
