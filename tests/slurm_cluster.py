@@ -154,11 +154,16 @@ class SlurmCluster:
         self.run("slurmctld", "slurmctld", "-D")
 
     def crashed(self) -> bool:
-        """Whether slurmctld has died of itself, which 22.05 does once in a while; it is started again then."""
+        """Whether slurmctld has died of itself; it is started again then, so that the next test has one."""
         if self.daemons["slurmctld"].poll() is None:
             return False
         self.start_controller()
         return True
+
+    def last_words(self) -> str:
+        """The end of what slurmctld wrote."""
+        texts = [path.read_text(errors="replace") for path in sorted(self.folder.glob("slurmctld*")) if path.is_file()]
+        return "\n".join(text[-4000:] for text in texts)
 
     def start_node(self, name: str) -> None:
         """Start one slurmd."""

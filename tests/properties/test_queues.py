@@ -224,7 +224,7 @@ def check_notice(account: Account, entries, policy: str, made: Queues, now: floa
 
 @st.composite
 def on_nodes(draw: st.DrawFn):
-    """Guarantees of whole nodes, and jobs of one GPU or a whole node that can be stopped: wherever one GPU is free, one can move to it."""
+    """Guarantees of whole nodes, and jobs of one, two or four GPUs that can be stopped."""
     names, n = ["a", "b", "c"][: draw(st.integers(2, 3))], draw(st.integers(4, 30))
     shares = [draw(st.sampled_from([0, 4])) for _ in names]
     made = Queues(
@@ -236,7 +236,7 @@ def on_nodes(draw: st.DrawFn):
     def column(values):
         return draw(st.lists(values, min_size=n, max_size=n))
 
-    sizes, times = column(st.sampled_from([1, 1, 1, 4])), column(st.floats(1.0, 900.0))
+    sizes, times = column(st.sampled_from([1, 1, 2, 2, 4])), column(st.floats(1.0, 900.0))
     jobs = workload("drawn", column(st.integers(0, 300)), sizes, times, queue=column(st.sampled_from(names)))
     return made, jobs
 

@@ -15,13 +15,13 @@ TOPOLOGY = "SwitchName=leaf0 Nodes=n[0-1]\nSwitchName=leaf1 Nodes=n[2-3]\nSwitch
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test under which slurmctld died of itself says nothing about Headway: it is skipped loudly."""
+    """A test under which slurmctld died of itself fails with what slurmctld said last."""
     try:
         return (yield)
     except Exception:
         cluster = getattr(item, "funcargs", {}).get("counted")
         if cluster is not None and cluster.crashed():
-            pytest.skip("SKIPPED: slurmctld crashed")
+            item.add_report_section("call", "slurmctld died", cluster.last_words())
         raise
 
 
