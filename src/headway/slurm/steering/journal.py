@@ -60,8 +60,8 @@ class SteeringFolder:
             yield
 
     def of(self, job: SlurmJob) -> Changed | None:
-        """What was changed of a job. What a whole array is given, or a heterogeneous job, its parts have too."""
-        found = [self.changed.get(number) for number in dict.fromkeys((job.id, job.whole))]
+        """What was changed of a job. What a whole array is given, its tasks have too."""
+        found = [self.changed.get(number) for number in dict.fromkeys((job.id, job.array))]
         known = [change for change in found if change and change.is_of(job)]
         values = tuple(value for change in reversed(known) for value in change.set_to)
         return replace(known[0], set_to=values) if known else None
