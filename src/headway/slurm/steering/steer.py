@@ -63,7 +63,10 @@ def steer(door: Door, folder: SteeringFolder, how: Steering) -> Round:
             write_atomically(folder.folder / SCALE, json.dumps(asdict(scale)))
     basic = scale is not None and not scale.raises
     wanted = plan(jobs.values(), own, attained.by_owner(), how.by, how.thresholds, scale)
-    return _apply(_Hand(door, folder, basic, how.dry_run), how, wanted)
+    done = _apply(_Hand(door, folder, basic, how.dry_run), how, wanted)
+    if not how.dry_run:
+        folder.tidy(jobs.values())
+    return done
 
 
 def _own_nice(job: SlurmJob, folder: SteeringFolder) -> int:
