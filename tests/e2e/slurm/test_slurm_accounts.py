@@ -206,7 +206,9 @@ def test_a_heterogeneous_job_is_held_released_and_started_as_one(queue: SlurmClu
     queue.ask("scancel", number_of(queue, "long"))  # Slurm gives each part a node of its own
     given = ("--parsable", "--requeue", "--job-name=long")
     job = queue.ask("sbatch", *given, ":", "--gres=gpu:2", "--wrap", "sleep 600")
-    wait_until(lambda: steer(door, folder, how).queues == {0: 2, 1: 1}, "nothing is attained")
+    ran = ("squeue", "-h", "-t", "R", "-n", "long", "-o", "%M")
+    wait_until(lambda: queue.ask(*ran) > "0:02", "it does not run")  # Slurm tells times in whole seconds
+    assert steer(door, folder, how).queues == {0: 2, 1: 1}
     assert parts(queue, job) == ["PENDING 0 held"] * 2
     for name in ("new", "odd"):
         queue.ask("scancel", f"--name={name}")
