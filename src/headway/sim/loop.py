@@ -9,6 +9,7 @@ import numpy as np
 from numba import typeof, types
 
 from headway.core.compiler.jit import jit
+from headway.core.compiler.tables import by_address
 from headway.core.decide import ALLOT_TYPE, decide, next_changed_why, tick_due, wake_at
 from headway.core.events import CROSSED, NO_JOB, REFITTED, RESIZE, STARTED, SUBMITTED, TICKED
 from headway.core.ledger import gpu_count
@@ -31,6 +32,7 @@ GOING_ON: Final = 4
 MOST_ROUNDS_AT_ONCE: Final = 100_000
 
 
+@by_address
 class Buffers(NamedTuple):
     """What the loop writes beside the state and the world: the journal, and what a decision works on and gives."""
 

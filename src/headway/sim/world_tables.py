@@ -6,6 +6,7 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
+from headway.core.compiler.tables import by_address
 from headway.core.tables.state import TIMER
 from headway.iteration.plans import NO_PLAN
 from headway.network.sharing.links import Links, no_links
@@ -52,6 +53,7 @@ CLOCK: Final = np.dtype(
 )
 
 
+@by_address
 class World(NamedTuple):
     """Truth by job, future facts, and the rates that follow from who shares what."""
 

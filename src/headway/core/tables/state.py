@@ -11,6 +11,7 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
+from headway.core.compiler.tables import by_address
 from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.tables.actions import Actions, actions
 from headway.core.tables.jobs import job_table
@@ -58,6 +59,7 @@ COUNT: Final = np.dtype(
 )
 
 
+@by_address
 class State(NamedTuple):
     """Everything that a decision reads, but the options."""
 
