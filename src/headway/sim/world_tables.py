@@ -41,7 +41,7 @@ CLOCK: Final = np.dtype(
         ("shared", "i8"),  # starts below several leaves without
         ("spread", "i8"),  # starts on more nodes than needed
         ("starts", "i8"),  # in all
-        ("row", "i8"),  # the next action of the decision being performed; -1: none is
+        ("row", "i8"),  # the next action of the decision being performed, or what comes next (sim/loop.py)
         ("still", "i8"),  # rounds since time last moved on
         ("heap", "i8"),  # facts on the heap
         ("next", "i8"),  # the next job to arrive
