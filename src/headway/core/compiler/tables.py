@@ -14,6 +14,7 @@ from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
+    box,
     infer_getattr,
     lower_getattr_generic,
     models,
@@ -91,3 +92,9 @@ def _lay_out(kind: Tables, given: Any, c: Any) -> NativeValue:
     identity = ir.FunctionType(memory.type, [memory.type])
     address = c.builder.asm(identity, "", "=r,0,~{memory}", [memory], True)
     return NativeValue(address, cleanup=native.cleanup, is_error=native.is_error)
+
+
+@box(Tables)
+def _as_tuple(kind: Tables, address: Any, c: Any) -> Any:
+    """For functions that stay in Python."""
+    return c.box(kind.inner, _load(c.builder, address))

@@ -54,6 +54,7 @@ COUNT: Final = np.dtype(
         ("free_gpus", "i8"),
         ("stopping", "i8"),  # jobs
         ("claims", "i8"),  # jobs that ask for GPUs of their team's guarantee back
+        ("promises", "i8"),  # rows of `promises` beyond which those that were kept are dropped
         ("spare_link", "i8"),  # the first unused row of `held_links`
     ]
 )
