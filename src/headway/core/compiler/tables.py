@@ -8,8 +8,9 @@ passes its tuples as they are; their words are laid out once per call from Pytho
 from hashlib import sha256
 from typing import Any
 
+import numba
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils, types
+from numba.core import cgutils
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
@@ -22,6 +23,8 @@ from numba.extending import (
     typeof_impl,
     unbox,
 )
+
+types: Any = numba.core.types
 
 
 class Tables(types.Type):  # type: ignore[misc]
