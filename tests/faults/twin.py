@@ -248,6 +248,7 @@ class OneThread(journals.Journal):
         """What remains of a manager that died: nothing."""
         for connection in (self._connection, self._reader):
             connection.close()
+        self._room.close()
         os.close(self._lock_file)
 
 
