@@ -119,7 +119,7 @@ class ClusterState:
             (self.active.add if active else self.active.discard)(job.id)
             self.active_of[job.user] += 1 if active else -1
             self.teams.count(job, 1 if active else -1)
-            self.demands.count(job.spec, 1 if active else -1)
+            self.demands.count(job.spec, job.user, 1 if active else -1)
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
         """What is known of a job, as columns of the engine's table. One whose time is up has its grace to go."""

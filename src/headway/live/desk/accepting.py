@@ -80,8 +80,7 @@ class Accepting(Door):
                 take()  # the journal could not even begin
             with self._counting:
                 for each in batch:
-                    self._accepting[each.user] -= each.counted
-                    self._in_queues.subtract(dict.fromkeys(self._state.teams.names(each.spec, each.user), each.counted))
+                    self._count_arriving(each, -each.counted)
             for each in batch:
                 each.error = each.error or error  # type: ignore[assignment]
                 each.told(each)
@@ -131,8 +130,7 @@ class Accepting(Door):
     def _count(self, new: Submission) -> None:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
         most, user, count = self._state.site.jobs_per_user, new.user, len(new.tasks)
-        if most is None and not self._state.teams:
-            return
+        self._state.demands.check_share(new.spec, user)
         with self._counting:
             self._state.teams.check_waiting(new.spec, user, count, self._in_queues)
             have = self._state.active_of[user] + self._accepting[user]
@@ -140,13 +138,19 @@ class Accepting(Door):
                 what = f"{count} more" if count > 1 else "another"
                 has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
                 raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
-            self._accepting[user] += count
-            self._in_queues.update(dict.fromkeys(self._state.teams.names(new.spec, user), count))
             new.counted = count
+            self._count_arriving(new, count)
+
+    def _count_arriving(self, each: Submission, change: int) -> None:
+        """Jobs that the journal is about to have, and the engine does not have yet."""
+        self._accepting[each.user] += change
+        self._in_queues.update(dict.fromkeys(self._state.teams.names(each.spec, each.user), change))
+        self._state.demands.count(each.spec, each.user, change)
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:
         """Where and roughly when it would start."""
         self._check(spec, user)
+        self._state.demands.check_share(spec, user)
         with self._world.lock:
             forecast = Forecast(self._state, spec, self.clock(), user)
         return forecast.run()
