@@ -41,3 +41,8 @@ def test_nothing_is_lost_or_doubled_whatever_goes_wrong(part: int, rounds: Calla
 def test_rounds_that_failed_once(seed: int) -> None:
     """A job that was held while it was stopping, and released before it had stopped, stayed held for ever."""
     round_of(seed, plain=True)
+
+
+def test_a_round_with_jobs_that_follow_one_that_runs_again() -> None:
+    """After a restart, one that had been let go was cancelled while it ran."""
+    round_of(203034)
