@@ -19,8 +19,10 @@ from tests.faults.one_thread import MOST_DEMANDS, OneThread, in_one_thread
 from tests.faults.people import People
 from tests.faults.setting import POLICIES, Setting, drawn
 
+from headway.cluster.demands import ANY
 from headway.job_state import JobState
 from headway.live.manager import Manager
+from headway.live.operation.demands import asked_by
 from headway.live.outcome import Backoff
 from headway.live.state import ClusterState
 from headway.live.store import journal as journals
@@ -123,9 +125,8 @@ class Twin(People):
             self._check_charges(after)
             assert state.tables.nodes["free"].sum() == self.setting.gpus
             assert int(state.tables.counts["free_gpus"][0]) == self.setting.gpus
-            for kept in (state.demands, served._state.demands):  # nobody has any that only counts
-                assert (kept._active, kept._users, kept._of_user) == ({}, {}, {})
-                assert len(kept.rows) <= 2 * MOST_DEMANDS + 1
+            for each in (state, served._state):
+                _check_demands(each)
             if self.seed % 5 == 0:
                 self._check_replay(after, served)
         finally:
@@ -167,6 +168,14 @@ class Twin(People):
         """A new state of the round's cluster."""
         policy, placement = find_policy(self.setting.policy), find_placement("consolidated")
         return ClusterState(before or self.setting.cluster, policy, placement)
+
+
+def _check_demands(state: ClusterState) -> None:
+    """Nobody who has ended keeps a demand from others, but for jobs in memory."""
+    kept, asked = state.demands, {asked_by(job.spec) for job in state.jobs.values()}
+    assert (kept._active, kept._users, kept._of_user) == ({}, {}, {})
+    assert kept._used == len(asked - {ANY})
+    assert len(kept.rows) <= 2 * MOST_DEMANDS + 1
 
 
 def _told(state: ClusterState) -> dict[str, Any]:
