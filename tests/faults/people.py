@@ -10,6 +10,7 @@ from tests.faults.one_thread import TwinWorld
 from tests.faults.setting import Setting
 
 from headway.errors import BadInput
+from headway.live.errors import WrongState
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.live.store import journal as journals
@@ -106,7 +107,7 @@ class People:
                 ids = self._manager.submit(job_spec(spec), user, name)
                 self.acknowledged |= dict.fromkeys(ids, name)
                 self.machine.tell(f"{name} is accepted as {ids}")
-            except BadInput as error:
+            except (BadInput, WrongState) as error:
                 self.refused.add(name)
                 self.machine.tell(f"{name} is refused: {error}")
             self.unanswered.pop()

@@ -15,6 +15,7 @@ from headway.cli.tables.nodes import nodes_table, summarised, summary_table
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.ask.replay import ran_jobs, replay
+from headway.live.errors import WrongState
 from headway.live.jobfile.sbatch import read_script
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
@@ -204,7 +205,7 @@ def test_rows_of_demands_are_used_again(served_lab: Served, monkeypatch: pytest.
     monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
     kinds: list[dict[str, Any]] = [{"constraints": [word]} for word in ("ib", "nvlink", "roce", "v100")]
     held = [served_lab.submit(user, hold=True, **spec) for user, spec in zip(OTHERS, kinds[:3], strict=False)]
-    with pytest.raises(BadInput, match="ask for 3 different kinds of nodes already"):
+    with pytest.raises(WrongState, match="ask for 3 different kinds of nodes already"):
         served_lab.submit(OTHERS[0], **kinds[3])
     assert served_lab.until(served_lab.submit(**kinds[0])).state == "COMPLETED"
     for job in held:
@@ -244,7 +245,7 @@ def test_one_user_leaves_demands_to_the_others(
 
         def submit(spec: dict[str, Any]) -> None:
             gate.wait()
-            with suppress(BadInput):
+            with suppress(WrongState):
                 made.append(served_lab.submit(user, hold=True, **spec))
 
         threads = [Thread(target=submit, args=(spec,)) for spec in specs]
@@ -257,7 +258,7 @@ def test_one_user_leaves_demands_to_the_others(
     ada, bob, cyd, dan = OTHERS
     assert accepted(ME, kinds[:6]) == 4
     left = f"jobs of {ME} ask for 4 different kinds of nodes already, and 4 more are left for everybody"
-    with pytest.raises(BadInput, match=left):
+    with pytest.raises(WrongState, match=left):
         served_lab.manager.dry_run(job_spec({"run": "true", **kinds[6]}), ME)
     assert [accepted(ada, [spec]) for spec in kinds[6:9]] == [1, 1, 0]
     assert [accepted(bob, [spec]) for spec in kinds[8:10]] == [1, 0]
@@ -270,6 +271,22 @@ def test_one_user_leaves_demands_to_the_others(
     for job in [job.id for job in served_lab.manager._state.active_jobs()][2:]:
         served_lab.manager.cancel(job)
     assert accepted(ME, kinds[11:]) == 1
+
+
+def test_jobs_that_are_run_again_count_too(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that have left the memory: whoever has run jobs of many kinds could have all of them again at once."""
+    monkeypatch.setattr(demands, "MOST_DEMANDS", 4)
+    monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
+    jobs = [served_lab.submit(constraints=[word]) for word in ("ib", "nvlink")]
+    for word in ("roce", "v100", "a100", "ib|roce"):
+        assert served_lab.until(jobs[-1]).state == "COMPLETED"
+        jobs.append(served_lab.submit(constraints=[word]))
+    for job in jobs:
+        assert served_lab.until(job).state == "COMPLETED"
+    refused = served_lab.manager.act("requeue", jobs, True)
+    assert [job for job in jobs if job not in refused] == jobs[:2]
+    assert "ask for 2 different kinds of nodes already, and 2 more are left" in str(refused[jobs[2]])
+    assert served_lab.manager.job(jobs[0]).state == "HELD"  # type: ignore[union-attr]
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from headway.cluster.demands import ANY, Demand, check_possible, demand_of, gpus_of, suiting
 from headway.cluster.nodes import Cluster
-from headway.errors import BadInput
 from headway.io.units import counted
 from headway.live.engine import LiveEngine
+from headway.live.errors import WrongState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Job
 
@@ -123,15 +123,15 @@ class LiveDemands:
         if not demand or self._users[demand]:
             return
         if demand not in self.rows and have >= (MOST_DEMANDS if own else 2 * MOST_DEMANDS):
-            raise BadInput(
+            raise WrongState(
                 f"constraints: jobs here ask for {have} different kinds of nodes already, which is the most: "
-                "use a constraint that others have, or submit it when theirs have ended"
+                "use a constraint that others have, or try again when theirs have ended"
             )
         left = MOST_DEMANDS - len(self._users)
         if own and own >= left:
-            raise BadInput(
+            raise WrongState(
                 f"constraints: jobs of {user} ask for {counted(own, 'different kind')} of nodes already, and {max(0, left)} more "
-                "are left for everybody: use a constraint that one of them has, or submit it when some of them have ended"
+                "are left for everybody: use a constraint that one of them has, or try again when some of them have ended"
             )
 
     def suits(self, spec: JobSpec) -> NDArray[np.bool_]:
