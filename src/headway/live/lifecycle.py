@@ -302,6 +302,7 @@ class Lifecycle:
             yield from self.stop(job, HOLD if hold else REQUEUE)
         elif job.final:
             self.state.demands.check_share(job.spec, job.user)
+            self.state.check_jobs_of(job.user, 1)
             yield from self.submitted(job, now)
             if hold and not job.final:
                 yield from self.block(job, Blocker.HELD)

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from headway.errors import BadInput
-from headway.io.units import counted
 from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.desk.door import Door
-from headway.live.errors import WrongState
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import Job
@@ -129,15 +127,11 @@ class Accepting(Door):
 
     def _count(self, new: Submission) -> None:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
-        most, user, count = self._state.site.jobs_per_user, new.user, len(new.tasks)
+        user, count = new.user, len(new.tasks)
         self._state.demands.check_share(new.spec, user)
         with self._counting:
             self._state.teams.check_waiting(new.spec, user, count, self._in_queues)
-            have = self._state.active_of[user] + self._accepting[user]
-            if most is not None and have + count > most:
-                what = f"{count} more" if count > 1 else "another"
-                has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
-                raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
+            self._state.check_jobs_of(user, count, self._accepting[user])
             new.counted = count
             self._count_arriving(new, count)
 
