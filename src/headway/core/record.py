@@ -1,6 +1,6 @@
 """record: the only mutator. One fact, or one action about to be performed, and everything that follows from it."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import types
@@ -46,6 +46,8 @@ from headway.core.tables.teams import NO_TEAMS
 from headway.core.teams import count_in_teams, set_claim
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
+
+FEW_PROMISES: Final = 8  # that are not worth looking through
 
 
 @jit
@@ -165,6 +167,9 @@ def _promise(state: State, job: Any, given: Actions, row: int) -> None:
     A promise lasts until the job starts. When the list is full of those that wait, all are dropped: they save work, but are
     not needed.
     """
+    if state.promises.counts[0].rows > state.counts[0].promises:  # decisions go through the whole list
+        _drop_kept_promises(state)
+        state.counts[0].promises = 2 * state.promises.counts[0].rows + FEW_PROMISES
     if not copy_places(given, row, state.promises):
         _drop_kept_promises(state)
         if not copy_places(given, row, state.promises):
