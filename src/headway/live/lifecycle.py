@@ -306,8 +306,7 @@ class Lifecycle:
         if self.state.job_state(job).has_processes:
             yield from self.stop(job, HOLD if hold else REQUEUE)
         elif job.final:
-            self.state.demands.check_share(job.spec, job.user)
-            self.state.check_jobs_of(job.user, 1)
+            self.state.count_again(job)
             yield from self.submitted(job, now)
             if hold and not job.final:
                 yield from self.block(job, Blocker.HELD)
