@@ -83,7 +83,9 @@ class SteeringFolder:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise BadInput(f"cannot write {self.folder / JOURNAL}: {error.strerror}; nothing was changed") from None
+            raise BadInput(
+                f"cannot write {self.folder / JOURNAL}: {error.strerror}: make room there, and run it again"
+            ) from None
         self.changed[job], self._lines, self._cut_off = change, self._lines + 1, False
 
     def tidy(self, jobs: Iterable[SlurmJob]) -> None:
