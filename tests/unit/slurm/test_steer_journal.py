@@ -39,7 +39,7 @@ def test_a_full_disk_in_the_middle_of_a_line_is_named_and_what_comes_next_is_kep
     path, before = tmp_path / JOURNAL, resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, before[1]))
     try:
-        with pytest.raises(BadInput, match=f"cannot write {path}: .*: make room there, and run it again"):
+        with pytest.raises(BadInput, match=f"cannot write {path}: .*; run it again when it can be"):
             written.write(4, Changed(6.0, 7, (40,)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -84,7 +84,7 @@ class SteeringFolder:
                 os.fsync(file.fileno())
         except OSError as error:
             raise BadInput(
-                f"cannot write {self.folder / JOURNAL}: {error.strerror}: make room there, and run it again"
+                f"cannot write {self.folder / JOURNAL}: {error.strerror}; run it again when it can be"
             ) from None
         self.changed[job], self._lines, self._cut_off = change, self._lines + 1, False
 
