@@ -15,8 +15,8 @@ from headway.core.tables.state import TIMER, State, new_state
 # beyond the bound of the reservation; what a placement is shown and may change; and the same as it was shown.
 ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
 # Where smaller jobs are moved for one (core/deciding/clearing.py): what could be had if everyone stops who can be, what those hold who can
-# be moved, what was given to the job and to them by now, and what is lacking for that.
-CLEARED: Final = ("could", "moved", "given", "lacks")
+# be moved, what was given to the job and to them by now, what is lacking for that, and whether clearing the node was tried in vain.
+CLEARED: Final = ("could", "moved", "given", "lacks", "tried")
 # `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none. `held_up`: the decision in which a job that may
 # not be passed waits for it.
 # Where the placement asks for it (`Placement.evicts`): `evicts`, how many hold GPUs of the node that are on offer beyond `soon`, and
