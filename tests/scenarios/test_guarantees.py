@@ -3,8 +3,8 @@
 import pytest
 
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Limits, Queue, Queues
-from headway.core.events import CLAIM, RESIZE, START, STOP
+from headway.cluster.queues import Queue, Queues
+from headway.core.events import CLAIM, RESIZE, START
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.run import Run, Setting, simulate_run

@@ -1,6 +1,6 @@
 """record: the only mutator. One fact, or one action about to be performed, and everything that follows from it."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import types
@@ -47,6 +47,9 @@ from headway.core.teams import count_in_teams, set_claim
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
+# Where there is no notice, GPUs are asked back only from jobs that have just started: they are stopped so many seconds later.
+LEAST_NOTICE_S: Final = 1.0
+
 
 @jit
 def _leave(state: State, options: Options, job: Any, now: float) -> None:
@@ -88,8 +91,9 @@ def _set_timer(state: State, options: Options, change: Any, job: Any, now: float
     looks = options.moving and options.quantum < np.inf
     if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
         at = min(at, free_at(job, options))
-    if now < job.claimed + options.notice < np.inf:
-        at = min(at, job.claimed + options.notice)
+    notice_ends = job.claimed + (options.notice if options.notice > 0.0 else LEAST_NOTICE_S)
+    if now < notice_ends < np.inf:
+        at = min(at, notice_ends)
     set_timer(state, job.row, at)
 
 
@@ -257,7 +261,7 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
         _refit(state, options, key, change, now)
         drop_stale_timers(state)
         return
-    if kind != STOPPED and (kind != STARTED or state.counts[0].claims > 0):
+    if kind != STOPPED and kind != STARTED:
         state.counts[0].moment = now
     if kind == TICKED:
         return
@@ -291,6 +295,8 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
 def record_action(state: State, options: Options, key: Any, change: Any, given: Actions, row: int, now: float) -> None:
     """Record the action in a row of `given`, about to be performed."""
     kind, job = given.rows[row].kind, state.jobs[given.rows[row].job]
+    if options.teams > NO_TEAMS:
+        state.counts[0].moment = -np.inf  # what is promised now is kept, if there is another round at this instant
     _leave(state, options, job, now)
     settle(job, now)
     if kind == START or kind == PACK:

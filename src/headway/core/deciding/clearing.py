@@ -124,7 +124,9 @@ def _choose(state: State, options: Options, place: Any, scratch: Scratch, out: A
 
 
 @jit
-def _choose_cleared(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, most: int) -> bool:
+def _choose_cleared(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, most: int
+) -> bool:
     """Choose a place of nodes on which as few GPUs as possible have to be cleared, `most` at most; not of those that were tried."""
     for limit in range(1, most + 1):
         for x in range(len(scratch.nodes)):

@@ -56,7 +56,7 @@ def _find_best(state: State, options: Options, scratch: Scratch, t: int) -> None
 
 
 @jit
-def _owed_to(state: State, scratch: Scratch, j: int) -> int:
+def owed_to(state: State, scratch: Scratch, j: int) -> int:
     """The lowest team that owes a waiting job what it asks for, -1: none; what it was promised counts as not given yet."""
     promised = scratch.jobs[j].counted == scratch.walk[0].decision
     return scratch.jobs[j].own if promised else owed_by(state, scratch, state.jobs[j])
@@ -65,8 +65,8 @@ def _owed_to(state: State, scratch: Scratch, j: int) -> int:
 @jit
 def _leads(state: State, options: Options, scratch: Scratch, a: int, b: int) -> bool:
     """Whether job a is served before job b of its queue: one that is owed what it asks for first, unless jobs hold up those behind."""
-    is_owed = _owed_to(state, scratch, a) >= 0
-    if not options.blocks and is_owed != (_owed_to(state, scratch, b) >= 0):
+    is_owed = owed_to(state, scratch, a) >= 0
+    if not options.blocks and is_owed != (owed_to(state, scratch, b) >= 0):
         return is_owed
     return before(state.jobs, a, b)
 
@@ -85,8 +85,8 @@ def _goes_first(state: State, options: Options, scratch: Scratch, a: int, b: int
     x, y = scratch.classes[scratch.teams[a].best].head, scratch.classes[scratch.teams[b].best].head
     if mine.of_user:
         return _leads(state, options, scratch, x, y)
-    is_owed = is_below(state, _owed_to(state, scratch, x), a)
-    if is_owed != is_below(state, _owed_to(state, scratch, y), b):
+    is_owed = is_below(state, owed_to(state, scratch, x), a)
+    if is_owed != is_below(state, owed_to(state, scratch, y), b):
         return is_owed
     if mine.priority != others.priority:
         return mine.priority > others.priority
