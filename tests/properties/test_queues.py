@@ -140,12 +140,13 @@ class Account:
             assert max(by_user[1].values(), default=0) <= queue.per_user.running
 
     def is_owed(self, j: int) -> bool:
-        """Whether a waiting job fits into what its queue is guaranteed and does not use, and into all limits."""
+        """Whether a waiting job fits into what its queue, or one above it, is guaranteed and does not use, and into all limits."""
         own = self.made[str(self.run.workload.queue[j])]
         gpus, jobs = int(self.gpus[j]), 1
-        asked = sum(int(self.gpus[k]) for k in self.claims if k != j and self.run.workload.queue[k] == own.name)
-        if self.used(own.name, True)[0] + asked + gpus > own.guaranteed_gpus:
-            return False  # or others of its queue, before it, have asked for that
+        # One that cannot be stopped would take what queues beside its own are guaranteed.
+        owing = self.paths(j) if self.run.workload.preemptible[j] else [own.name]
+        if not any(self.is_below(name, j) for name in owing):
+            return False
         for name in self.paths(j):
             queue, (used, running) = self.made[name], self.used(name, True)
             if used + gpus > queue.limits.gpus or running + jobs > queue.limits.running:
@@ -154,6 +155,11 @@ class Account:
         mine = [k for k in mine if self.run.workload.queue[k] == own.name]
         within = sum(self.gpus[k] for k in mine) + gpus <= own.per_user.gpus and len(mine) < own.per_user.running
         return bool(within)
+
+    def is_below(self, name: str, j: int) -> bool:
+        """Whether a queue, with all below it, uses so little of its guarantee that the job fits in, beside what others ask for."""
+        asked = sum(int(self.gpus[k]) for k in self.claims if k != j and name in self.paths(k))
+        return self.used(name, True)[0] + asked + int(self.gpus[j]) <= self.made[name].guaranteed_gpus
 
     def is_behind(self, j: int) -> bool:
         """Whether one of its queue holds it up: under fifo, any that came before it."""
