@@ -166,3 +166,13 @@ def test_a_job_that_a_team_above_is_owed_gpus_for_is_not_hidden_behind_another_q
     jobs = [(0.0, 1, 900.0, "b"), (0.0, 2, 900.0, "d"), (20.0, 3, 9.0, "a"), (20.0, 1, 900.0, "b"), (20.0, 1, 9.0, "c")]
     done = run(queues, jobs, (1, 4), "best-effort")
     assert times(done, START, 3) == [20.0]
+
+
+@pytest.mark.parametrize(("gpus", "first"), [(3, 2), (1, 3)], ids=["a larger one", "one of its size"])
+def test_a_notice_goes_on_where_another_job_of_the_queue_comes_first(gpus, first):
+    """Job 2 asks at 10 s. Job 3 comes before it in the order of the policy: the borrowers have had their notice by 70 s all the same."""
+    queues = Queues("q", (Queue("a", guaranteed_gpus=gpus), Queue("b", priority=1)), notice_s=60.0)
+    jobs = [(0.0, 2, 9000.0, "b"), (0.0, 2, 9000.0, "b"), (10.0, 1, 5000.0, "a"), (40.0, gpus, 10.0, "a")]
+    done = run(queues, jobs, (1, 4), "srsf", min_runtime=0.0)
+    assert times(done, CLAIM, 2)[0] == 10.0
+    assert times(done, START, first) == [70.0]

@@ -43,7 +43,7 @@ from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
-from headway.core.teams import count_in_teams, set_claim
+from headway.core.teams import count_in_teams, set_claim, take_over_claim
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
@@ -315,6 +315,7 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
         if given.rows[row + 1].seat_at > given.rows[row].seat_at:
             _promise(state, job, given, row)
     elif kind == CLAIM and options.teams > NO_TEAMS:
-        set_claim(state, job, now if given.seats[given.rows[row].seat_at].gpus > 0 else np.inf)
+        asks = given.seats[given.rows[row].seat_at].gpus > 0
+        set_claim(state, job, take_over_claim(state, options, job, now) if asks else np.inf)
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

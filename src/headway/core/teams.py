@@ -1,11 +1,18 @@
 """What teams use: counted as jobs start, stop, wait and end. Only `record` calls this."""
 
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from headway.core.compiler.jit import jit
+from headway.core.order import before, first_waiting, next_waiting
+from headway.core.receipts import class_of
+from headway.core.tables.options import Options
 from headway.core.tables.state import State
 from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
+
+MOST_LOOKS: Final = 100  # jobs of a size and queue among which an earlier claim is looked for
 
 
 @jit
@@ -34,6 +41,20 @@ def _settle(team: Any, now: float) -> None:
     team.gpu_s += elapsed * held
     team.borrowed_gpu_s += elapsed * max(0, held - team.guarantee)
     team.since = now
+
+
+@jit
+def take_over_claim(state: State, options: Options, job: Any, now: float) -> float:
+    """Since when a job claims that asks now: it takes over the claim of one of its size and queue that it comes before, if there is one."""
+    c, looks = class_of(job, options), 0
+    j = first_waiting(state, c) if state.counts[0].claims > 0 and state.classes[c].root >= 0 else -1
+    while j >= 0 and looks < MOST_LOOKS:
+        at = state.jobs[j].claimed
+        if at < now and before(state.jobs, job.row, j):
+            set_claim(state, state.jobs[j], np.inf)
+            return float(at)
+        j, looks = next_waiting(state, c, j), looks + 1
+    return now
 
 
 @jit

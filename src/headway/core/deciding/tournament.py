@@ -65,10 +65,15 @@ def owed_to(state: State, scratch: Scratch, j: int) -> int:
 
 @jit
 def _leads(state: State, options: Options, scratch: Scratch, a: int, b: int) -> bool:
-    """Whether job a is served before job b of its queue: by the lowest team that owes it what it asks for, unless jobs hold up others."""
+    """Whether job a is served before job b of its queue: by the lowest team that owes it what it asks for, unless jobs hold up others.
+
+    Of those that are owed it, the first to ask goes first: a claim that went from job to job would begin its notice anew each time.
+    """
     level_a, level_b = _owed_at(state, scratch, a), _owed_at(state, scratch, b)
     if not options.blocks and level_a != level_b:
         return level_a > level_b
+    if not options.blocks and level_a > 0 and state.jobs[a].claimed != state.jobs[b].claimed:
+        return bool(state.jobs[a].claimed < state.jobs[b].claimed)
     return before(state.jobs, a, b)
 
 
@@ -99,6 +104,8 @@ def _goes_first(state: State, options: Options, scratch: Scratch, a: int, b: int
         return is_owed
     if (owed_x >= 0) != (owed_y >= 0):
         return owed_x >= 0
+    if owed_x >= 0 and owed_x == owed_y and state.jobs[x].claimed != state.jobs[y].claimed:
+        return bool(state.jobs[x].claimed < state.jobs[y].claimed)
     if mine.priority != others.priority:
         return mine.priority > others.priority
     share = _used_by_others(scratch, a, state.jobs[x]) * others.weight
