@@ -196,15 +196,17 @@ def dead(pid: int) -> bool:
     return not status.exists() or status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
 
 
-def test_progress_is_read_from_the_jobs_own_folder(make: Callable[[], Watch]) -> None:
-    watch = make()
+def test_progress_is_read_from_the_jobs_own_folder(make: Callable[[], Watch], tmp_path: Path) -> None:
+    watch, seen = make(), tmp_path / "seen"
     line = '{"step": 3, "total": 9, "loss": 0.5, "checkpointed": 2, "other": [1]}'
     watch.executor.start(
         launch(
-            f"echo '{line}' > $HEADWAY_RUN/own/report.json; sleep 0.5; ln -sf /etc/passwd $HEADWAY_RUN/own/report.json"
+            f"echo '{line}' > $HEADWAY_RUN/own/report.json; until [ -e {seen} ]; do sleep 0.05; done; "
+            "ln -sf /etc/passwd $HEADWAY_RUN/own/report.json"
         )
     )
     progress = watch.until(PROGRESSED, 1).progress
+    seen.touch()
     assert progress is not None
     assert progress.as_dict() == {"step": 3, "total": 9, "loss": 0.5, "checkpointed": 2}
     assert watch.until(ENDED, 1).progress is None  # a link is not followed

@@ -31,6 +31,13 @@ def test_both_loops_write_the_same_journal_under_every_placement(placement):
     compare("tiresias-l?promote=4", placement, COSTLY)
 
 
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_a_buffer_that_fills_up_changes_nothing(policy, monkeypatch):
+    """The compiled loop stops in the middle of a moment: what it goes on with is that moment, and no end of a quantum."""
+    monkeypatch.setattr("headway.sim.run.JOURNAL_ROWS", 1)
+    compare(policy, "consolidated?strict=no" if policy == "gandiva" else "consolidated", Setting())
+
+
 QUEUES = Queues(
     "two", (Queue("a", guaranteed_gpus=12, per_user=Limits(gpus=16)), Queue("b", weight=2.0, guaranteed_gpus=6)), 300.0
 )

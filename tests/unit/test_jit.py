@@ -3,16 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, objmode, typeof, types
+from numba.core.errors import TypingError
 from numba.core.event import install_recorder
 
 from headway.core.compiler import notices, store
 from headway.core.compiler.jit import Kernel, jit
+from headway.core.compiler.tables import by_address
 from headway.core.ledger import gpu_count, nodes_held
 from headway.core.order import rank
+from headway.core.tables.actions import Actions, actions
 from headway.core.tables.state import new_state
 
 
@@ -201,3 +205,67 @@ def test_only_a_long_compile_is_said(said):
 def test_what_kernels_import_is_part_of_the_name_of_their_folder():
     assert {"core.order", "core.events", "core.tables.jobs", "core.compiler.linking"} <= set(store._sources("core"))
     assert "policies.fifo" in store._sources("policies")
+
+
+@by_address
+class Pair(NamedTuple):
+    """Two tables and a number, as a kernel gets them."""
+
+    first: np.ndarray
+    inner: Actions
+    scale: float
+
+
+def pair(scale: float = 2.0) -> Pair:
+    return Pair(np.arange(4), actions(1, 2, 3), scale)
+
+
+@jit
+def total(tables: Pair, n: int) -> float:
+    """Reads a table that it changes."""
+    found = 0.0
+    for i in range(n):
+        tables.first[i] += 1
+        found += tables.scale * tables.first[i]
+    return found + len(tables.inner.links)
+
+
+@jit
+def ask(tables: Pair, n: int, how: Any) -> float:
+    return total(tables, n) + how(tables)
+
+
+def test_tables_go_in_by_address_and_python_passes_tuples():
+    kind = typeof(pair())
+    how = njit(types.float64(kind))(lambda tables: tables.scale * len(tables.inner.seats))
+    given = pair(10.0)
+    assert ask(given, 4, how) == 10.0 * (1 + 2 + 3 + 4) + 3 + 10.0 * 2
+    assert given.first.tolist() == [1, 2, 3, 4]
+    assert ask(pair(1.0), 1, how) == 1.0 + 3 + 2.0, "each call has its own words"
+
+
+def test_tables_of_one_class_with_other_columns_are_another_type():
+    assert typeof(pair()) == typeof(pair(3.0)) != typeof(pair()._replace(first=np.zeros(4)))
+    assert ask(pair()._replace(first=np.full(4, 0.5)), 1, njit(lambda tables: 0.0)) == 3.0 + 3
+
+
+def test_a_field_that_is_not_there_is_an_error_at_compile_time():
+    with pytest.raises(TypingError, match="third"):
+        jit(lambda tables: tables.third)(pair())
+
+
+def test_functions_that_stay_in_python_get_the_tuple():
+    seen = []
+
+    @jit
+    def outside(tables: Pair) -> float:
+        with objmode(found="float64"):
+            found = look(tables)
+        return found
+
+    def look(tables: Pair) -> float:
+        seen.append(tables)
+        return float(tables.first.sum())
+
+    assert outside(pair()) == 6.0
+    assert seen[0].scale == 2.0

@@ -195,6 +195,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
 
     console = Console(stderr=True)
     with console.status("starting (the first start on a machine compiles the engine for about a minute)"):
+        from headway.live.errors import JournalFailed
         from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import damage, job_secret, job_token
         from headway.live.manager import Manager
@@ -209,9 +210,12 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         def environment(job: "Job", attempt: int) -> dict[str, str]:
             return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id), **trusted}
 
-        manager = Manager(folder, where, executor=runs, environment=environment, **given)
-        rehearse(manager.cluster, manager.policy, manager.placement)  # before it says that it is ready
-        manager.start()
+        try:
+            manager = Manager(folder, where, executor=runs, environment=environment, **given)
+            rehearse(manager.cluster, manager.policy, manager.placement)  # before it says that it is ready
+            manager.start()
+        except JournalFailed as error:
+            raise error if str(folder) in str(error) else JournalFailed(f"{folder}: {error}") from None
         # What is there now stays: looking through it for garbage stops every thread for a tenth of a second.
         gc.collect()
         gc.freeze()

@@ -181,7 +181,7 @@ class Client:
         while not received.done:
             try:
                 path = f"/v1/jobs/{int(job_id)}/logs"
-                for line in self.transport.lines(path, {**query, "resume": received.resume}):
+                for line in self.transport.lines(path, {**query, **received.query}, received.headers):
                     yield from received.lines(line)
                     heard = time.monotonic()
             except Unreachable:

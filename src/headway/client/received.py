@@ -3,6 +3,9 @@
 import json
 from collections.abc import Iterator
 
+LONGEST_QUERY = 30_000  # addresses have at most 64 KiB for the manager, with three bytes for each of some signs
+RESUME = "Headway-Resume"
+
 
 class Received:
     """The parts of an answer, put together rank by rank."""
@@ -19,6 +22,16 @@ class Received:
         if not self._places:
             return None
         return f"{self._attempt}:" + ",".join(f"{rank}={place}" for rank, place in self._places.items())
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The same as part of an address, unless it is too long for one."""
+        return {"resume": text} if (text := self.resume) and len(text) <= LONGEST_QUERY else {}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The same as a header, if it is: a job of thousands of ranks has as many places."""
+        return {RESUME: text} if (text := self.resume) and len(text) > LONGEST_QUERY else {}
 
     def lines(self, part: bytes) -> Iterator[str]:
         """The lines that a part completes."""

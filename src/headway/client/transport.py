@@ -82,11 +82,13 @@ class Transport:
                     return _content(response.status, raw)
             time.sleep(waits.pop(0))
 
-    def lines(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+    def lines(
+        self, path: str, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[bytes]:
         """Read the lines of an answer as they come, on a connection of its own that has no time-out."""
         try:
             with contextlib.closing(self._open(timeout_s=None)) as connection:
-                connection.request("GET", self._path(path, query), headers=dict(self._headers))
+                connection.request("GET", self._path(path, query), headers={**self._headers, **(headers or {})})
                 response = connection.getresponse()
                 if response.status != 200:
                     _content(response.status, response.read())

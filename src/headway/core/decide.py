@@ -163,8 +163,10 @@ def _seat_all(state: State, options: Options, rules: Any, scratch: Scratch, out:
         first = 0
         if options.teams == NO_TEAMS:
             first = rank_of(state, options, scratch, state.jobs[scratch.classes[i].head])
+        held = 0
         for k in range(first, state.counts[0].running):
-            walk.spare += state.jobs[scratch.order[k]].gpus
+            held += state.jobs[scratch.order[k]].gpus
+        walk.spare += held
     while i >= 0:
         job = state.jobs[scratch.classes[i].head]
         if _is_held_up(state, options, scratch, job):

@@ -49,6 +49,7 @@ from headway.job_state import JobState
 
 # Where there is no notice, GPUs are asked back only from jobs that have just started: they are stopped so many seconds later.
 LEAST_NOTICE_S: Final = 1.0
+FEW_PROMISES: Final = 8  # that are not worth looking through
 
 
 @jit
@@ -169,6 +170,9 @@ def _promise(state: State, job: Any, given: Actions, row: int) -> None:
     A promise lasts until the job starts. When the list is full of those that wait, all are dropped: they save work, but are
     not needed.
     """
+    if state.promises.counts[0].rows > state.counts[0].promises:  # decisions go through the whole list
+        _drop_kept_promises(state)
+        state.counts[0].promises = 2 * state.promises.counts[0].rows + FEW_PROMISES
     if not copy_places(given, row, state.promises):
         _drop_kept_promises(state)
         if not copy_places(given, row, state.promises):

@@ -146,11 +146,12 @@ class Lifecycle:
         """The job is over; others may have waited for that."""
         self._data = {**data, "state": state.name}
         self._progress_at.pop(job.id, None)
+        waiting = sorted(self.state.dependants.get(job.id, ()))  # nobody does any more once it is recorded
         yield Event(ENDED, job.row)
-        for other_id in sorted(self.state.dependants.pop(job.id, ())):
+        for other_id in waiting:
             other = self.state.jobs.get(other_id)
-            if other is None or other.final:
-                continue  # it is over
+            if other is None or not other.blockers & Blocker.DEPENDENCY:
+                continue  # it is over, or has been let go
             if why := self.state.unmet(other, job):
                 yield from self.ended(other, JobState.CANCELLED, {"message": why})
             elif not other.waits_for:
@@ -300,6 +301,8 @@ class Lifecycle:
         if self.state.job_state(job).has_processes:
             yield from self.stop(job, HOLD if hold else REQUEUE)
         elif job.final:
+            self.state.demands.check_share(job.spec, job.user)
+            self.state.check_jobs_of(job.user, 1)
             yield from self.submitted(job, now)
             if hold and not job.final:
                 yield from self.block(job, Blocker.HELD)

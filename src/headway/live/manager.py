@@ -67,6 +67,9 @@ class Manager(Accepting, Questions, Verbs):
         self.data, self.cluster, self.policy, self.placement = Path(data), cluster, policy, placement
         rules = find_policy(policy), find_placement(placement)
         self._links = site.fabric.mark(cluster) if site.fabric and (rules[1].needs_fabric or rules[1].shares) else ""
+        disk = Disk(self.data, site.min_free_bytes) if site.min_free_bytes else None
+        if disk is not None:
+            disk.look()  # what is kept for a full disk is given up before the journal is opened there
         past = recovery.open_journal(
             self.data,
             lambda before: ClusterState(before or cluster, *rules, min_runtimes, site, queues),
@@ -82,7 +85,7 @@ class Manager(Accepting, Questions, Verbs):
                 runs_jobs.journals = past.identity.known
             world = LiveWorld(past.state, past.journal, runs_jobs, clock, backoff, environment)
             world.last_seq, world.snapshot_seq = last_seq, past.snapshot_seq
-            world.disk = Disk(self.data, site.min_free_bytes) if site.min_free_bytes else None
+            world.disk = disk
             world.identity, world.mark = past.identity.present, self._mark.set
         except BaseException:
             past.journal.close()

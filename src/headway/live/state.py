@@ -21,6 +21,7 @@ from headway.core.protocols import Placement, Policy
 from headway.core.receipts import why_waiting
 from headway.core.tables.state import State
 from headway.core.tables.teams import CLUSTER
+from headway.io.units import counted
 from headway.job_state import JobState
 from headway.live.engine import LiveEngine
 from headway.live.errors import NotFound, WrongState
@@ -119,7 +120,15 @@ class ClusterState:
             (self.active.add if active else self.active.discard)(job.id)
             self.active_of[job.user] += 1 if active else -1
             self.teams.count(job, 1 if active else -1)
-            self.demands.count(job.spec, 1 if active else -1)
+            self.demands.count(job.spec, job.user, 1 if active else -1)
+
+    def check_jobs_of(self, user: str, more: int, accepting: int = 0) -> None:
+        """Refuse more jobs than a user may have; so many others are being accepted."""
+        most, have = self.site.jobs_per_user, self.active_of[user] + accepting
+        if most is not None and have + more > most:
+            what = f"{more} more" if more > 1 else "another"
+            has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
+            raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
 
     def known(self, spec: JobSpec, team: int = CLUSTER) -> Known:
         """What is known of a job, as columns of the engine's table. One whose time is up has its grace to go."""

@@ -181,6 +181,7 @@ class LiveWorld(Lifecycle):
         found = self.journal.read(lambda connection: archived(connection, job_id))
         if found is None:
             raise WrongState(f"job {job_id} has ended, and the journal has not kept enough of it: submit it anew")
+        self.state.demands.check_share(found.job.spec, found.job.user)
         row = JournalRow(
             now,
             RECALLED,

@@ -9,6 +9,7 @@ import numpy as np
 from numba import typeof, types
 
 from headway.core.compiler.jit import jit
+from headway.core.compiler.tables import by_address
 from headway.core.decide import ALLOT_TYPE, decide, next_changed_why, tick_due, wake_at
 from headway.core.events import CROSSED, NO_JOB, REFITTED, RESIZE, STARTED, SUBMITTED, TICKED
 from headway.core.ledger import gpu_count
@@ -29,8 +30,12 @@ STUCK: Final = 2  # jobs wait and nothing will ever happen
 TURNING: Final = 3  # time stands still: a policy asks to be called again and again
 GOING_ON: Final = 4
 MOST_ROUNDS_AT_ONCE: Final = 100_000
+# What `row` of the clock says besides the next action: that the next moment is to come, or that more facts of this one are.
+NEXT_MOMENT: Final = -1
+MORE_FACTS: Final = -2
 
 
+@by_address
 class Buffers(NamedTuple):
     """What the loop writes beside the state and the world: the journal, and what a decision works on and gives."""
 
@@ -94,16 +99,18 @@ def _act(state: State, options: Options, key: Any, change: Any, world: World, bu
 
 @jit
 def _next_moment(state: State, options: Options, key: Any, change: Any, world: World, buffers: Buffers) -> int:
-    """Go to the next moment and record its facts."""
+    """Go to the next moment and record its facts, or go on with those of the last."""
     clock, journal = world.clock[0], buffers.journal
-    now = next_time(state, world, clock.wake)
-    if now == np.inf:
-        return STUCK
-    clock.still = clock.still + 1 if now == clock.now else 0
-    if clock.still > MOST_ROUNDS_AT_ONCE:
-        return TURNING
-    clock.held_gpu_s += (now - clock.now) * (gpu_count(state) - state.counts[0].free_gpus)
-    clock.now = now
+    if clock.row == NEXT_MOMENT:
+        now = next_time(state, world, clock.wake)
+        if now == np.inf:
+            return STUCK
+        clock.still = clock.still + 1 if now == clock.now else 0
+        if clock.still > MOST_ROUNDS_AT_ONCE:
+            return TURNING
+        clock.held_gpu_s += (now - clock.now) * (gpu_count(state) - state.counts[0].free_gpus)
+        clock.now = now
+    now = clock.now
     while has_room(journal):
         fact = any_fact(state, world, now)
         if fact[0] < 0:
@@ -116,7 +123,7 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
                 note_nobody(journal, REFITTED, now)
             return GOING_ON
         _happen(state, options, key, change, world, journal, fact, now)
-    clock.wake = now  # go on here with an empty buffer
+    clock.row = MORE_FACTS
     return JOURNAL_FULL
 
 
@@ -160,7 +167,7 @@ def drive_compiled(
 ) -> int:
     """Run until all jobs have ended or the journal is full; then it can be called again."""
     clock, out = world.clock[0], buffers.out
-    while clock.row >= 0 or clock.done < len(state.jobs):
+    while clock.row != NEXT_MOMENT or clock.done < len(state.jobs):
         if clock.row < 0:
             reached = _next_moment(state, options, key, change, world, buffers)
             if reached != GOING_ON:
@@ -179,5 +186,5 @@ def drive_compiled(
             clock.row = 0
         else:
             clock.wake = wake_at(state, options, buffers.scratch, clock.now)
-            clock.row = -1
+            clock.row = NEXT_MOMENT
     return FINISHED

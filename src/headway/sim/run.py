@@ -37,7 +37,7 @@ from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
 from headway.sim.world_tables import World, new_world, truth_table
 from headway.workloads.workload import Workload
 
-JOURNAL_ROWS = 1 << 16
+JOURNAL_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,8 @@ def prepare(
     rows = profiles.rows_of(workload.model)
     costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
     apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else np.ones(n)
-    traffic = communication.draw(workload, setting.seed)
+    talks = setting.network.sharing.is_shared or setting.plan != NO_PLAN
+    traffic = communication.draw(workload, setting.seed) if talks else communication.silence(n)
     row, talk = plan_row(setting.plan, fabric), None
     duty = traffic.duty * (setting.network.sharing.is_shared)
     if setting.plan != NO_PLAN:

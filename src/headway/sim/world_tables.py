@@ -6,6 +6,7 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
+from headway.core.compiler.tables import by_address
 from headway.core.tables.state import TIMER
 from headway.iteration.plans import NO_PLAN
 from headway.network.sharing.links import Links, no_links
@@ -40,7 +41,7 @@ CLOCK: Final = np.dtype(
         ("shared", "i8"),  # starts below several leaves without
         ("spread", "i8"),  # starts on more nodes than needed
         ("starts", "i8"),  # in all
-        ("row", "i8"),  # the next action of the decision being performed; -1: none is
+        ("row", "i8"),  # the next action of the decision being performed, or what comes next (sim/loop.py)
         ("still", "i8"),  # rounds since time last moved on
         ("heap", "i8"),  # facts on the heap
         ("next", "i8"),  # the next job to arrive
@@ -52,6 +53,7 @@ CLOCK: Final = np.dtype(
 )
 
 
+@by_address
 class World(NamedTuple):
     """Truth by job, future facts, and the rates that follow from who shares what."""
 

@@ -15,6 +15,7 @@ from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.jobfile.spec import array_tasks, job_spec
 from headway.live.operation.site import Site
+from headway.live.store.journal import Journal
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -103,6 +104,28 @@ def test_dependencies_survive_a_restart(serve: Callable[..., Served]) -> None:
     served.manager.stop()
     served = serve()
     assert [served.until(job).state for job in jobs] == ["CANCELLED", "COMPLETED", "COMPLETED"]
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_a_job_that_has_followed_another_is_not_cancelled_when_that_runs_again_and_fails(
+    serve: Callable[..., Served], tmp_path: Path, snapshot: bool
+) -> None:
+    """After a restart it was, though it ran: its processes went on, on a GPU that was given to others."""
+    first = serve()
+    (tmp_path / "good").touch()
+    before = first.submit(run=f"test -e {tmp_path}/good")
+    runs = first.submit(run="sleep 60", after=[before])
+    first.until(runs, "RUNNING")
+    first.manager.stop()
+    if not snapshot:
+        journal = Journal(first.manager.data)
+        journal.commit(lambda connection: connection.execute("DELETE FROM snapshots"))
+        journal.close()
+    (tmp_path / "good").unlink()
+    again = serve()
+    again.manager.requeue(before)
+    assert again.until(before).state == "FAILED"
+    assert again.until(runs, "RUNNING").state == "RUNNING"
 
 
 def test_what_is_no_dependency_is_refused() -> None:

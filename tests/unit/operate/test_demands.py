@@ -1,7 +1,10 @@
 """Nodes of two kinds under one manager: jobs run where they asked to, say what they wait for, and keep that through restarts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import combinations
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from headway.cli.tables.nodes import nodes_table, summarised, summary_table
 from headway.cluster.named import cluster
 from headway.errors import BadInput
 from headway.live.ask.replay import ran_jobs, replay
+from headway.live.errors import WrongState
 from headway.live.jobfile.sbatch import read_script
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
@@ -25,6 +29,7 @@ nodes:
   - {name: a, gpus: 1, count: 2, type: A100, features: [ib, nvlink]}
   - {name: v, gpus: 2, type: v100, features: [roce]}
 """
+OTHERS = ("ada", "bob", "cyd", "dan")
 SLEEP = {"run": "sleep 60"}
 A100 = {"resources": {"type": "a100"}}
 
@@ -199,9 +204,9 @@ def test_rows_of_demands_are_used_again(served_lab: Served, monkeypatch: pytest.
     monkeypatch.setattr(demands, "MOST_DEMANDS", 3)
     monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
     kinds: list[dict[str, Any]] = [{"constraints": [word]} for word in ("ib", "nvlink", "roce", "v100")]
-    held = [served_lab.submit(hold=True, **spec) for spec in kinds[:3]]
-    with pytest.raises(BadInput, match="ask for 3 different kinds of nodes already"):
-        served_lab.submit(**kinds[3])
+    held = [served_lab.submit(user, hold=True, **spec) for user, spec in zip(OTHERS, kinds[:3], strict=False)]
+    with pytest.raises(WrongState, match="ask for 3 different kinds of nodes already"):
+        served_lab.submit(OTHERS[0], **kinds[3])
     assert served_lab.until(served_lab.submit(**kinds[0])).state == "COMPLETED"
     for job in held:
         served_lab.manager.cancel(job)
@@ -216,21 +221,79 @@ def test_demands_of_jobs_that_have_ended_keep_nobody_out(served_lab: Served, mon
     monkeypatch.setattr(demands, "MOST_DEMANDS", 3)
     kinds = [{"constraints": [word]} for word in ("ib", "nvlink", "roce", "v100", "a100", "ib|roce")]
     first = served_lab.submit(hold=True, **kinds[0])
-    jobs = [served_lab.submit(**spec) for spec in kinds[1:3]]
-    for spec in kinds[3:]:
-        for job in jobs:
-            assert served_lab.until(job).state == "COMPLETED"
+    for spec in kinds[1:]:
+        assert served_lab.until(served_lab.submit(**spec)).state == "COMPLETED"
         wait_for(lambda: not served_lab.manager._state.demands.crowded)
-        jobs = [served_lab.submit(**spec)]
     assert len(served_lab.manager._state.tables.suits) <= 4
     served_lab.manager.release(first)
     assert served_lab.until(first).state == "COMPLETED"
     assert served_lab.manager.job(2).state == "COMPLETED"  # type: ignore[union-attr]
 
 
+def test_one_user_leaves_demands_to_the_others(
+    serve: Callable[..., Served], served_lab: Served, lab: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as are left, so never more than half; whoever has none gets one even where nothing is left."""
+    monkeypatch.setattr(demands, "MOST_DEMANDS", 8)
+    words = ("ib", "nvlink", "roce", "v100")
+    kinds = [{"constraints": [word]} for word in (*words, *("|".join(pair) for pair in combinations(words, 2)))]
+    kinds += [{"constraints": list(each)} for each in (("ib", "nvlink"), ("roce", "v100"))]
+
+    def accepted(user: str, specs: Sequence[dict[str, Any]]) -> int:
+        """How many of these, submitted all at once."""
+        made, gate = [], Barrier(len(specs))
+
+        def submit(spec: dict[str, Any]) -> None:
+            gate.wait()
+            with suppress(WrongState):
+                made.append(served_lab.submit(user, hold=True, **spec))
+
+        threads = [Thread(target=submit, args=(spec,)) for spec in specs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return len(made)
+
+    ada, bob, cyd, dan = OTHERS
+    assert accepted(ME, kinds[:6]) == 4
+    left = f"jobs of {ME} ask for 4 different kinds of nodes already, and 4 more are left for everybody"
+    with pytest.raises(WrongState, match=left):
+        served_lab.manager.dry_run(job_spec({"run": "true", **kinds[6]}), ME)
+    assert [accepted(ada, [spec]) for spec in kinds[6:9]] == [1, 1, 0]
+    assert [accepted(bob, [spec]) for spec in kinds[8:10]] == [1, 0]
+    assert [accepted(cyd, [spec]) for spec in kinds[9:11]] == [1, 0]
+    assert [accepted(dan, [spec]) for spec in kinds[10:12]] == [1, 0]
+    assert accepted(ME, kinds[10:11]) == 1  # which dan has
+    served_lab.manager.stop()
+    served_lab = serve(lab)
+    assert accepted(ME, kinds[11:]) == 0  # a restart gives nothing more
+    for job in [job.id for job in served_lab.manager._state.active_jobs()][2:]:
+        served_lab.manager.cancel(job)
+    assert accepted(ME, kinds[11:]) == 1
+
+
+def test_jobs_that_are_run_again_count_too(served_lab: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that have left the memory: whoever has run jobs of many kinds could have all of them again at once."""
+    monkeypatch.setattr(demands, "MOST_DEMANDS", 4)
+    monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
+    jobs = [served_lab.submit(constraints=[word]) for word in ("ib", "nvlink")]
+    for word in ("roce", "v100", "a100", "ib|roce"):
+        assert served_lab.until(jobs[-1]).state == "COMPLETED"
+        jobs.append(served_lab.submit(constraints=[word]))
+    for job in jobs:
+        assert served_lab.until(job).state == "COMPLETED"
+    refused = served_lab.manager.act("requeue", jobs, True)
+    assert [job for job in jobs if job not in refused] == jobs[:2]
+    assert "ask for 2 different kinds of nodes already, and 2 more are left" in str(refused[jobs[2]])
+    assert served_lab.manager.job(jobs[0]).state == "HELD"  # type: ignore[union-attr]
+
+
 @pytest.fixture
 def served_lab(serve: Callable[..., Served], lab: str) -> Served:
-    return serve(lab)
+    served = serve(lab)
+    served.manager._users.update(OTHERS)  # users whose jobs never run need no account
+    return served
 
 
 def test_a_replay_keeps_to_the_nodes(opened: Callable[..., Manager], lab: str) -> None:

@@ -96,6 +96,21 @@ def test_a_node_that_is_resumed_while_the_disk_is_full_starts_nothing(
     assert {node.state for node in manager.nodes()} == {"open"}
 
 
+def test_a_manager_that_starts_on_a_full_disk_gives_up_what_is_kept_for_it(
+    opened: Callable[[], Manager], small: Path
+) -> None:
+    first = opened()
+    ran = one(first, run="true")
+    assert until(first, ran).state == "COMPLETED"
+    wait_for((small / "data" / "reserve").exists)
+    first.stop()
+    with pytest.raises(OSError, match="No space left"):
+        (small / "filler").write_bytes(bytes(40 * MB))
+    again = opened()
+    assert not (small / "data" / "reserve").exists()
+    assert again.job(ran).state == "COMPLETED"  # type: ignore[union-attr]
+
+
 def test_a_folder_that_cannot_be_reached_does_not_stop_the_engine(tmp_path: Path) -> None:
     assert Disk(tmp_path / "gone", 100 * MB).look() == ""
 

@@ -111,7 +111,11 @@ def test_a_user_may_have_so_many_jobs(serve: Callable[..., Served]) -> None:
     assert served.manager.submit(spec, ME, "key") == [kept]  # an answer that was lost is not a new job
     with pytest.raises(WrongState, match="another cannot"):
         served.manager.submit(spec, ME, "other key")
+    with pytest.raises(WrongState, match="another cannot"):
+        served.manager.requeue(first + 1)  # as good as a new one
     served.manager.cancel(kept)
+    served.manager.requeue(first + 1, hold=True)
+    served.manager.cancel(first + 1)
     served.manager.cancel(first)
     served.until(first)
     served.submit()

@@ -1,5 +1,6 @@
 """Logs: all ranks, also those that come late; through rotations and restarts of the manager; capped; harmless on a terminal."""
 
+import json
 import os
 import re
 import select
@@ -97,6 +98,21 @@ def test_following_survives_a_restart_without_losing_or_doubling_a_line(make: Ca
         assert not following.is_alive()
     for rank in range(2):
         assert [each for each in seen if each.startswith(f"[{rank}]")] == [f"[{rank}] {rank}.{i}" for i in range(1, 61)]
+
+
+def test_the_places_of_thousands_of_ranks_are_found_again(make: Callable[..., Restartable]) -> None:
+    """They are longer than an address may be."""
+    received = Received(labelled=True)
+    for rank in range(4000):
+        part = {"attempt": 1, "rank": rank, "ranks": 4000, "at": 10**9 if rank else len("before\n"), "text": ""}
+        assert not list(received.lines(json.dumps(part).encode()))
+    served = make()
+    with Client(data=served.data) as client:
+        number = client.submit("echo before; echo after")
+        client.wait(number, 20)
+        query = {"format": "json", **received.query}
+        answer = client.transport.lines(f"/v1/jobs/{number}/logs", query, received.headers)
+        assert [line for part in answer for line in received.lines(part)] == ["after"]
 
 
 def test_following_from_the_end_misses_nothing_that_is_written_while_the_manager_is_away(

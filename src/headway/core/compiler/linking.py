@@ -75,7 +75,8 @@ class Whole(JITCodeLibrary):  # type: ignore[misc]
         for variable in _variables(self, ENVIRONMENT):
             if variable.name not in self._own:
                 variable.linkage = "linkonce_any"  # goes away where nothing refers to it, which is nearly everywhere
-        super()._optimize_final_module()
+        passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False)
+        passes.run(self._final_module, builder)
         # LLVM may have changed how an internal function takes its arguments; found under the name of the part, which other code links
         # as it is, it would be called wrongly. The loader looks internal names up like any other.
         for function in self._parts(binding.Linkage.internal):

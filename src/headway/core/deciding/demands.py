@@ -40,7 +40,7 @@ def room_for(state: State, scratch: Scratch, demand: int) -> tuple[int, int, int
     free, soon, gpus = 0, 0, 0
     for x in range(len(state.nodes)):
         room = scratch.nodes[x]
-        if not state.nodes[x].closed and state.suits[demand, x] != 0:
+        if not state.nodes[x].closed and (demand == 0 or state.suits[demand, x] != 0):
             free += room.now
             soon += room.soon
             gpus += state.nodes[x].gpus

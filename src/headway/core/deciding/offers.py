@@ -28,15 +28,14 @@ ALL_LINKS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 @jit
 def open_rooms(state: State, scratch: Scratch) -> None:
     """Work out what is there now and soon."""
-    walk = scratch.walk[0]
-    walk.spare = 0
+    walk, spare = scratch.walk[0], 0
     for x in range(len(state.nodes)):
         node, room = state.nodes[x], scratch.nodes[x]
         room.now = node.free
         room.soon = node.free + node.stopping
         room.extra = NO_LIMIT
-        walk.spare += 0 if node.closed else room.soon
-    walk.soon = walk.spare
+        spare += 0 if node.closed else node.free + node.stopping
+    walk.spare, walk.soon = spare, spare
     for x in range(len(state.leaves)):
         leaf, links = state.leaves[x], scratch.leaves[x]
         links.now = leaf.free

@@ -48,6 +48,7 @@ def _gather(state: State, options: Options, place: Any, scratch: Scratch, out: A
     add_seat(out, -1, job.gpus)
     close_row(out, RESIZE, job.row)
     scratch.jobs[job.row].stops = scratch.walk[0].decision
+    scratch.walk[0].stops += 1
 
 
 @jit

@@ -64,15 +64,16 @@ def _preemptible_for(state: State, options: Options, scratch: Scratch, job: Any,
 @jit
 def _sum_preemptible(state: State, options: Options, scratch: Scratch) -> bool:
     """Sum up the GPUs of preemptible jobs from each rank on, `scratch.after`; returns whether one of them is in its turn."""
-    any_in_turn, n = False, state.counts[0].running
+    walk, any_in_turn, n = scratch.walk[0], False, state.counts[0].running
     for t in range(len(scratch.teams)):
         scratch.teams[t].stoppable = 0
     scratch.after[n] = 0
     for i in range(n - 1, -1, -1):
-        job = state.jobs[scratch.order[i]]
-        counts = turn(job, options) < np.inf and scratch.jobs[job.row].stops != scratch.walk[0].decision
+        j = scratch.order[i]
+        job = state.jobs[j]
+        counts = turn(job, options) < np.inf and (walk.stops == 0 or scratch.jobs[j].stops != walk.decision)
         if counts and options.teams > NO_TEAMS:
             count_stoppable(state, scratch, job)
-        any_in_turn |= counts and pinned(job, scratch.walk[0].now, options)
+        any_in_turn |= counts and pinned(job, walk.now, options)
         scratch.after[i] = scratch.after[i + 1] + (job.gpus if counts else 0)
     return any_in_turn

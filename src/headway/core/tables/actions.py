@@ -8,6 +8,7 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
+from headway.core.compiler.tables import by_address
 
 # How many of each are in use. `undecided` is never cleared: searches for links that ran out of their budget.
 COUNT = np.dtype(
@@ -26,6 +27,7 @@ SEATS_OF = np.dtype([("node", "i4"), ("gpus", "i4")])
 LINKS_OF = np.dtype([("mask", "u8"), ("leaf", "i8")])
 
 
+@by_address
 class Actions(NamedTuple):
     """Rows with their places. Resize has one entry with the new size, Claim with the GPUs asked for, Pack with the partner as `node`."""
 

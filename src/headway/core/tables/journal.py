@@ -10,6 +10,7 @@ from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
+from headway.core.compiler.tables import by_address
 from headway.core.events import EXPLAINED, NO_JOB, PACK, START
 from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions
 from headway.core.tables.state import State, new_state
@@ -31,6 +32,7 @@ ENTRY: Final = np.dtype(
 COUNT: Final = np.dtype([("rows", "i8"), ("seats", "i8"), ("places", "i8"), ("links", "i8"), ("margin", "i8")])
 
 
+@by_address
 class Journal(NamedTuple):
     """A buffer of entries. The seats of Start and Pack are `seats[seat_at:seat_at + gpus]`; what an action was given lies in `places` and
     `links`, from its own place_at and link_at up to those of the entry after it. All three are empty where places are not kept.

@@ -6,6 +6,7 @@ import numpy as np
 from numba import typeof, types
 from numpy.typing import NDArray
 
+from headway.core.compiler.tables import by_address
 from headway.core.tables.groups import GROUP_TYPE, group_table
 from headway.core.tables.jobs import JOB_TYPE
 from headway.core.tables.teams import NO_TEAMS
@@ -13,6 +14,7 @@ from headway.core.tables.teams import NO_TEAMS
 NO_DEMANDS: Final = 1  # rows of a table of demands in which every node suits every job
 
 
+@by_address
 class History(NamedTuple):
     """What is known of the jobs that have ended: their GPU-seconds (or those of a given file), sorted, and the Gittins curve over them; and
     by group what the policy keeps. Only `record` writes it.
@@ -30,6 +32,7 @@ HISTORY_COUNT = np.dtype([("fitted", "i8"), ("new", "i8"), ("grows", "i8")])
 CORNER = np.dtype([("sum", "f8"), ("reach", "f8"), ("hull", "i8")])
 
 
+@by_address
 class Options(NamedTuple):
     """The options of a policy, all of them for every policy: one compiled engine serves all."""
 

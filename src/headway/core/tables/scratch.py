@@ -6,6 +6,7 @@ import numpy as np
 from numba import typeof, types
 from numpy.typing import NDArray
 
+from headway.core.compiler.tables import by_address
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, actions
 from headway.core.tables.jobs import JOB, JOB_TYPE
 from headway.core.tables.options import OPTIONS_TYPE, STOPS
@@ -111,6 +112,7 @@ WALK: Final = np.dtype(
 )
 
 
+@by_address
 class Scratch(NamedTuple):
     """Tables beside those of the state, and the actions being written."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
+from headway.core.compiler.tables import by_address
 from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.tables.actions import Actions, actions
 from headway.core.tables.jobs import job_table
@@ -53,11 +54,13 @@ COUNT: Final = np.dtype(
         ("free_gpus", "i8"),
         ("stopping", "i8"),  # jobs
         ("claims", "i8"),  # jobs that ask for GPUs of their team's guarantee back
+        ("promises", "i8"),  # rows of `promises` beyond which those that were kept are dropped
         ("spare_link", "i8"),  # the first unused row of `held_links`
     ]
 )
 
 
+@by_address
 class State(NamedTuple):
     """Everything that a decision reads, but the options."""
 

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from headway.errors import BadInput
-from headway.io.units import counted
 from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.desk.door import Door
-from headway.live.errors import WrongState
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
 from headway.live.records import Job
@@ -80,8 +78,7 @@ class Accepting(Door):
                 take()  # the journal could not even begin
             with self._counting:
                 for each in batch:
-                    self._accepting[each.user] -= each.counted
-                    self._in_queues.subtract(dict.fromkeys(self._state.teams.names(each.spec, each.user), each.counted))
+                    self._count_arriving(each, -each.counted)
             for each in batch:
                 each.error = each.error or error  # type: ignore[assignment]
                 each.told(each)
@@ -130,23 +127,24 @@ class Accepting(Door):
 
     def _count(self, new: Submission) -> None:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
-        most, user, count = self._state.site.jobs_per_user, new.user, len(new.tasks)
-        if most is None and not self._state.teams:
-            return
+        user, count = new.user, len(new.tasks)
+        self._state.demands.check_share(new.spec, user)
         with self._counting:
             self._state.teams.check_waiting(new.spec, user, count, self._in_queues)
-            have = self._state.active_of[user] + self._accepting[user]
-            if most is not None and have + count > most:
-                what = f"{count} more" if count > 1 else "another"
-                has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"
-                raise WrongState(f"user {user} has {has}, and may have {most}: {what} cannot be accepted")
-            self._accepting[user] += count
-            self._in_queues.update(dict.fromkeys(self._state.teams.names(new.spec, user), count))
+            self._state.check_jobs_of(user, count, self._accepting[user])
             new.counted = count
+            self._count_arriving(new, count)
+
+    def _count_arriving(self, each: Submission, change: int) -> None:
+        """Jobs that the journal is about to have, and the engine does not have yet."""
+        self._accepting[each.user] += change
+        self._in_queues.update(dict.fromkeys(self._state.teams.names(each.spec, each.user), change))
+        self._state.demands.count(each.spec, each.user, change)
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:
         """Where and roughly when it would start."""
         self._check(spec, user)
+        self._state.demands.check_share(spec, user)
         with self._world.lock:
             forecast = Forecast(self._state, spec, self.clock(), user)
         return forecast.run()

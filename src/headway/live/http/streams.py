@@ -125,10 +125,12 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
             str | None,
             Query(max_length=300_000, description="ATTEMPT:RANK=PLACE,...: go on after what these answers held."),
         ] = None,
+        headway_resume: Annotated[str | None, Header(description="The same, where it is too long for a query.")] = None,
     ) -> StreamingResponse:
         """What the job's ranks wrote. With several ranks, each line begins with its rank."""
         await run_in_threadpool(seen, manager, caller, job_id)
-        parts = Reader(manager, job_id, Wanted(rank, attempt, follow, tail, parse_resume(resume))).parts()
+        places = parse_resume(headway_resume if resume is None else resume)
+        parts = Reader(manager, job_id, Wanted(rank, attempt, follow, tail, places)).parts()
         if form == "json":
             return stream(request, as_json(parts), "application/x-ndjson")
         return stream(request, as_text(parts, rank is None), "text/plain; charset=utf-8")

@@ -1,29 +1,40 @@
 """What jobs of a live cluster ask of nodes: which row of the engine's table of demands a job has, and what is refused."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.demands import ANY, Demand, check_possible, demand_of, gpus_of, suiting
 from headway.cluster.nodes import Cluster
-from headway.errors import BadInput
 from headway.io.units import counted
 from headway.live.engine import LiveEngine
+from headway.live.errors import WrongState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Job
 
 if TYPE_CHECKING:
     from headway.live.state import ClusterState
 
-MOST_DEMANDS: Final = 64  # that jobs in memory may have at once: every decision looks at each that has waiting jobs
+T = TypeVar("T")
+# That jobs in memory may have at once: every decision looks at each that has waiting jobs. A user may have as many as are left for the
+# others, so that no one has more than half; the first of each is accepted until there are twice as many (decision 0116).
+MOST_DEMANDS: Final = 64
 
 
 def asked_by(spec: JobSpec) -> Demand:
     """What a job asks of its nodes."""
     return demand_of(spec.resources.type, spec.constraints)
+
+
+def _add(counts: Counter[T], name: T, change: int) -> None:
+    """Count; who has come to nothing is forgotten."""
+    counts[name] += change
+    if not counts[name]:
+        del counts[name]
 
 
 class LiveDemands:
@@ -33,20 +44,27 @@ class LiveDemands:
         self._cluster, self._engine = cluster, engine
         self.rows: dict[Demand, int] = {ANY: 0}
         self._jobs: Counter[int] = Counter()  # in memory, by row
-        self._active: Counter[Demand] = Counter()  # of these, the jobs that have not ended
+        self._used = 0  # rows that some of them have, but for that of jobs that ask for nothing
+        self._active: Counter[tuple[str, Demand]] = Counter()  # jobs that have not ended, or are about to be accepted
+        self._of_user: Counter[str] = Counter()  # demands of these
+        self._users: Counter[Demand] = Counter()  # users of each
+        self._counting = threading.Lock()  # the journal's thread counts too
 
-    def count(self, spec: JobSpec, change: int) -> None:
-        """A job has become active, or no longer is."""
-        if demand := asked_by(spec):
-            self._active[demand] += change
+    def count(self, spec: JobSpec, user: str, change: int) -> None:
+        """So many jobs of a user have become active, or no longer are."""
+        if not (demand := asked_by(spec)):
+            return
+        with self._counting:
+            had, have = self._active[user, demand], self._active[user, demand] + change
+            _add(self._active, (user, demand), change)
+            if bool(had) != bool(have):
+                _add(self._of_user, user, 1 if have else -1)
+                _add(self._users, demand, 1 if have else -1)
 
     @property
     def crowded(self) -> bool:
         """Whether there are as many demands as may be, though of some only jobs are in memory that have ended."""
-        if len(self.rows) <= MOST_DEMANDS:
-            return False
-        used = [demand for demand, row in self.rows.items() if demand and self._jobs[row]]
-        return len(used) >= MOST_DEMANDS and not all(self._active[demand] for demand in used)
+        return self._used >= MOST_DEMANDS and self._used > len(self._users)
 
     def row_of(self, spec: JobSpec) -> int:
         """The row of a job that is taken into memory."""
@@ -56,8 +74,10 @@ class LiveDemands:
             row = self.rows.pop(unused[0]) if unused else len(self.rows)
             self.rows[demand] = row
             self._engine.set_demand(row, suiting(self._cluster, demand))
-        self._jobs[self.rows[demand]] += 1
-        return self.rows[demand]
+        row = self.rows[demand]
+        self._used += row > 0 and not self._jobs[row]
+        self._jobs[row] += 1
+        return row
 
     def row_ahead(self, spec: JobSpec, engine: LiveEngine) -> int:
         """The row of a job that is only imagined, on a copy of the engine."""
@@ -69,12 +89,15 @@ class LiveDemands:
 
     def forget(self, specs: Iterable[JobSpec]) -> None:
         """Jobs with these specs leave the memory."""
-        self._jobs.subtract(self.rows[asked_by(spec)] for spec in specs)
+        for row in [self.rows[asked_by(spec)] for spec in specs]:
+            self._jobs[row] -= 1
+            self._used -= row > 0 and not self._jobs[row]
 
     def load(self, labels: Iterable[tuple[int, list[str]]], rows: NDArray[np.int32]) -> None:
         """Go on with the rows of an earlier manager on the same nodes, which its tables have; `rows` are those of the jobs in memory."""
         self.rows = {Demand(label[0], tuple(label[1:])): row for row, label in labels}
         self._jobs = Counter(rows.tolist())
+        self._used = len(self._jobs.keys() - {0})
 
     def move(self, cluster: Cluster) -> None:
         """The nodes have changed, or what they have: look which suit."""
@@ -91,16 +114,24 @@ class LiveDemands:
         return self.rows.get(Demand(label[0], tuple(label[1:])))
 
     def check(self, spec: JobSpec) -> None:
-        """Refuse a job that no nodes suit, and one more demand than the engine should tell apart."""
-        demand = asked_by(spec)
-        check_possible(self._cluster, demand, spec.gpus)
-        if (
-            demand not in self.rows
-            and sum(bool(self._jobs[row]) for other, row in self.rows.items() if other) >= MOST_DEMANDS
-        ):
-            raise BadInput(
-                f"constraints: jobs here ask for {MOST_DEMANDS} different kinds of nodes already, which is the most: "
-                "use a constraint that others have, or submit it when theirs have ended"
+        """Refuse a job that no nodes suit."""
+        check_possible(self._cluster, asked_by(spec), spec.gpus)
+
+    def check_share(self, spec: JobSpec, user: str) -> None:
+        """Refuse one more demand than the engine should tell apart, and one more than a user may have beside others."""
+        demand, own, have = asked_by(spec), self._of_user[user], max(self._used, len(self._users))
+        if not demand or self._users[demand]:
+            return
+        if demand not in self.rows and have >= (MOST_DEMANDS if own else 2 * MOST_DEMANDS):
+            raise WrongState(
+                f"constraints: jobs here ask for {have} different kinds of nodes already, which is the most: "
+                "use a constraint that others have, or try again when theirs have ended"
+            )
+        left = MOST_DEMANDS - len(self._users)
+        if own and own >= left:
+            raise WrongState(
+                f"constraints: jobs of {user} ask for {counted(own, 'different kind')} of nodes already, and {max(0, left)} more "
+                "are left for everybody: use a constraint that one of them has, or try again when some of them have ended"
             )
 
     def suits(self, spec: JobSpec) -> NDArray[np.bool_]:

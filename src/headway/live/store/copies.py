@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headway.errors import BadInput
 from headway.live.errors import AlreadyServed, JournalDamaged
+from headway.live.operation.index_room import index_room
 
 PAGES_AT_ONCE = 1000  # between them a manager may write
 TABLES = ("jobs", "events", "finished", "snapshots")
@@ -98,7 +99,10 @@ def set_aside(path: Path, why: str) -> Path:
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise BadInput(f"{path}: there is no such file; give --data, the folder of a manager")
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as file:
+    with (
+        index_room(path),
+        contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as file,
+    ):
         yield file
 
 

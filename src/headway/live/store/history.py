@@ -3,6 +3,7 @@
 A job's row is written in the same transaction as the fact that it ended; the manager's memory holds only the last of them.
 """
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Collection, Iterable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
+from headway.live.operation.index_room import index_room
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
@@ -113,11 +115,11 @@ def read_file(path: Path, wanted: Wanted) -> list[HistoryRow]:
     if not path.exists():
         raise BadInput(f"{path}: there is no journal; give the data folder of a manager")
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
-        try:
+        with (
+            index_room(path),
+            contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection,
+        ):
             return finished(connection, wanted)
-        finally:
-            connection.close()
     except sqlite3.Error as error:
         raise JournalFailed(f"{path} cannot be read ({error}): try `headway journal check`") from None
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
+from headway.live.operation.index_room import index_room
 from headway.live.store import history, snapshot_table
 from headway.live.store.history import HistoryRow, insert_finished
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
@@ -94,12 +95,16 @@ class Journal:
         except OSError:
             os.close(self._lock_file)
             raise AlreadyServed(f"another manager serves {data}: stop it, or give another --data folder") from None
+        self._room = contextlib.ExitStack()  # that the log's index has on the disk
         try:
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._room.enter_context(index_room(self.path))
             self._connection = self._open()
-        except (sqlite3.Error, OSError) as error:
+            self._reader, self._reading = self._open(), threading.Lock()
+        except (sqlite3.Error, OSError, JournalFailed) as error:
+            self._room.close()
             os.close(self._lock_file)
-            raise failed(error) from None
-        self._reader, self._reading = self._open(), threading.Lock()
+            raise error if isinstance(error, JournalFailed) else failed(error) from None
         self._which = _which(self.path)
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self.commits = 0
@@ -114,10 +119,7 @@ class Journal:
         self._thread.join()
 
     def _open(self) -> sqlite3.Connection:
-        created = not self.path.exists()
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
-        if created:
-            os.chmod(self.path, 0o600)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.executescript(SCHEMA + history.SCHEMA + snapshot_table.SCHEMA)
@@ -274,6 +276,7 @@ class Journal:
         self._end()
         self._connection.close()
         self._reader.close()
+        self._room.close()
         os.close(self._lock_file)
 
 

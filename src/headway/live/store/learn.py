@@ -198,7 +198,7 @@ def _unseat(state: ClusterState, job: Job, row: JournalRow, ended: bool) -> None
     set_outcome(state.tables, job.row, job.final)
     state.count(job, False)
     state.finished[job.id] = None
-    for other in map(state.jobs.get, state.dependants.get(job.id, ())):
+    for other in map(state.jobs.get, state.dependants.pop(job.id, ())):
         if other:
             other.waits_for.discard(job.id)
 

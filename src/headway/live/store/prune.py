@@ -15,6 +15,7 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
+from headway.live.operation.index_room import index_room
 
 AT_ONCE = 500  # jobs in one transaction: a manager writes in between
 PRUNED = "pruned"  # instead of a command
@@ -77,7 +78,7 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise BadInput(f"{path}: there is no journal; give --data, the folder of a manager")
     try:
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as file:
+        with index_room(path), contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as file:
             yield file
     except sqlite3.Error as error:
         raise JournalFailed(f"{path} cannot be pruned ({error}): `headway journal check` says more") from None

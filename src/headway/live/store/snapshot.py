@@ -122,7 +122,7 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content.get("reserved", ()))
     for job in state.active:
         state.teams.count(state.jobs[job], 1)
-        state.demands.count(state.jobs[job].spec, 1)
+        state.demands.count(state.jobs[job].spec, state.jobs[job].user, 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
     for first, (limit, tasks, active, following, kept) in content["arrays"].items():
         state.arrays[int(first)] = Array(limit, range(int(first), int(first) + tasks), active, following, kept)

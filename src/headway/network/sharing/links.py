@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.core.compiler.tables import by_address
 from headway.core.tables.state import TIMER
 from headway.errors import BadInput
 from headway.network.fabric.model import Fabric
@@ -103,6 +104,7 @@ SHARE: Final = np.dtype(
 )
 
 
+@by_address
 class Links(NamedTuple):
     """A fabric, the rule by which flows choose their links, and who uses which link now."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
+from headway.core.compiler.tables import by_address
 from headway.network.fabric.model import Fabric
 from headway.network.slices.bits import copy_into
 
@@ -35,6 +36,7 @@ PORT: Final = np.dtype(
 MOVE: Final = np.dtype([("job", "i4"), ("leaf", "i4"), ("ocs", "i4"), ("far", "i4")])
 
 
+@by_address
 class Circuits(NamedTuple):
     """Which switch carries which circuit."""
 
