@@ -117,9 +117,14 @@ class Account:
         if kind == CLAIM:
             assert j in self.waiting
             if gpus:
-                self.claims[j] = self.last_claim[j] = now
+                self.claims[j] = self.last_claim[j] = min([now, *(self.claims[k] for k in self.like(j))])
             else:
                 del self.claims[j]
+
+    def like(self, j: int) -> list[int]:
+        """Those of its size and queue that claim: it takes over the claim of one that it comes before."""
+        queue = self.run.workload.queue
+        return [k for k in self.claims if k != j and queue[k] == queue[j] and self.gpus[k] == self.gpus[j]]
 
     def used(self, name: str, stopping: bool) -> tuple[int, int]:
         """GPUs and jobs of a queue, with or without those that are stopping."""

@@ -217,7 +217,7 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
     walk.full = (options.preempts or options.teams > NO_TEAMS) and state.counts[0].moment == now
     walk.first, walk.reserved, walk.stops, walk.looks = -1, -1, 0, 0
     walk.asked, walk.alone = -1, -1
-    walk.unmet, walk.limited_unmet, walk.lent, walk.held_up = 0, 0, 0, 0
+    walk.unmet, walk.limited_unmet, walk.starts, walk.held_up = 0, 0, 0, 0
     walk.evicts, walk.narrowed = options.evicts, 0
     open_rooms(state, scratch)
     if options.moving:
@@ -276,7 +276,7 @@ def decide(
         keep_promises(state, options, scratch, out)
     _seat_all(state, options, Rules(key, worth, place), scratch, out)
     withdrawn, walk = withdraw_promises(state, scratch, out), scratch.walk[0]
-    walk.unsettled = (walk.unmet > 0 and walk.lent > 0) or (walk.limited_unmet > 0 and withdrawn)
+    walk.unsettled = (walk.unmet > 0 and walk.starts > 0) or (walk.limited_unmet > 0 and withdrawn)
     if options.clears < np.inf:
         look_again(state, options, scratch)
     if options.migrates and scratch.walk[0].full:

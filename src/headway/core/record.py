@@ -43,12 +43,10 @@ from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
-from headway.core.teams import count_in_teams, set_claim, take_over_claim
+from headway.core.teams import LEAST_NOTICE_S, count_in_teams, set_claim, take_over_claim
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
-# Where there is no notice, GPUs are asked back only from jobs that have just started: they are stopped so many seconds later.
-LEAST_NOTICE_S: Final = 1.0
 FEW_PROMISES: Final = 8  # that are not worth looking through
 
 

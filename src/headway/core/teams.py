@@ -12,6 +12,8 @@ from headway.core.tables.state import State
 from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
 
+# Where there is no notice, GPUs are asked back only from jobs that have just started: they are stopped so many seconds later.
+LEAST_NOTICE_S: Final = 1.0
 MOST_LOOKS: Final = 100  # jobs of a size and queue among which an earlier claim is looked for
 
 
@@ -52,7 +54,9 @@ def take_over_claim(state: State, options: Options, job: Any, now: float) -> flo
         at = state.jobs[j].claimed
         if at < now and before(state.jobs, job.row, j):
             set_claim(state, state.jobs[j], np.inf)
-            return float(at)
+            return min(
+                now, max(at, now + LEAST_NOTICE_S - options.notice)
+            )  # its notice is still to end: then it is looked at
         j, looks = next_waiting(state, c, j), looks + 1
     return now
 

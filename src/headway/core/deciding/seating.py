@@ -21,7 +21,6 @@ from headway.core.deciding.teams import (
     may_stay,
     over_limit,
     owed_by,
-    queue_of,
     uncount_waiting,
 )
 from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped, reach, stop_one
@@ -54,8 +53,7 @@ def _take(
     mark, row = scratch.jobs[job.row], out.counts[0].rows
     mark.seated = scratch.walk[0].decision
     mark.place = row
-    if kind == START and options.teams > NO_TEAMS and mark.own != queue_of(state, job):
-        scratch.walk[0].lent += 1
+    scratch.walk[0].starts += kind == START
     close_row(out, kind, job.row)
     withdraw(scratch, out, row, within, late)
 

@@ -105,7 +105,7 @@ WALK: Final = np.dtype(
         ("held_up", "i8"),  # whether a job waits that may not be passed
         ("unmet", "i8"),  # jobs that their teams are owed GPUs for found no place, and asked for none
         ("limited_unmet", "i8"),  # the same of jobs that a limit kept from them
-        ("lent", "i8"),  # jobs start whose own queues are not owed the GPUs for
+        ("starts", "i8"),  # jobs to be started
         ("unsettled", "i8"),  # whether there may be something to ask for now: to be decided again at once
         ("reserved", "i8"),  # the job that the reservation is for; -1: not worked out yet
     ]
