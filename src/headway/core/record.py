@@ -43,7 +43,7 @@ from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
-from headway.core.teams import LEAST_NOTICE_S, count_in_teams, set_claim, take_over_claim
+from headway.core.teams import LEAST_NOTICE_S, count_in_teams, hand_over_claim, set_claim
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
@@ -318,6 +318,9 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
             _promise(state, job, given, row)
     elif kind == CLAIM and options.teams > NO_TEAMS:
         asks = given.seats[given.rows[row].seat_at].gpus > 0
-        set_claim(state, job, take_over_claim(state, options, job, now) if asks else np.inf)
+        heir = -1 if asks else hand_over_claim(state, options, job, now)
+        set_claim(state, job, now if asks else np.inf)
+        if heir >= 0:
+            _set_timer(state, options, change, state.jobs[heir], now)
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

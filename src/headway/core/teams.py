@@ -2,8 +2,6 @@
 
 from typing import Any, Final
 
-import numpy as np
-
 from headway.core.compiler.jit import jit
 from headway.core.order import before, first_waiting, next_waiting
 from headway.core.receipts import class_of
@@ -46,19 +44,18 @@ def _settle(team: Any, now: float) -> None:
 
 
 @jit
-def take_over_claim(state: State, options: Options, job: Any, now: float) -> float:
-    """Since when a job claims that asks now: it takes over the claim of one of its size and queue that it comes before, if there is one."""
+def hand_over_claim(state: State, options: Options, job: Any, now: float) -> int:
+    """A claim ends: one of the same size and queue that came before the job, and asks from now on, has its notice. Returns who, or -1."""
     c, looks = class_of(job, options), 0
-    j = first_waiting(state, c) if state.counts[0].claims > 0 and state.classes[c].root >= 0 else -1
-    while j >= 0 and looks < MOST_LOOKS:
-        at = state.jobs[j].claimed
-        if at < now and before(state.jobs, job.row, j):
-            set_claim(state, state.jobs[j], np.inf)
-            return min(
-                now, max(at, now + LEAST_NOTICE_S - options.notice)
-            )  # its notice is still to end: then it is looked at
+    j = first_waiting(state, c) if job.claimed < now and state.classes[c].root >= 0 else -1
+    while j >= 0 and looks < MOST_LOOKS and before(state.jobs, j, job.row):
+        if state.jobs[j].claimed == now:
+            state.jobs[j].claimed = min(
+                now, max(job.claimed, now + LEAST_NOTICE_S - options.notice)
+            )  # it is yet to end
+            return int(j)
         j, looks = next_waiting(state, c, j), looks + 1
-    return now
+    return -1
 
 
 @jit

@@ -264,6 +264,7 @@ def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out:
     keep(state, scratch, owed_by(state, scratch, job), job.gpus)
     walk.owing += job.gpus
     walk.weighed, walk.asked = job.row, job.row
+    walk.unmet += claim_over(options, job, walk.now)
 
 
 @jit
