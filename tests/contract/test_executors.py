@@ -97,7 +97,8 @@ def launch(run: str, job: int = 1, attempt: int = 1, ranks: int = 1, **spec: obj
 
 def test_an_attempt_starts_and_ends_once(make: Callable[[], Watch]) -> None:
     watch = make()
-    watch.executor.start(launch("echo $RANK; exit 4", ranks=3))
+    # Only the first fails: when one does, the others are ended, perhaps before they have said anything.
+    watch.executor.start(launch("echo $RANK; [ $RANK != 0 ] || exit 4; sleep 60", ranks=3))
     watch.executor.start(launch("echo again", ranks=3))  # the same attempt: harmless
     assert watch.until(ENDED, 1).exit_code == 4
     time.sleep(0.3)

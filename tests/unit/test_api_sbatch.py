@@ -169,6 +169,8 @@ def test_patterns_that_are_not_known_are_refused_and_not_part_of_a_name(pattern:
         ("--mem=4G --mem-per-gpu=2G", "memory is asked for in another way too"),
         ("--begin=now+1hour", "--begin: jobs start as soon as they can"),
         ("nodes=2", "is not an option"),
+        ("hetjob", "submit the parts as jobs of their own"),
+        ("--gres=gpu:1 : --gres=gpu:2", "submit the parts as jobs of their own"),
         ("--exclusive", "--exclusive: jobs share nodes"),
         ("--nodelist=n1", "--nodelist: nodes cannot be chosen"),
         ("--export=MODE", "write its value too, MODE=VALUE"),

@@ -100,7 +100,8 @@ def _job(row: dict[str, Any]) -> SlurmJob:
         nice=_signed(_number(row.get("nice"))),
         priority=_number(row.get("priority")),
         restarts=_number(row.get("restart_cnt")),
-        whole=_number(row.get("array_job_id")) or _number(row.get("het_job_id")),
+        array=_number(row.get("array_job_id")),
+        het=_number(row.get("het_job_id")),
     )
 
 

@@ -62,7 +62,7 @@ class Commands:
                     ("scontrol", "update", f"JobId={job}", *(f"{name}={value}" for name, value in changed.items()))
                 )
             case Hold(job, release):
-                return Call(("scontrol", "release" if release else "hold", str(job)))
+                return Call(("scontrol", "release" if release else "hold", job))
 
     def send(self, request: Request) -> str:
         """Run the command; for a submission the job's number."""

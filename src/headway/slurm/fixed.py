@@ -92,7 +92,8 @@ def _job(line: str) -> SlurmJob:
         nice=int(given.get("Nice") or 0),
         priority=int(given.get("Priority") or 0),
         restarts=int(given.get("Restarts") or 0),
-        whole=int(given.get("ArrayJobId") or given.get("HetJobId") or 0),
+        array=int(given.get("ArrayJobId") or 0),
+        het=int(given.get("HetJobId") or 0),
     )
 
 

@@ -48,7 +48,7 @@ class Cancel:
 class Change:
     """New values for a waiting job, by scontrol's names: Nice, Priority."""
 
-    job: int
+    job: str  # its number, or 5+0 for the first part of the heterogeneous job 5 alone
     fields: Mapping[str, str]
 
 
@@ -56,7 +56,7 @@ class Change:
 class Hold:
     """Keep a waiting job from starting, or (`release`) let it start."""
 
-    job: int
+    job: str  # as in Change
     release: bool = False
 
 

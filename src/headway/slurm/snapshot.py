@@ -89,7 +89,18 @@ class SlurmJob:
     nice: int = 0
     priority: int = 0
     restarts: int = 0
-    whole: int = 0  # the array or the heterogeneous job that it is a part of; 0: none
+    array: int = 0  # the array that it is a task of; 0: none
+    het: int = 0  # the heterogeneous job that it is a part of, by the number of its first part; 0: none
+
+    @property
+    def one(self) -> int:
+        """The job with which it starts, or does not start, as one: the heterogeneous job, or itself."""
+        return self.het or self.id
+
+    @property
+    def alone(self) -> str:
+        """How a request names this job and no other: what is asked for by the number of the first part goes to all parts."""
+        return f"{self.id}+0" if self.het == self.id else str(self.id)
 
     @property
     def holds(self) -> bool:

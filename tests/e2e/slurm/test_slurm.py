@@ -231,6 +231,22 @@ def test_jobs_run_on_nodes_that_have_what_they_ask_for(slurm: SlurmCluster, serv
 
 
 @pytest.mark.skipif(not (shutil.which("slurmrestd") and shutil.which("setpriv")), reason="SKIPPED: no slurmrestd")
+def test_a_job_that_asks_for_more_cpus_than_are_free_on_a_node_goes_to_another(
+    slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
+) -> None:
+    """Placements count GPUs: it was sent to the fullest node that has one, waited a minute, and was sent there again, for ever."""
+    greedy = ("--nodelist=n0", "--cpus-per-task=6", "--gres=gpu:1")
+    other = slurm.ask("sbatch", "--parsable", *greedy, "--wrap", "sleep 600")
+    wait_until(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i") == other, "the other's job does not run")
+    executor = SlurmExecutor(tmp_path / "data", poll_s=0.3)
+    executor._narrow.wait_s = 1.0
+    manager = serve(executor=executor)
+    wait_until(lambda: [node.free for node in manager.nodes()] == [1, 4, 4, 4], "the other's job is not seen")
+    job = one(manager, run="sleep 600", resources={"accelerators": 1, "cpus": 4})
+    running = until(manager, job, "RUNNING")
+    assert (running.attempt, "n0" in running.nodes) == (2, False)
+
+
 def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Path) -> None:
     folder = slurm.folder / "rest"
     folder.mkdir()

@@ -34,8 +34,8 @@ NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "env
 
 @pytest.fixture(scope="module")
 def counted() -> Iterator[SlurmCluster]:
-    """Two nodes of two GPUs."""
-    cluster = started(2, 2, more=MULTIFACTOR, accounts="gres/gpu")
+    """Two nodes of two GPUs; nobody has an account there like anybody else."""
+    cluster = started(2, 2, more=MULTIFACTOR, accounts="gres/gpu", users=("nobody",))
     cluster.ask(*URGENT)
     os.environ["SLURM_CONF"] = str(cluster.conf)
     yield cluster
@@ -45,12 +45,13 @@ def counted() -> Iterator[SlurmCluster]:
 
 @pytest.fixture
 def empty(counted: SlurmCluster) -> Iterator[SlurmCluster]:
-    """Nothing runs and nothing waits, before and after."""
+    """Nothing runs and nothing waits, before and after; slurmctld has not died meanwhile."""
     yield counted
-    counted.crashed()
+    died = counted.crashed()
     counted.ask("scancel", "--user=root")
     counted.ask("scancel", "--user=nobody")
     counted.wait_idle()
+    assert not died, counted.last_words()
 
 
 def submit(slurm: SlurmCluster, name: str, gpus: int, seconds: float, *more: str, as_who: tuple[str, ...] = ()) -> int:
@@ -182,14 +183,50 @@ def test_who_may_steer(queue: SlurmCluster, tmp_path: Path) -> None:
     assert len(refused) == 2
     assert all("Invalid user id" in why for why in refused.values()), refused
     assert nices(queue) == before
-    queue.ask("sacctmgr", "--immediate", "add", "account", "all")
-    queue.ask("sacctmgr", "--immediate", "add", "user", "nobody", "account=all", "adminlevel=Operator")
-    queue.ask("sacctmgr", "--immediate", "modify", "user", "nobody", "set", "adminlevel=Operator")
+    said = queue.ask("sacctmgr", "--immediate", "modify", "user", "nobody", "set", "adminlevel=Operator")
+    assert "Modified users" in said
     folder = SteeringFolder(tmp_path / "operator")
     wait_until(lambda: not steer(door, folder, how).refused, "an operator may not steer")
     assert nices(queue) != before
     assert not undo(door, folder).refused
     assert nices(queue) == before
+
+
+def parts(slurm: SlurmCluster, job: str) -> list[str]:
+    """State, nice value and whether it is held, of every part of a heterogeneous job."""
+    rows = slurm.ask("squeue", "-h", "-S", "i", "-j", job, "-o", "%T %y %Q").splitlines()
+    return [
+        f"{state} {nice} {'held' if priority == '0' else ''}".strip() for state, nice, priority in map(str.split, rows)
+    ]
+
+
+def test_a_heterogeneous_job_is_held_released_and_started_as_one(queue: SlurmCluster, tmp_path: Path) -> None:
+    """Also the part that asks for no GPU; and after it was requeued, what its parts attained is attained by both."""
+    folder, door, how = SteeringFolder(tmp_path / "name"), Commands(nices=True), Steering([1.0], "name", holds=True)
+    queue.ask("scancel", number_of(queue, "long"))  # Slurm gives each part a node of its own
+    given = ("--parsable", "--requeue", "--job-name=long")
+    job = queue.ask("sbatch", *given, ":", "--gres=gpu:2", "--wrap", "sleep 600")
+    ran = ("squeue", "-h", "-t", "R", "-n", "long", "-o", "%M")
+    wait_until(lambda: queue.ask(*ran) > "0:02", "it does not run")  # Slurm tells times in whole seconds
+    assert steer(door, folder, how).queues == {0: 2, 1: 1}
+    assert parts(queue, job) == ["PENDING 0 held"] * 2
+    for name in ("new", "odd"):
+        queue.ask("scancel", f"--name={name}")
+    queue.ask("scancel", "--name=long", "--state=RUNNING")
+    wait_until(lambda: "long" not in queue.ask("squeue", "-h", "-t", "R,CG", "-o", "%j"), "the GPUs are not free")
+    assert parts(queue, job) == ["PENDING 0 held"] * 2
+    wait_until(lambda: len(steer(door, folder, how).released) == 2, "not all parts are released")
+    wait_until(lambda: parts(queue, job) == ["RUNNING 0"] * 2, "the parts do not start")
+    assert not undo(door, folder).refused
+
+    folder, how = SteeringFolder(tmp_path / "job"), Steering([0.001, 1e9], "job")
+    wait_until(lambda: steer(door, folder, how).queues == {0: 0, 1: 0, 2: 0}, "something waits")
+    queue.ask("scontrol", "requeue", job)
+    wait_until(lambda: parts(queue, job) == ["PENDING 0"] * 2, "it is not requeued")
+    assert steer(door, folder, how).queues == {0: 0, 1: 1, 2: 0}
+    assert parts(queue, job) == ["PENDING -100000"] * 2
+    assert not undo(door, folder).refused
+    assert parts(queue, job) == ["PENDING 0"] * 2
 
 
 def test_without_slurmdbd_what_slurmctld_remembers_is_read(empty: SlurmCluster) -> None:

@@ -76,6 +76,11 @@ def test_jobs_are_ordered_by_service_and_undone(busy: SlurmCluster, tmp_path: Pa
     assert headway("--undo")["restored"] == []
 
 
+def split_job(slurm: SlurmCluster, first: list[str], second: list[str]) -> str:
+    """Submit a heterogeneous job: the parts that start together."""
+    return slurm.ask("sbatch", "--parsable", *first, ":", *second, "--wrap", "sleep 600")
+
+
 class Crash(Exception):
     """Stands for the end of the process."""
 
@@ -153,6 +158,11 @@ def test_steering_may_begin_on_an_empty_queue(
 def nices(slurm: SlurmCluster, name: str) -> list[str]:
     """Nice values of all jobs of a name, tasks of arrays one by one."""
     return slurm.ask("squeue", "-h", "-r", "-S", "i", "-n", name, "-o", "%y").split()
+
+
+def numbers(slurm: SlurmCluster, names: str) -> list[int]:
+    """The waiting jobs of these names, parts of heterogeneous jobs by their own numbers."""
+    return sorted(map(int, slurm.ask("squeue", "-h", "-t", "PD", "-n", names, "-o", "%A").split()))
 
 
 def test_requeued_jobs_and_tasks_of_arrays_have_their_own_values_again(busy: SlurmCluster, tmp_path: Path) -> None:
@@ -233,3 +243,40 @@ def test_who_is_held_and_released_keeps_place_and_value(busy: SlurmCluster, tmp_
     wait_until(lambda: queue(busy) == [row for row in steered if not row.startswith(f"{waits} ")], "something changed")
     assert not undo(door, folder).refused
     assert queue(busy) == [row for row in before if not row.startswith(f"{waits} ")]
+
+
+def test_a_heterogeneous_job_is_steered_as_one(busy: SlurmCluster, tmp_path: Path) -> None:
+    """Its first part has no GPUs, its second another name; each has its own nice value again when steering is undone, after any crash."""
+    split_job(busy, ["--job-name=old", "--nice=3"], ["--job-name=other", "--gres=gpu:4", "--nice=5"])
+    wait_until(lambda: len(queue(busy)) == 6, "the parts do not wait")
+    before, door, how = queue(busy), Commands(nices=True), Steering([1.0], "name", holds=True)
+    folder = SteeringFolder(tmp_path / "whole")
+    wait_until(lambda: steer(door, folder, Steering([1.0], "name")).queues == {0: 2, 1: 2}, "nothing is attained")
+    assert nices(busy, "old,other")[1:] == ["10000000", "10000003", "10000005"]
+    assert sorted(steer(door, folder, how).held) == numbers(busy, "old,other")
+    wait_until(lambda: str(queue(busy)).count("BeginTime") == 3, "not all are held")
+    assert steer(door, folder, how).changed == {}
+    assert not undo(door, folder).refused
+    assert queue(busy) == before
+    for lives in (1, 2, 3, 4, 5):
+        with pytest.raises(Crash):
+            steer(Mortal(lives, before=False), SteeringFolder(tmp_path / str(lives)), how)
+        assert not undo(door, SteeringFolder(tmp_path / str(lives))).refused
+        assert queue(busy) == before
+
+
+def test_a_part_that_its_user_holds_stays_held(busy: SlurmCluster, tmp_path: Path) -> None:
+    """And the other part of the heterogeneous job is left alone meanwhile, since neither starts without the other."""
+    first = split_job(busy, ["--job-name=one", "--gres=gpu:1"], ["--job-name=one", "--gres=gpu:2"])
+    busy.ask("scontrol", "uhold", f"{first}+1")
+    before, folder, door = queue(busy), SteeringFolder(tmp_path), Commands(nices=True)
+    wait_until(lambda: steer(door, folder, Steering([1.0], "user", holds=True)).queues == {0: 0, 1: 4}, "no service")
+    assert queue(busy)[-2:] == before[-2:]
+    assert "JobHeldUser" in before[-1]
+    busy.ask("scontrol", "release", f"{first}+1")
+    steer(door, folder, Steering([1.0], "user"))
+    assert len(set(nices(busy, "one"))) == 1
+    busy.ask("scontrol", "uhold", f"{first}+1")
+    assert [*undo(door, folder).refused] == [int(first) + 1]
+    assert nices(busy, "one") == ["0", "10000000"]
+    assert "JobHeldUser" in queue(busy)[-1]

@@ -152,8 +152,8 @@ def test_requests_as_text() -> None:
     assert str(door.render(Signal(5, "SIGTERM"))) == "scancel --signal=TERM 5"
     assert str(door.render(Signal(5, "SIGKILL", 0))) == "scancel --signal=KILL 5.0"
     assert str(door.render(Cancel((5, 6)))) == "scancel 5 6"
-    assert str(door.render(Change(5, {"Nice": "-3"}))) == "scontrol update JobId=5 Nice=-3"
-    assert str(door.render(Hold(5, release=True))) == "scontrol release 5"
+    assert str(door.render(Change("5", {"Nice": "-3"}))) == "scontrol update JobId=5 Nice=-3"
+    assert str(door.render(Hold("5", release=True))) == "scontrol release 5"
 
 
 def test_a_submission_does_not_carry_our_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

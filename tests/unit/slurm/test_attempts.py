@@ -166,3 +166,5 @@ def test_what_slurm_does_not_start_is_taken_back_also_by_the_next_manager(tmp_pa
     (report,) = executor.reports()
     assert (report.lost, report.never_ran, report.refused) == (True, True, True)
     assert "Slurm did not start it: Resources" in report.message
+    assert executor._narrow.shut_nodes(time.monotonic()) == {"n0"}, "the next attempt would be sent there again"
+    assert "than is free on n0" in executor.remarks()

@@ -88,6 +88,8 @@ def _options(text: str, where: str) -> list[tuple[str, str]]:
             option, equals, value = SHORT[word[:2]], word[2:], word[2:].removeprefix("=")
             if equals and option in FLAGS and option != "no-kill":  # several in one word, such as -QH
                 words.insert(0, f"-{equals}")
+        elif word in ("hetjob", "packjob", ":"):
+            raise BadInput(f"{where}: {word}: the nodes of a job are alike here: submit the parts as jobs of their own")
         else:
             raise BadInput(f"{where}: {word!r} is not an option: write --name=value")
         if not equals and option not in FLAGS:

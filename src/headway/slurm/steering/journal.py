@@ -4,16 +4,20 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headway.errors import BadInput
+from headway.io.files import write_atomically
 from headway.slurm.snapshot import ANYBODY, SlurmJob
 from headway.slurm.steering.plan import Scale
+from headway.slurm.steering.service import KEPT_S
 
 JOURNAL, SCALE, SERVICE, LOCK = "changes.jsonl", "scale.json", "service.json", "lock"
 MOST_VALUES = 20
+SPARE_LINES = 1000  # of no use any more, before the file is written anew
 LATER_S = 365 * 86_400.0  # the beginning of jobs that are held, where a hold would lose their place
 
 
@@ -25,6 +29,7 @@ class Changed:
     nice: int
     set_to: tuple[int, ...] = ()
     held: bool = False
+    at: float = 0.0  # when it was written down
 
     def is_of(self, job: SlurmJob) -> bool:
         """Whether it is that job: Slurm uses numbers again, and a job that is requeued counts as submitted then."""
@@ -44,7 +49,7 @@ class SteeringFolder:
     """Files of one steering, held by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self._lines, self._cut_off = folder, 0, False
         self.changed = dict(self._read())
 
     @contextlib.contextmanager
@@ -60,8 +65,8 @@ class SteeringFolder:
             yield
 
     def of(self, job: SlurmJob) -> Changed | None:
-        """What was changed of a job. What a whole array is given, or a heterogeneous job, its parts have too."""
-        found = [self.changed.get(number) for number in dict.fromkeys((job.id, job.whole))]
+        """What was changed of a job. What a whole array is given, its tasks have too."""
+        found = [self.changed.get(number) for number in dict.fromkeys((job.id, job.array))]
         known = [change for change in found if change and change.is_of(job)]
         values = tuple(value for change in reversed(known) for value in change.set_to)
         return replace(known[0], set_to=values) if known else None
@@ -69,34 +74,59 @@ class SteeringFolder:
     def write(self, job: int, change: Changed) -> None:
         """Note a change that is about to be made; on disk when this returns."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        row = [job, change.submitted, change.nice, change.set_to[-MOST_VALUES:], change.held]
+        if self._cut_off:
+            self._write_anew()
+        change = replace(change, at=time.time())
         with (self.folder / JOURNAL).open("a", encoding="ascii") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(_line(job, change))
             file.flush()
             os.fsync(file.fileno())
-        self.changed[job] = change
+        self.changed[job], self._lines = change, self._lines + 1
+
+    def tidy(self, jobs: Iterable[SlurmJob]) -> None:
+        """Once many lines are of no use, write the file anew: what was changed last of every job, but not of those that are long gone."""
+        if self._lines <= SPARE_LINES:
+            return
+        known, long_ago = {number for job in jobs for number in (job.id, job.array)}, time.time() - KEPT_S
+        kept = {number: change for number, change in self.changed.items() if number in known or change.at > long_ago}
+        if self._lines > len(kept) + SPARE_LINES:
+            self.changed = kept
+            self._write_anew()
+
+    def _write_anew(self) -> None:
+        write_atomically(self.folder / JOURNAL, "".join(_line(*each) for each in self.changed.items()))
+        self._lines, self._cut_off = len(self.changed), False
 
     def _read(self) -> Iterator[tuple[int, Changed]]:
         path = self.folder / JOURNAL
-        if not path.exists():
-            return
-        lines = path.read_text("ascii").splitlines()
+        text = path.read_text("ascii", errors="replace") if path.exists() else ""
+        lines = text.splitlines()
+        self._lines, self._cut_off = len(lines), not text.endswith("\n") and bool(text)
         for number, line in enumerate(lines):
             try:
-                job, submitted, nice, set_to, held = json.loads(line)[:5]
-            except ValueError:
-                if number == len(lines) - 1:
-                    return  # cut off by a crash: what it announced was not done
+                job, submitted, nice, set_to, held, *at = json.loads(line)
+                values = (set_to,) if isinstance(set_to, int) else tuple(set_to)
+                found = int(job), Changed(submitted, nice, values, held, at[0] if at else submitted)
+            except (ValueError, TypeError):
+                if self._cut_off and number == len(lines) - 1:
+                    return  # by a crash: what it announced was not done
                 raise BadInput(f"{path}:{number + 1} is damaged: look at `squeue -o '%i %y'` before going on") from None
-            yield job, Changed(submitted, nice, (set_to,) if isinstance(set_to, int) else tuple(set_to), held)
+            yield found
 
     def scale(self) -> Scale | None:
         """The scale that was chosen at first."""
         path = self.folder / SCALE
-        return Scale(**json.loads(path.read_text("ascii"))) if path.exists() else None
+        try:
+            return Scale(**json.loads(path.read_text("ascii"))) if path.exists() else None
+        except (ValueError, TypeError):
+            raise BadInput(f"{path} is damaged: remove it, and run `headway steer --slurm --once`") from None
 
     def forget(self) -> None:
         """Everything is as it was."""
         for name in (JOURNAL, SCALE):
             (self.folder / name).unlink(missing_ok=True)
         self.changed = {}
+
+
+def _line(job: int, change: Changed) -> str:
+    return json.dumps([job, change.submitted, change.nice, change.set_to[-MOST_VALUES:], change.held, change.at]) + "\n"

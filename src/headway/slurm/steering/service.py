@@ -20,7 +20,7 @@ BY = {
 def owner(job: SlurmJob, by: str) -> str:
     """What service is counted by."""
     if by == "job":  # not by the time of its submission, which is another after it was requeued
-        return f"{job.id}/{job.user}"
+        return f"{job.one}/{job.user}"
     return f"{job.user}/{job.name}" if by == "name" else job.user
 
 

@@ -10,6 +10,7 @@ from headway.slurm.requests import Change, Door, Hold, Refused
 from headway.slurm.snapshot import SlurmJob
 from headway.slurm.steering import service
 from headway.slurm.steering.journal import LATER_S, SCALE, SERVICE, Changed, SteeringFolder
+from headway.slurm.steering.parts import as_one, first
 from headway.slurm.steering.plan import Wanted, plan, scale_of
 
 MOST_CHANGES = 200  # per round: each is a request to slurmctld
@@ -50,7 +51,7 @@ class Steering:
 
 def steer(door: Door, folder: SteeringFolder, how: Steering) -> Round:
     """Look at the queue, and bring nice values to where they should be."""
-    jobs = door.poll().jobs
+    jobs = as_one(door.poll().jobs)
     attained = service.load(folder.folder / SERVICE)
     attained.look(jobs.values(), how.by, time.time())
     own = {job.id: _own_nice(job, folder) for job in jobs.values()}
@@ -62,7 +63,10 @@ def steer(door: Door, folder: SteeringFolder, how: Steering) -> Round:
             write_atomically(folder.folder / SCALE, json.dumps(asdict(scale)))
     basic = scale is not None and not scale.raises
     wanted = plan(jobs.values(), own, attained.by_owner(), how.by, how.thresholds, scale)
-    return _apply(_Hand(door, folder, basic, how.dry_run), how, wanted)
+    done = _apply(_Hand(door, folder, basic, how.dry_run), how, wanted)
+    if not how.dry_run:
+        folder.tidy(jobs.values())
+    return done
 
 
 def _own_nice(job: SlurmJob, folder: SteeringFolder) -> int:
@@ -85,17 +89,17 @@ class _Hand:
         """Give it a nice value."""
         known = self._known(job)
         self._write(job, replace(known, set_to=(*known.set_to, nice)))
-        self._send(Change(job.id, {"Nice": str(nice)}))
+        self._send(job, Change(job.alone, {"Nice": str(nice)}))
 
     def hold(self, job: SlurmJob) -> None:
         """Keep it from starting."""
         self._write(job, replace(self._known(job), held=True))
-        later = Change(job.id, {"StartTime": f"now+{LATER_S:.0f}"})
-        self._send(later if self.basic else Hold(job.id))
+        later = Change(job.alone, {"StartTime": f"now+{LATER_S:.0f}"})
+        self._send(job, later if self.basic else Hold(job.alone))
 
     def release(self, job: SlurmJob) -> None:
         """Let it start."""
-        self._send(Change(job.id, {"StartTime": "now"}) if self.basic else Hold(job.id, release=True))
+        self._send(job, Change(job.alone, {"StartTime": "now"}) if self.basic else Hold(job.alone, release=True))
         if job.id not in self.refused:
             self._write(job, replace(self._known(job), held=False))
 
@@ -111,28 +115,33 @@ class _Hand:
         if not self.dry_run:
             self.folder.write(job.id, change)
 
-    def _send(self, request: Change | Hold) -> None:
+    def _send(self, job: SlurmJob, request: Change | Hold) -> None:
         try:
             if not self.dry_run:
                 self.door.send(request)
         except Refused as error:
-            self.refused[request.job] = str(error)
+            self.refused[job.id] = str(error)
 
 
 def _apply(hand: _Hand, how: Steering, wanted: list[Wanted]) -> Round:
-    late = [each for each in wanted if each.nice != each.job.nice and not (hand.basic and each.job.held)]
-    hold, release = _to_hold(hand, how, wanted)
-    todo = [*((hand.release, job) for job in release), *((hand.hold, job) for job in hold)]
-    room = max(0, MOST_CHANGES - len(late))
-    for each in late[:MOST_CHANGES]:
+    not_ours = {each.job.one for each in wanted if hand.basic and each.job.held}
+    late = [each for each in wanted if each.nice != each.job.nice and each.job.one not in not_ours]
+    now = late[: first([each.job for each in late], MOST_CHANGES)]
+    for each in now:
         hand.set_nice(each.job, each.nice)
-    for act, job in todo[:room]:
-        act(job)
-    done = {each.job.id: each.nice for each in late[:MOST_CHANGES] if each.job.id not in hand.refused}
-    queues = {queue: sum(each.queue == queue for each in wanted) for queue in range(len(how.thresholds) + 1)}
-    held, released = (tuple(job.id for job in some[:room]) for some in (hold, release))
-    left = max(0, len(late) - MOST_CHANGES) + max(0, len(todo) - room)
-    return Round(len(wanted), done, held, released, queues, left, hand.refused)
+    hold, release = _to_hold(hand, how, wanted)
+    room = MOST_CHANGES - len(now) if len(now) == len(late) else 0
+    held, released = (some[: first(some, room)] for some in (hold, release))  # one of the two is empty
+    for job in released:
+        hand.release(job)
+    for job in held:
+        hand.hold(job)
+    done = {each.job.id: each.nice for each in now if each.job.id not in hand.refused}
+    queue_of = {each.job.one: each.queue for each in wanted}
+    queues = {queue: list(queue_of.values()).count(queue) for queue in range(len(how.thresholds) + 1)}
+    left = len(late) - len(now) + len(hold) - len(held) + len(release) - len(released)
+    ids_held, ids_released = (tuple(job.id for job in some) for some in (held, released))
+    return Round(len(queue_of), done, ids_held, ids_released, queues, left, hand.refused)
 
 
 def _to_hold(hand: _Hand, how: Steering, wanted: list[Wanted]) -> tuple[list[SlurmJob], list[SlurmJob]]:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ class PartRun:
     revoked: bool = False
     told: bool = False  # the signal was sent
     killed: bool = False
+    asked: Mapping[str, str] = field(default_factory=dict)  # the options of its submission; none after an adoption
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class Attempt:
     reported: int = 0  # when the job's own report changed last
     refusal: str = ""
     late: bool = False  # Slurm did not start it in time
+    lacks: str = ""  # what it cannot start without, and does not get
     seen_over: float = field(default=0.0)
 
     @property
@@ -156,7 +159,7 @@ class Attempt:
         if lost and not (asked and not ran):
             message = next((SAID[state] for state in states if state in LOST), "Slurm no longer knows it")
             if self.late:
-                message = f"Slurm did not start it: {self._reason()}"
+                message = f"Slurm did not start it: {self.lacks or self._reason()}"
             return Report(
                 ENDED, *key, signalled=asked, lost=True, never_ran=not ran, refused=self.late, message=message
             )

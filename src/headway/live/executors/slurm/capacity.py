@@ -36,11 +36,16 @@ def node_reports(
     ours: Set[int],
     options: Mapping[str, str],
     lost: Mapping[str, int] | None = None,
+    shut: Set[str] = frozenset(),
 ) -> list[NodeReport]:
-    """How each of Headway's nodes is: away and why, and the GPUs that others use there or that are lost. `ours`: Headway's Slurm jobs."""
+    """How each of Headway's nodes is: away and why, and the GPUs that others use there or that are lost. `ours`: Headway's Slurm jobs.
+
+    Nodes that are `shut` have none for anybody.
+    """
     nodes = {node.name: node for node in snapshot.nodes}
-    taken = Counter(taken_gpus(snapshot, ours))
+    own, taken = own_gpus(snapshot, ours), Counter(taken_gpus(snapshot, ours))
     taken.update(lost or {})
+    taken |= {name: nodes[name].gpus - own[name] for name in shut if name in nodes}
     found, partition, reservation = [], options.get("partition"), options.get("reservation", "")
     for name in names:
         node = nodes.get(name)
@@ -62,15 +67,22 @@ def _why_away(node: SlurmNode, reservation: str) -> str:
     return f"{'+'.join(node.state).lower()} in Slurm{f': {node.reason}' if node.reason else ''}"
 
 
+def own_gpus(snapshot: Snapshot, ours: Set[int]) -> Counter[str]:
+    """GPUs of each node that Headway's jobs hold."""
+    found: Counter[str] = Counter()
+    for job in snapshot.jobs.values():
+        if job.holds and job.id in ours:
+            found.update({name: share.gpus for name, share in job.shares.items()})
+    return found
+
+
 def taken_gpus(snapshot: Snapshot, ours: Set[int]) -> dict[str, int]:
     """GPUs of each node that jobs of others hold, or that are of no use without the CPUs and the memory that some job holds, even ours."""
-    held: dict[str, list[Share]] = {}
-    own: Counter[str] = Counter()
+    held, own = dict[str, list[Share]](), own_gpus(snapshot, ours)
     for job in snapshot.jobs.values():
         if job.holds:
             for name, share in job.shares.items():
                 held.setdefault(name, []).append(share)
-                own[name] += share.gpus if job.id in ours else 0
     return {
         node.name: _gpus(node, held[node.name]) - own[node.name]
         for node in snapshot.nodes

@@ -22,6 +22,7 @@ from headway.live.executors.process.account import account_of
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.slurm import capacity, discovery
 from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, written
+from headway.live.executors.slurm.narrow import Narrow
 from headway.live.executors.slurm.outage import Outage
 from headway.live.executors.slurm.prepare import free_port, owner_of, prepare
 from headway.live.executors.slurm.render import Site, read_comment
@@ -66,7 +67,7 @@ class SlurmExecutor:
         self._reports: deque[Report] = deque()
         self._nodes: list[NodeReport] = []
         self._nodes_new = False
-        self._lost = capacity.Lost()
+        self._lost, self._narrow = capacity.Lost(), Narrow()
         self._site = Site("", given, {})
         self._lock = threading.RLock()
         self._poke = threading.Event()
@@ -158,7 +159,7 @@ class SlurmExecutor:
             taken = sum(node.taken for node in self._nodes)
             whose = "jobs submitted to Slurm directly, or with more CPUs or memory than go with their GPUs,"
             used = f"{whose} use {counted(taken, 'GPU')}" if taken else ""
-            return "; ".join(filter(None, [self.outage.words(now), used]))
+            return "; ".join(filter(None, [self.outage.words(now), used, self._narrow.words(now)]))
 
     def logs(self, job: int, attempt: int) -> list[Path]:
         """Logs in the order of ranks."""
@@ -278,6 +279,7 @@ class SlurmExecutor:
         self.outage.over()
         extra: list[int] = []
         with self._lock:
+            self._narrow.look(snapshot)
             ours: dict[tuple[int, int, int], list[SlurmJob]] = {}
             for job in snapshot.jobs.values():
                 key = read_comment(job.comment, self._site.instance)
@@ -316,8 +318,12 @@ class SlurmExecutor:
         if not mine.holds and not mine.waits and part.over_since is None:
             part.over_since = time.monotonic()
         part.sent_at = part.sent_at or began  # an earlier manager sent it: patience begins anew
-        if mine.waits and time.monotonic() - part.sent_at > self.patience_s:
-            attempt.late = True
+        if not attempt.late:
+            attempt.lacks = self._narrow.lacks(attempt.job, mine, part.asked, time.monotonic())
+            too_long = mine.waits and time.monotonic() - part.sent_at > self.patience_s
+            if too_long and mine.reason == "Resources" and len(attempt.nodes) == 1:
+                self._narrow.shut(attempt.nodes, time.monotonic())
+            attempt.late = too_long or bool(attempt.lacks)
         late = [part_run.slurm for part_run in attempt.parts if attempt.late and part_run.slurm is not None]
         return [job.id for job in found if job is not mine and (job.holds or job.waits)] + late
 
@@ -348,7 +354,8 @@ class SlurmExecutor:
         )
         known, _ = discovery.remembered(self.data) if not self._nodes else ([], [])
         names = [node.node for node in self._nodes] or [node.name for node in known]
-        seen = capacity.node_reports(snapshot, names, ours, self.options, self._lost.look(snapshot))
+        shut = self._narrow.shut_nodes(time.monotonic())
+        seen = capacity.node_reports(snapshot, names, ours, self.options, self._lost.look(snapshot), shut)
         changed, self._nodes, self._nodes_new = seen != self._nodes, seen, True
         if changed:
             self._wake()

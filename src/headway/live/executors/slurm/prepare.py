@@ -43,7 +43,7 @@ def prepare(launch: Launch, folder: Path, port: int, site: Site) -> Attempt:
             os.chown(folder / made, who.pw_uid, who.pw_gid)
     for name, text in launch.files.items():
         write_atomically(folder / name, text)
-    parts = [PartRun(each) for each in as_user]
+    parts = [PartRun(each, asked=each.options) for each in as_user]
     uid = who.pw_uid if who else os.geteuid()
     attempt = Attempt(launch.job, launch.attempt, folder, parts, frozenset(launch.nodes), port, uid)
     write(str(folder), "launch.json", {**saved(attempt), "journal": launch.journal}, durable=True)
