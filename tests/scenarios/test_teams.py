@@ -240,3 +240,12 @@ def places_of(done: Run, kind: int, job: int) -> np.ndarray:
     (rows,) = np.nonzero((done.entries["kind"] == kind) & (done.entries["job"] == job))
     ends = np.append(done.entries["place_at"][1:], len(done.journal.places))
     return done.journal.places[done.entries["place_at"][rows[0]] : ends[rows[0]]]
+
+
+def test_smaller_jobs_make_way_with_teams_too():
+    """Rule 29: once job 3 has waited for 10 s, job 1 moves beside job 2."""
+    queues = Queues("q", (Queue("a"), Queue("b")))
+    rows = [(0.0, 1, 5.0, "a"), (0.0, 1, 100.0, "a"), (0.0, 1, 100.0, "a"), (6.0, 2, 1000.0, "b")]
+    done = on_two_nodes(queues, rows, "srsf?clears=10s")
+    assert times(done, RESIZE, 1) == [16.0]
+    assert times(done, START, 3) == [21.0]

@@ -8,7 +8,7 @@ from headway.core.engine import drive
 from headway.core.events import START, STOP
 from headway.core.tables.journal import journal
 from headway.placement.registry import find_placement
-from headway.policies.headway import GROWTH, PATIENCE, POLICY, TURN_S
+from headway.policies.headway import FIRST_GPU_S, GROWTH, PATIENCE, POLICY, QUEUES, TURN_S, bound, queue
 from headway.sim.api import simulate
 from headway.sim.run import Setting, prepare
 from headway.sim.world_python import SimulatedWorld
@@ -99,6 +99,19 @@ def test_a_job_that_claims_too_little_gains_what_it_claims_and_no_more():
 
 def test_a_job_that_claims_too_much_is_held_to_be_that_long():
     assert ends_with_claim(60_000.0)[0] >= ends_with_claim(6000.0)[0]
+
+
+def test_whatever_a_job_claims_it_is_in_no_queue_after_the_last():
+    """A job that claims a billion times too much is where one is that claims what fills the last queue, and is due as early."""
+    last = FIRST_GPU_S * GROWTH ** (QUEUES - 2)
+    engine, _ = prepare(
+        workload("by hand", submit_s=[0.0, 0.0], gpus=[1, 1], duration_s=[10.0, 10.0]),
+        *(cluster("1x1"), POLICY, find_placement("consolidated"), Setting()),
+    )
+    most, too_much = engine.state.jobs
+    most["left"], too_much["left"] = last, last * 1e9
+    assert queue(most, 0.0) == queue(too_much, 0.0) == QUEUES - 1.0
+    assert bound(most, 0.0) == bound(too_much, 0.0) < np.inf
 
 
 def test_shares_and_errors_of_reports_are_checked():

@@ -19,8 +19,9 @@ from headway.core.deciding.demands import hold_up, is_held_up
 from headway.core.deciding.offers import close_all, close_class, open_classes, open_rooms
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
 from headway.core.deciding.seating import clear_booked, keep_promises, seat_waiting, withdraw_promises
-from headway.core.deciding.teams import is_below, open_teams
-from headway.core.deciding.tournament import first_of_teams
+from headway.core.deciding.teams import in_one_queue, is_below, note_unmet, open_teams, queue_of
+from headway.core.deciding.tournament import first_of_teams, owed_to
+from headway.core.deciding.victims import sum_stoppable
 from headway.core.deciding.weighing import Rules
 from headway.core.deciding.why import explain_classes
 from headway.core.events import NOT_WAITING, RESIZE, WAIT_GPUS, WAIT_QUOTA, WAIT_RESERVATION
@@ -85,6 +86,37 @@ def _close_limited(state: State, options: Options, scratch: Scratch) -> None:
 
 
 @jit
+def _hold_up(state: State, options: Options, scratch: Scratch, i: int) -> None:
+    """The head of class i may not be passed: only jobs that the teams of other queues are owed GPUs for have another turn."""
+    job = state.jobs[scratch.classes[i].head]
+    if options.teams > NO_TEAMS:
+        scratch.walk[0].held_up, scratch.walk[0].stale = 1, 1
+        scratch.teams[queue_of(state, job)].held_up = scratch.walk[0].decision
+    if options.demands > NO_DEMANDS:
+        hold_up(state, scratch, job)
+        close_class(scratch, i)
+    elif options.teams == NO_TEAMS:
+        close_all(scratch)
+    else:
+        for k in range(scratch.walk[0].open):
+            if scratch.classes[k].head >= 0 and in_one_queue(state, state.jobs[scratch.classes[k].head], job):
+                close_class(scratch, k)
+
+
+@jit
+def _is_held_up(state: State, options: Options, scratch: Scratch, job: Any) -> bool:
+    """Whether a job that may not be passed waits before this one."""
+    if not options.blocks or (options.teams > NO_TEAMS and not scratch.walk[0].held_up):
+        return False
+    if options.demands > NO_DEMANDS and not is_held_up(state, scratch, job):
+        return False
+    if options.teams == NO_TEAMS:
+        return options.demands > NO_DEMANDS
+    own = scratch.teams[queue_of(state, job)].held_up == scratch.walk[0].decision
+    return own or owed_to(state, scratch, job.row) < 0
+
+
+@jit
 def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int) -> None:
     """After the head of class i had its turn, go on to the next of its class; where the head found no place, close the class."""
     walk, seated = scratch.walk[0], why == NOT_WAITING
@@ -92,16 +124,13 @@ def _advance(state: State, options: Options, scratch: Scratch, i: int, why: int)
         walk.asked == scratch.classes[i].head
     )  # GPUs of a guarantee were asked back for it: there may be more of them
     if not seated:
+        note_unmet(state, options, scratch, state.jobs[scratch.classes[i].head], why)
         _found_no_place(state, options, scratch, i, why)
         if options.blocks and why == WAIT_QUOTA:
             _close_limited(state, options, scratch)
             return
         if options.blocks and not asked:
-            if options.demands == NO_DEMANDS:
-                close_all(scratch)
-            else:
-                hold_up(state, scratch, state.jobs[scratch.classes[i].head])
-                close_class(scratch, i)
+            _hold_up(state, options, scratch, i)
             return
     c, following = scratch.classes[i].id, -1
     # One that is only kept from the GPUs of a reservation does not speak for the others of its class: they may be gone in time. Nor does
@@ -130,7 +159,7 @@ def _seat_all(state: State, options: Options, rules: Any, scratch: Scratch, out:
     walk = scratch.walk[0]
     open_classes(state, options, scratch)
     i = _next_head(state, options, scratch)
-    if walk.full and i >= 0:
+    if (walk.full or options.teams > NO_TEAMS) and i >= 0:
         first = 0
         if options.teams == NO_TEAMS:
             first = rank_of(state, options, scratch, state.jobs[scratch.classes[i].head])
@@ -140,7 +169,7 @@ def _seat_all(state: State, options: Options, rules: Any, scratch: Scratch, out:
         walk.spare += held
     while i >= 0:
         job = state.jobs[scratch.classes[i].head]
-        if options.demands > NO_DEMANDS and options.blocks and is_held_up(state, scratch, job):
+        if _is_held_up(state, options, scratch, job):
             _advance(state, options, scratch, i, WAIT_GPUS)
         else:
             _advance(state, options, scratch, i, seat_waiting(state, options, rules, scratch, out, job))
@@ -188,6 +217,7 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
     walk.full = (options.preempts or options.teams > NO_TEAMS) and state.counts[0].moment == now
     walk.first, walk.reserved, walk.stops, walk.looks = -1, -1, 0, 0
     walk.asked, walk.alone = -1, -1
+    walk.unmet, walk.limited_unmet, walk.starts, walk.held_up = 0, 0, 0, 0
     walk.evicts, walk.narrowed = options.evicts, 0
     open_rooms(state, scratch)
     if options.moving:
@@ -196,6 +226,7 @@ def _begin(state: State, options: Options, key: Any, scratch: Scratch, now: floa
         list_as_kept(state, scratch)
     if options.teams > NO_TEAMS:
         open_teams(state, options, scratch)
+        sum_stoppable(state, options, scratch)
         open_bookings(state, scratch, now)
 
 
@@ -216,8 +247,13 @@ def decide(
     now: float,
     out: Actions,
 ) -> None:
-    """Write what to do now into the rows of `out`. After a Resize the caller decides again: sizes come before seats."""
+    """Write what to do now into the rows of `out`.
+
+    After a Resize the caller decides again: sizes come before seats. So it does where a team may ask for something now that it could not
+    ask for before (`unsettled`).
+    """
     clear(out)
+    scratch.walk[0].unsettled = 0
     out.counts[0].now, out.counts[0].again = now, np.inf
     scratch.walk[0].weighed, scratch.walk[0].again = -1, np.inf
     if state.counts[0].moment == now or state.counts[0].waiting == 0:  # in between, what was weighed stands
@@ -239,7 +275,8 @@ def decide(
     if not scratch.walk[0].full:
         keep_promises(state, options, scratch, out)
     _seat_all(state, options, Rules(key, worth, place), scratch, out)
-    withdraw_promises(state, scratch, out)
+    withdrawn, walk = withdraw_promises(state, scratch, out), scratch.walk[0]
+    walk.unsettled = (walk.unmet > 0 and walk.starts > 0) or (walk.limited_unmet > 0 and withdrawn)
     if options.clears < np.inf:
         look_again(state, options, scratch)
     if options.migrates and scratch.walk[0].full:

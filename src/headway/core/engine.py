@@ -55,7 +55,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, what has changed about why jobs wait, and whether to ask again at once (after a Resize: sizes come before seats)."""
+    """What to do, what has changed about why jobs wait, and whether to ask again at once (core/decide.py says when)."""
 
     actions: tuple[Action, ...]
     causes: tuple[Cause, ...]
@@ -145,7 +145,8 @@ class Engine:
         """What to do now. Reads the state and changes nothing in it."""
         self._decide(now)
         made = self._made()
-        return Decision(made, tuple(self._causes()), any(action.kind == RESIZE for action in made))
+        again = any(action.kind == RESIZE for action in made) or bool(self.scratch.walk["unsettled"][0])
+        return Decision(made, tuple(self._causes()), again)
 
     def _causes(self) -> Iterator[Cause]:
         i = next_changed_why(self.state, self.scratch, 0)

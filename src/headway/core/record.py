@@ -43,7 +43,7 @@ from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
-from headway.core.teams import count_in_teams, set_claim
+from headway.core.teams import LEAST_NOTICE_S, count_in_teams, hand_over_claim, set_claim
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
@@ -90,8 +90,9 @@ def _set_timer(state: State, options: Options, change: Any, job: Any, now: float
     looks = options.moving and options.quantum < np.inf
     if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
         at = min(at, free_at(job, options))
-    if now < job.claimed + options.notice < np.inf:
-        at = min(at, job.claimed + options.notice)
+    notice_ends = job.claimed + (options.notice if options.notice > 0.0 else LEAST_NOTICE_S)
+    if now < notice_ends < np.inf:
+        at = min(at, notice_ends)
     set_timer(state, job.row, at)
 
 
@@ -262,7 +263,7 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
         _refit(state, options, key, change, now)
         drop_stale_timers(state)
         return
-    if kind != STOPPED and (kind != STARTED or state.counts[0].claims > 0):
+    if kind != STOPPED and kind != STARTED:
         state.counts[0].moment = now
     if kind == TICKED:
         return
@@ -296,6 +297,8 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
 def record_action(state: State, options: Options, key: Any, change: Any, given: Actions, row: int, now: float) -> None:
     """Record the action in a row of `given`, about to be performed."""
     kind, job = given.rows[row].kind, state.jobs[given.rows[row].job]
+    if options.teams > NO_TEAMS:
+        state.counts[0].moment = -np.inf  # what is promised now is kept, if there is another round at this instant
     _leave(state, options, job, now)
     settle(job, now)
     if kind == START or kind == PACK:
@@ -314,6 +317,10 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
         if given.rows[row + 1].seat_at > given.rows[row].seat_at:
             _promise(state, job, given, row)
     elif kind == CLAIM and options.teams > NO_TEAMS:
-        set_claim(state, job, now if given.seats[given.rows[row].seat_at].gpus > 0 else np.inf)
+        asks = given.seats[given.rows[row].seat_at].gpus > 0
+        heir = -1 if asks else hand_over_claim(state, options, job, now)
+        set_claim(state, job, now if asks else np.inf)
+        if heir >= 0:
+            _set_timer(state, options, change, state.jobs[heir], now)
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

@@ -180,7 +180,7 @@ def drive_compiled(
                 return JOURNAL_FULL
             _act(state, options, key, change, world, buffers, clock.row)
             clock.row += 1
-        if _resized(out):
+        if _resized(out) or buffers.scratch.walk[0].unsettled:
             decide(state, options, key, worth, place, allot, buffers.scratch, clock.now, out)
             _explain(state, buffers, clock.now)
             clock.row = 0

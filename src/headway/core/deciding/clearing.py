@@ -4,9 +4,12 @@ A large job may find no place although there are GPUs enough, because on every n
 stopped for it. Once it has waited for long (`clears`), it is given the place for which the fewest GPUs of a node have to be cleared, if
 all who leave it find other places: on what is free soon, or else on what jobs give up that can be stopped for the large one. Nobody is
 moved in vain, and those that are stopped are as few as will do, the last in the order.
+
+For a job whose team takes back what it is guaranteed more is tried: the largest of those who move are placed first, one that finds no
+place has still smaller jobs moved out of its way, and where somebody finds none at all, another node is cleared.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import (
@@ -30,19 +33,19 @@ from headway.core.tables.state import State
 from headway.core.tables.teams import NO_TEAMS
 from headway.job_state import JobState
 
-STOPS = True
-MOVES = False
+STOPS: Final = 0  # how large a job is at most out of whose way another is moved: nobody is, those are looked for who can be stopped
+MOST_TRIES: Final = 64  # nodes that are tried in turn for a job whose team takes back what it is guaranteed
 
 
 @jit
 def _leaves(
-    state: State, options: Options, scratch: Scratch, waiting: Any, other: Any, first: int, i: int, stops: bool
+    state: State, options: Options, scratch: Scratch, waiting: Any, other: Any, first: int, i: int, size: int
 ) -> bool:
-    """Whether the i-th running job can be stopped for a waiting one or, if it cannot, can be moved out of its way."""
+    """Whether the i-th running job can be stopped for a waiting one or, if it cannot, can be moved out of the way of one of this size."""
     stoppable = i >= first and is_candidate(state, options, scratch, waiting, other)
-    if stops or stoppable:
-        return stops and stoppable
-    return other.gpus < waiting.gpus and other.partner < 0 and _can_move(options, scratch, other)
+    if size == STOPS or stoppable:
+        return size == STOPS and stoppable
+    return other.gpus < size and other.partner < 0 and _can_move(options, scratch, other)
 
 
 @jit
@@ -53,37 +56,49 @@ def _can_move(options: Options, scratch: Scratch, job: Any) -> bool:
         return can_stop(options, scratch, job)
     if is_firm(job, options) or scratch.jobs[job.row].stops == walk.decision:
         return False
+    for k in range(walk.chosen):
+        if scratch.chosen[k] == job.row:
+            return False  # it moves already
     return walk.reclaims == ASKING or (job.state == JobState.RUNNING and job.started < walk.now)
 
 
 @jit
 def _survey(state: State, options: Options, scratch: Scratch, job: Any, first: int) -> int:
-    """Per node, what `could` be had if everyone stops who can be stopped for the job, and what hold those who can be `moved`.
-
-    Returns how many GPUs could be had.
-    """
+    """Per node, what `could` be had if everyone stops who can be stopped for the job. Returns how many GPUs that are."""
     gpus, evicts = 0, scratch.walk[0].evicts
     if evicts:
         clear_evicted(scratch)
     for x in range(len(scratch.nodes)):
         room = scratch.nodes[x]
-        room.could, room.moved, room.given = room.soon, 0, 0
+        room.could, room.given = room.soon, 0
         gpus += 0 if state.nodes[x].closed else room.soon
     for i in range(state.counts[0].running):
         other = state.jobs[scratch.order[i]]
         stops = _leaves(state, options, scratch, job, other, first, i, STOPS)
-        moves = not stops and _leaves(state, options, scratch, job, other, first, i, MOVES)
-        if evicts and (stops or moves):
+        if evicts and (stops or _leaves(state, options, scratch, job, other, first, i, job.gpus)):
             count_evicted(state, scratch, other)
         if stops:
             gpus += other.gpus
             _count_could(state, scratch, other)
-        elif moves:
+    return gpus
+
+
+@jit
+def _count_moved(state: State, options: Options, scratch: Scratch, job: Any, first: int, size: int) -> int:
+    """Per node, what hold those who can be `moved` out of the way of a job of this size. Returns the most."""
+    most = 0
+    for x in range(len(scratch.nodes)):
+        scratch.nodes[x].moved = 0
+    for i in range(state.counts[0].running):
+        other = state.jobs[scratch.order[i]]
+        if _leaves(state, options, scratch, job, other, first, i, size):
             seat = other.seat
             while seat >= 0:
                 scratch.nodes[state.seats[seat].node].moved += 1
                 seat = state.seats[seat].next
-    return gpus
+    for x in range(len(scratch.nodes)):
+        most = max(most, scratch.nodes[x].moved)
+    return most
 
 
 @jit
@@ -109,15 +124,15 @@ def _choose(state: State, options: Options, place: Any, scratch: Scratch, out: A
 
 
 @jit
-def _choose_cleared(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
-    """Choose a place of nodes on which as few GPUs as possible have to be cleared."""
-    most = 0
-    for x in range(len(scratch.nodes)):
-        most = max(most, scratch.nodes[x].moved)
+def _choose_cleared(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, most: int
+) -> bool:
+    """Choose a place of nodes on which as few GPUs as possible have to be cleared, `most` at most; not of those that were tried."""
     for limit in range(1, most + 1):
         for x in range(len(scratch.nodes)):
             room = scratch.nodes[x]
-            room.offer = room.could + (room.moved if room.moved <= limit else 0)
+            clears = room.moved <= limit and not room.tried
+            room.offer = max(0, room.could - room.given) + (room.moved if clears else 0)
         if _choose(state, options, place, scratch, out, job):
             return True
     return False
@@ -156,18 +171,17 @@ def _count_lacking(state: State, scratch: Scratch, job: Any, by: int) -> None:
 
 
 @jit
-def _pick(state: State, options: Options, scratch: Scratch, job: Any, first: int, stops: bool) -> None:
+def _pick(state: State, options: Options, scratch: Scratch, job: Any, first: int, size: int) -> None:
     """Add to the chosen who has to leave so that no node lacks GPUs: from the first of them to the last, each is spared if it can be."""
     walk = scratch.walk[0]
-    begin = walk.chosen
+    begin, end = walk.chosen, walk.chosen
     for i in range(state.counts[0].running):
         other = state.jobs[scratch.order[i]]
-        if _is_needed(state, scratch, other) and _leaves(state, options, scratch, job, other, first, i, stops):
-            scratch.chosen[walk.chosen] = other.row
-            walk.chosen += 1
-    for k in range(begin, walk.chosen):
+        if _is_needed(state, scratch, other) and _leaves(state, options, scratch, job, other, first, i, size):
+            scratch.chosen[end] = other.row
+            end += 1
+    for k in range(begin, end):
         _count_lacking(state, scratch, state.jobs[scratch.chosen[k]], -1)
-    end, walk.chosen = walk.chosen, begin
     for k in range(begin, end):
         other = state.jobs[scratch.chosen[k]]
         _count_lacking(state, scratch, other, 1)
@@ -178,26 +192,92 @@ def _pick(state: State, options: Options, scratch: Scratch, job: Any, first: int
 
 
 @jit
-def _clear(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, first: int) -> bool:
-    """Write places for the job and for those who are moved, and choose these, then those who are stopped."""
-    walk = scratch.walk[0]
-    if not _choose_cleared(state, options, place, scratch, out, job):
+def _seat_cleared(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, first: int, seated: Any
+) -> bool:
+    """Write a place for the job, or for one that is moved for it, out of whose way smaller jobs are moved: add these to the chosen."""
+    begin, most = scratch.walk[0].chosen, _count_moved(state, options, scratch, job, first, seated.gpus)
+    if not _choose_cleared(state, options, place, scratch, out, seated, most):
         return False
     for x in range(len(scratch.nodes)):
         scratch.nodes[x].lacks = scratch.nodes[x].given - scratch.nodes[x].could
-    _pick(state, options, scratch, job, first, MOVES)
-    walk.moved = walk.chosen
-    for k in range(walk.moved):
+    _pick(state, options, scratch, job, first, seated.gpus)
+    for k in range(begin, scratch.walk[0].chosen):
         _count_could(state, scratch, state.jobs[scratch.chosen[k]])
-    for k in range(walk.moved):
-        if not _move(state, options, place, scratch, out, state.jobs[scratch.chosen[k]]):
-            return False
+    return True
+
+
+@jit
+def _bring_largest(state: State, scratch: Scratch, k: int) -> None:
+    """Of those chosen from the k-th on, make the first among the largest the k-th."""
+    for i in range(k + 1, scratch.walk[0].chosen):
+        if state.jobs[scratch.chosen[i]].gpus > state.jobs[scratch.chosen[k]].gpus:
+            scratch.chosen[k], scratch.chosen[i] = scratch.chosen[i], scratch.chosen[k]
+
+
+@jit
+def _move_chosen(
+    state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any, first: int
+) -> bool:
+    """Write places for those who are moved and, where a team takes back what it is guaranteed, for those who are moved for them."""
+    walk, k = scratch.walk[0], 0
+    while k < walk.chosen:
+        if walk.reclaims != BY_ORDER:
+            _bring_largest(state, scratch, k)
+        moved = state.jobs[scratch.chosen[k]]
+        if not _move(state, options, place, scratch, out, moved):
+            if walk.reclaims == BY_ORDER:
+                return False
+            if not _seat_cleared(state, options, place, scratch, out, job, first, moved):
+                return False
+        k += 1
+    walk.moved = walk.chosen
+    return True
+
+
+@jit
+def _pick_stopped(state: State, options: Options, scratch: Scratch, job: Any, first: int) -> None:
+    """Add those who have to be stopped to the chosen, who all are moved."""
     for x in range(len(scratch.nodes)):
         scratch.nodes[x].lacks = scratch.nodes[x].given - scratch.nodes[x].soon
-    for k in range(walk.moved):
+    for k in range(scratch.walk[0].moved):
         _count_lacking(state, scratch, state.jobs[scratch.chosen[k]], -1)
     _pick(state, options, scratch, job, first, STOPS)
-    return True
+
+
+@jit
+def _hardest(scratch: Scratch) -> int:
+    """Of the nodes of the place just chosen, one on which the most GPUs have to be cleared."""
+    found = -1
+    for x in range(len(scratch.nodes)):
+        room = scratch.nodes[x]
+        if room.given > room.soon and room.moved > (scratch.nodes[found].moved if found >= 0 else 0):
+            found = x
+    return found
+
+
+@jit
+def _clear(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
+    """Write places for the job and for those who are moved, and choose these, then those who are stopped."""
+    walk, row, first = scratch.walk[0], out.counts[0].rows, first_candidate(state, options, scratch, job)
+    for x in range(len(scratch.nodes)):
+        scratch.nodes[x].tried = 0
+    for _ in range(1 if walk.reclaims == BY_ORDER else MOST_TRIES):
+        walk.chosen = 0
+        if _survey(state, options, scratch, job, first) < job.gpus:
+            break
+        if not _seat_cleared(state, options, place, scratch, out, job, first, job):
+            break
+        hardest = _hardest(scratch)
+        if _move_chosen(state, options, place, scratch, out, job, first):
+            _pick_stopped(state, options, scratch, job, first)
+            return True
+        out.counts[0].rows = row
+        forget(out)
+        if hardest < 0:
+            break
+        scratch.nodes[hardest].tried = 1
+    return False
 
 
 @jit
@@ -206,11 +286,8 @@ def _plan(state: State, options: Options, rules: Any, scratch: Scratch, out: Act
 
     True: promises for it and for them are written; they are the first `moved` in `scratch.chosen`, and after them come those to be stopped.
     """
-    walk, row, first = scratch.walk[0], out.counts[0].rows, first_candidate(state, options, scratch, job)
-    if _survey(state, options, scratch, job, first) < job.gpus:
-        return False
-    walk.chosen = 0
-    if _clear(state, options, rules.place, scratch, out, job, first):
+    walk, row = scratch.walk[0], out.counts[0].rows
+    if _clear(state, options, rules.place, scratch, out, job):
         at = walk.now
         if walk.reclaims == BY_ORDER:
             at = chosen_worth_at(state, options, rules.worth, scratch, job, walk.moved)

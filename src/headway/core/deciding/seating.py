@@ -19,12 +19,11 @@ from headway.core.deciding.teams import (
     is_firm,
     keep,
     may_stay,
-    most_from_teams,
     over_limit,
     owed_by,
     uncount_waiting,
 )
-from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped, stop_one
+from headway.core.deciding.victims import choose_victims, could_stop_for, mark_stopped, reach, stop_one
 from headway.core.deciding.weighing import chosen_worth_at
 from headway.core.events import (
     CLAIM,
@@ -37,7 +36,6 @@ from headway.core.events import (
     WAIT_RESERVATION,
     WAIT_TURN,
 )
-from headway.core.order import rank_of
 from headway.core.tables.actions import Actions, add_seat, close_row, copy_places, forget
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
@@ -55,6 +53,7 @@ def _take(
     mark, row = scratch.jobs[job.row], out.counts[0].rows
     mark.seated = scratch.walk[0].decision
     mark.place = row
+    scratch.walk[0].starts += kind == START
     close_row(out, kind, job.row)
     withdraw(scratch, out, row, within, late)
 
@@ -127,7 +126,7 @@ def _has_place(state: State, options: Options, rules: Any, scratch: Scratch, out
     found = _finds_place(state, options, rules.place, scratch, out, job, SOON, False)
     if not found and scratch.walk[0].full:
         found = could_stop_for(state, options, rules.place, scratch, out, job)
-    if not found and scratch.walk[0].full and _is_owed(state, options, scratch, job):
+    if not found and _is_owed(state, options, scratch, job):
         found = _could_take_back(state, options, rules, scratch, out, job)
     forget(out)
     return found
@@ -243,7 +242,7 @@ def _promise_places(
     if free and _finds_place(state, options, place, scratch, out, job, SOON, late):
         _take(state, options, scratch, out, RESERVE, job, SOON, late)
         return True
-    taken_back = owed and walk.full and claim_over(options, job, walk.now)
+    taken_back = owed and claim_over(options, job, walk.now)
     if taken_back and _takes_back(state, options, rules, scratch, out, job):
         return True
     if options.preempts and walk.full and _promise_by_order(state, options, rules, scratch, out, job, late):
@@ -258,8 +257,6 @@ def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out:
     """Ask for GPUs of the guarantee back, if that makes a place for the job. What was asked for is not lent again, nor asked for twice."""
     walk = scratch.walk[0]
     if job.claimed == np.inf:
-        if not walk.full:
-            return
         if not _could_take_back(state, options, rules, scratch, out, job):
             return
         add_seat(out, -1, job.gpus)
@@ -267,6 +264,7 @@ def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out:
     keep(state, scratch, owed_by(state, scratch, job), job.gpus)
     walk.owing += job.gpus
     walk.weighed, walk.asked = job.row, job.row
+    walk.unmet += claim_over(options, job, walk.now)
 
 
 @jit
@@ -302,16 +300,6 @@ def _may_start(state: State, options: Options, scratch: Scratch, job: Any) -> bo
 
 
 @jit
-def _reach(state: State, options: Options, scratch: Scratch, job: Any) -> int:
-    """GPUs that a job could have at most, wherever they are: those that are there soon, and those of jobs that could be stopped for it."""
-    walk = scratch.walk[0]
-    if options.teams == NO_TEAMS or owed_by(state, scratch, job) >= 0:
-        return int(walk.spare)
-    after = scratch.after[rank_of(state, options, scratch, job)]
-    return int(walk.soon + min(after, most_from_teams(state, scratch, job)))
-
-
-@jit
 def _look_at_team(state: State, options: Options, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Before a job looks for a place: whether its team keeps it waiting, whatever is free. `limited` says whose limit it would exceed."""
     walk = scratch.walk[0]
@@ -320,8 +308,8 @@ def _look_at_team(state: State, options: Options, scratch: Scratch, out: Actions
         add_seat(out, -1, 0)
         close_row(out, CLAIM, job.row)
     walk.limited = over_limit(state, scratch, job, True)
-    if walk.limited < 0 and is_firm(job, options) and not may_stay(state, scratch, job):
-        walk.limited, walk.alone = job.team, job.row
+    if is_firm(job, options) and not may_stay(state, scratch, job):
+        walk.limited, walk.alone = (job.team if walk.limited < 0 else walk.limited), job.row
         return True
     return walk.limited >= 0 and not (walk.full and options.preempts)
 
@@ -339,7 +327,7 @@ def seat_waiting(state: State, options: Options, rules: Any, scratch: Scratch, o
     row = _promised(state, options, scratch, job) if walk.limited < 0 else -1
     if row >= 0 and _start_promised(state, options, scratch, out, job, row):
         return NOT_WAITING
-    if job.gpus > _reach(state, options, scratch, job):
+    if job.gpus > reach(state, options, scratch, job):
         return lacking
     late = False
     if options.reserves and walk.first >= 0:
@@ -390,10 +378,13 @@ def clear_booked(state: State, options: Options, scratch: Scratch, out: Actions)
 
 
 @jit
-def withdraw_promises(state: State, scratch: Scratch, out: Actions) -> None:
-    """A promise that could not be kept is withdrawn: what it was for is another's now."""
+def withdraw_promises(state: State, scratch: Scratch, out: Actions) -> bool:
+    """A promise that could not be kept is withdrawn: what it was for is another's now. Returns whether there is one."""
+    found = False
     for row in range(state.promises.counts[0].rows):
         job = state.jobs[state.promises.rows[row].job]
         waits = job.promise == row and job.state == JobState.PENDING
         if waits and scratch.jobs[job.row].seated != scratch.walk[0].decision:
+            found = True
             close_row(out, RESERVE, job.row)
+    return found

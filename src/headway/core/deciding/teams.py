@@ -9,8 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
+from headway.core.events import WAIT_QUOTA
 from headway.core.keys import pinned, turn
-from headway.core.order import comes_before
+from headway.core.order import comes_before, first_waiting, next_waiting
+from headway.core.receipts import class_of
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
@@ -54,49 +56,22 @@ def open_teams(state: State, options: Options, scratch: Scratch) -> None:
             _count_leaving(state, scratch, job, -1)  # it moves: its team has its GPUs all the time
             count_waiting(state, options, scratch, job)
         elif job.promise == row and job.state == JobState.PENDING:
-            count_waiting(state, options, scratch, job)
-    sum_stoppable(state, options, scratch)
+            count_waiting(state, options, scratch, state.jobs[_first_like(state, options, scratch, job)])
 
 
 @jit
-def sum_stoppable(state: State, options: Options, scratch: Scratch) -> None:
-    """Sum up the GPUs of those who may be stopped by the order of the policy, from each place in the order on: `scratch.after`."""
-    walk, n = scratch.walk[0], state.counts[0].running
-    scratch.after[n] = 0
-    for i in range(n - 1, -1, -1):
-        job = state.jobs[scratch.order[i]]
-        counts = walk.full and job.state == JobState.RUNNING and not pinned(job, walk.now, options)
-        scratch.after[i] = scratch.after[i + 1] + (job.gpus if counts else 0)
-        if counts:
-            count_stoppable(state, scratch, job)
+def _first_like(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+    """The first of those like a job that was promised GPUs, of its class and as firm, that is not counted yet.
 
-
-@jit
-def count_stoppable(state: State, scratch: Scratch, job: Any) -> None:
-    """Count the GPUs of a running job among those that others may have."""
-    t = job.team
-    while t >= CLUSTER:
-        scratch.teams[t].stoppable += job.gpus
-        t = state.teams[t].parent
-
-
-@jit
-def most_from_teams(state: State, scratch: Scratch, job: Any) -> int:
-    """GPUs that a waiting job could have at most from those that were counted, as far as the shares of their teams tell."""
-    t = job.team
-    gpus = scratch.teams[t].stoppable
-    while t > CLUSTER:
-        above = state.teams[t].parent
-        if state.teams[t].of_user:
-            gpus = scratch.teams[above].stoppable
-        else:
-            other = scratch.teams[above].below
-            while other >= 0:
-                if other != t and _may_take(state, scratch, t, other, job.gpus):
-                    gpus += scratch.teams[other].stoppable
-                other = scratch.teams[other].sibling
-        t = above
-    return int(gpus)
+    Where promises are not kept first, one that comes before the job has its turn first: what is promised is as good as its own.
+    """
+    c, walk = class_of(job, options), scratch.walk[0]
+    j = first_waiting(state, c) if walk.full else -1
+    while j >= 0:
+        if scratch.jobs[j].counted != walk.decision and is_firm(state.jobs[j], options) == is_firm(job, options):
+            return int(j)
+        j = next_waiting(state, c, j)
+    return int(job.row)
 
 
 @jit
@@ -217,6 +192,17 @@ def owed_by(state: State, scratch: Scratch, job: Any) -> int:
     return -1
 
 
+@jit
+def note_unmet(state: State, options: Options, scratch: Scratch, job: Any, why: int) -> None:
+    """A waiting job found no place: note whether its team is owed one, and did not ask for it."""
+    walk = scratch.walk[0]
+    if walk.asked != job.row and options.teams > NO_TEAMS and owed_by(state, scratch, job) >= 0:
+        if why == WAIT_QUOTA:
+            walk.limited_unmet += 1
+        else:
+            walk.unmet += 1
+
+
 # ---- who may be stopped for whom
 
 
@@ -270,11 +256,11 @@ def yields(state: State, options: Options, scratch: Scratch, job: Any, other: An
         return True
     if _is_kept_from(state, scratch, job, other):
         return False
-    return _may_take(state, scratch, a, b, max(job.gpus, other.gpus))
+    return may_take(state, scratch, a, b, max(job.gpus, other.gpus))
 
 
 @jit
-def _may_take(state: State, scratch: Scratch, a: int, b: int, moved: int) -> bool:
+def may_take(state: State, scratch: Scratch, a: int, b: int, moved: int) -> bool:
     """Whether so many GPUs may go from team b to its sibling a: by priority, or while a would use no more for its weight."""
     if state.teams[a].priority != state.teams[b].priority:
         return bool(state.teams[a].priority > state.teams[b].priority)
@@ -305,10 +291,15 @@ def makes_room(state: State, options: Options, scratch: Scratch, job: Any, other
 
 
 @jit
+def queue_of(state: State, job: Any) -> int:
+    """The team that stands for the queue of a job, not for one of its users."""
+    return int(state.teams[job.team].parent if state.teams[job.team].of_user else job.team)
+
+
+@jit
 def in_one_queue(state: State, a: Any, b: Any) -> bool:
     """Whether two jobs are in the same queue."""
-    mine, other = _apart(state, a.team, b.team)
-    return mine == other
+    return queue_of(state, a) == queue_of(state, b)
 
 
 @jit

@@ -1,7 +1,8 @@
 """Which team is served first: a tournament from the queues up to the cluster, played anew after each job that is seated.
 
-Jobs whose team is owed what they ask for come first, then those of the team with the higher priority, then those of the team that uses
-least for its weight, level by level from the cluster down; inside a queue the order of the policy holds.
+Jobs whose team is owed what they ask for come first, those of lower teams before those that are owed it by a team above alone, then those
+of the team with the higher priority, then those of the team that uses least for its weight, level by level from the cluster down; inside a
+queue the order of the policy holds.
 """
 
 from typing import Any
@@ -56,7 +57,7 @@ def _find_best(state: State, options: Options, scratch: Scratch, t: int) -> None
 
 
 @jit
-def _owed_to(state: State, scratch: Scratch, j: int) -> int:
+def owed_to(state: State, scratch: Scratch, j: int) -> int:
     """The lowest team that owes a waiting job what it asks for, -1: none; what it was promised counts as not given yet."""
     promised = scratch.jobs[j].counted == scratch.walk[0].decision
     return scratch.jobs[j].own if promised else owed_by(state, scratch, state.jobs[j])
@@ -64,11 +65,23 @@ def _owed_to(state: State, scratch: Scratch, j: int) -> int:
 
 @jit
 def _leads(state: State, options: Options, scratch: Scratch, a: int, b: int) -> bool:
-    """Whether job a is served before job b of its queue: one that is owed what it asks for first, unless jobs hold up those behind."""
-    is_owed = _owed_to(state, scratch, a) >= 0
-    if not options.blocks and is_owed != (_owed_to(state, scratch, b) >= 0):
-        return is_owed
+    """Whether job a is served before job b of its queue: by the lowest team that owes it what it asks for, unless jobs hold up others.
+
+    Of those that are owed it, the first to ask goes first: a claim that went from job to job would begin its notice anew each time.
+    """
+    level_a, level_b = _owed_at(state, scratch, a), _owed_at(state, scratch, b)
+    if not options.blocks and level_a != level_b:
+        return level_a > level_b
+    if not options.blocks and level_a > 0 and state.jobs[a].claimed != state.jobs[b].claimed:
+        return bool(state.jobs[a].claimed < state.jobs[b].claimed)
     return before(state.jobs, a, b)
+
+
+@jit
+def _owed_at(state: State, scratch: Scratch, j: int) -> int:
+    """How far below the cluster the team is that owes a waiting job what it asks for; 0: none does."""
+    owed = owed_to(state, scratch, j)
+    return int(state.teams[owed].level) if owed >= 0 else 0
 
 
 @jit
@@ -85,9 +98,14 @@ def _goes_first(state: State, options: Options, scratch: Scratch, a: int, b: int
     x, y = scratch.classes[scratch.teams[a].best].head, scratch.classes[scratch.teams[b].best].head
     if mine.of_user:
         return _leads(state, options, scratch, x, y)
-    is_owed = is_below(state, _owed_to(state, scratch, x), a)
-    if is_owed != is_below(state, _owed_to(state, scratch, y), b):
+    owed_x, owed_y = owed_to(state, scratch, x), owed_to(state, scratch, y)
+    is_owed = is_below(state, owed_x, a)
+    if is_owed != is_below(state, owed_y, b):
         return is_owed
+    if (owed_x >= 0) != (owed_y >= 0):
+        return owed_x >= 0
+    if owed_x >= 0 and owed_x == owed_y and state.jobs[x].claimed != state.jobs[y].claimed:
+        return bool(state.jobs[x].claimed < state.jobs[y].claimed)
     if mine.priority != others.priority:
         return mine.priority > others.priority
     share = _used_by_others(scratch, a, state.jobs[x]) * others.weight

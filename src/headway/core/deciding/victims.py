@@ -19,7 +19,15 @@ from headway.core.deciding.offers import (
     limit_offer,
     offer,
 )
-from headway.core.deciding.teams import BY_ORDER, can_stop_for, clear_freed, count_freed, within_limits
+from headway.core.deciding.teams import (
+    BY_ORDER,
+    can_stop_for,
+    clear_freed,
+    count_freed,
+    may_take,
+    owed_by,
+    within_limits,
+)
 from headway.core.events import STOP
 from headway.core.keys import pinned
 from headway.core.order import comes_before, rank_of
@@ -27,7 +35,7 @@ from headway.core.tables.actions import Actions, close_row, forget
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
-from headway.core.tables.teams import NO_TEAMS
+from headway.core.tables.teams import CLUSTER, NO_TEAMS
 from headway.job_state import JobState
 
 
@@ -54,6 +62,57 @@ def is_candidate(state: State, options: Options, scratch: Scratch, waiting: Any,
         return True
     other = state.jobs[job.partner]
     return can_stop(options, scratch, other) and comes_before(options, scratch, job, other)
+
+
+@jit
+def sum_stoppable(state: State, options: Options, scratch: Scratch) -> None:
+    """Sum up the GPUs of those who may be stopped by the order of the policy, from each place in the order on: `scratch.after`."""
+    walk, n = scratch.walk[0], state.counts[0].running
+    scratch.after[n] = 0
+    for i in range(n - 1, -1, -1):
+        job = state.jobs[scratch.order[i]]
+        counts = walk.full and job.state == JobState.RUNNING and not pinned(job, walk.now, options)
+        scratch.after[i] = scratch.after[i + 1] + (job.gpus if counts else 0)
+        if counts:
+            count_stoppable(state, scratch, job)
+
+
+@jit
+def count_stoppable(state: State, scratch: Scratch, job: Any) -> None:
+    """Count the GPUs of a running job among those that others may have."""
+    t = job.team
+    while t >= CLUSTER:
+        scratch.teams[t].stoppable += job.gpus
+        t = state.teams[t].parent
+
+
+@jit
+def most_from_teams(state: State, scratch: Scratch, job: Any) -> int:
+    """GPUs that a waiting job could have at most from those that were counted, as far as the shares of their teams tell."""
+    t = job.team
+    gpus = scratch.teams[t].stoppable
+    while t > CLUSTER:
+        above = state.teams[t].parent
+        if state.teams[t].of_user:
+            gpus = scratch.teams[above].stoppable
+        else:
+            other = scratch.teams[above].below
+            while other >= 0:
+                if other != t and may_take(state, scratch, t, other, job.gpus):
+                    gpus += scratch.teams[other].stoppable
+                other = scratch.teams[other].sibling
+        t = above
+    return int(gpus)
+
+
+@jit
+def reach(state: State, options: Options, scratch: Scratch, job: Any) -> int:
+    """GPUs that a job could have at most, wherever they are: those that are there soon, and those of jobs that could be stopped for it."""
+    walk = scratch.walk[0]
+    if options.teams == NO_TEAMS or owed_by(state, scratch, job) >= 0:
+        return int(walk.spare)
+    after = scratch.after[rank_of(state, options, scratch, job)]
+    return int(walk.soon + min(after, most_from_teams(state, scratch, job)))
 
 
 @jit

@@ -6,7 +6,8 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.demands import gpus_for, room_for
-from headway.core.deciding.teams import count_stoppable, is_firm, makes_room, most_from_teams
+from headway.core.deciding.teams import is_firm, makes_room
+from headway.core.deciding.victims import count_stoppable, most_from_teams
 from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_NODE_DOWN, WAIT_TURN
 from headway.core.keys import pinned, turn
 from headway.core.order import rank_of

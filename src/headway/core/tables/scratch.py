@@ -16,8 +16,8 @@ from headway.core.tables.state import TIMER, State, new_state
 # beyond the bound of the reservation; what a placement is shown and may change; and the same as it was shown.
 ROOMS: Final = ("now", "soon", "extra", "offer", "shown")
 # Where smaller jobs are moved for one (core/deciding/clearing.py): what could be had if everyone stops who can be, what those hold who can
-# be moved, what was given to the job and to them by now, and what is lacking for that.
-CLEARED: Final = ("could", "moved", "given", "lacks")
+# be moved, what was given to the job and to them by now, what is lacking for that, and whether clearing the node was tried in vain.
+CLEARED: Final = ("could", "moved", "given", "lacks", "tried")
 # `kept_for`: the team that a node is kept for next, or now, from `kept_from` on; -1: none. `held_up`: the decision in which a job that may
 # not be passed waits for it.
 # Where the placement asks for it (`Placement.evicts`): `evicts`, how many hold GPUs of the node that are on offer beyond `soon`, and
@@ -57,12 +57,13 @@ JOB_WALK: Final = np.dtype(
 # As of what was decided by now. GPUs and jobs as in the table of teams; `kept`: GPUs that are part of its guarantee; `need`: GPUs that are
 # guaranteed or held by jobs that cannot be stopped, and `firm`: the same of those below it; `freed`: by those who are thought to stop;
 # `best`: the open class that comes first among its jobs, from its `child` or among its own classes, of which `first` is one; `below`: one
-# of the teams below it, and `sibling` the next one; `stoppable`: GPUs of its jobs that may be stopped at all.
+# of the teams below it, and `sibling` the next one; `stoppable`: GPUs of its jobs that may be stopped at all; `held_up`: the decision in
+# which a job of it waits that may not be passed.
 TEAM_WALK: Final = np.dtype(
     [
         *((name, "i8") for name in ("used", "running", "leaving", "stopping", "kept", "firm", "need")),
         *((name, "i8") for name in ("freed_gpus", "freed_jobs", "best", "child", "first")),
-        *((name, "i8") for name in ("below", "sibling", "stoppable")),
+        *((name, "i8") for name in ("below", "sibling", "stoppable", "held_up")),
     ]
 )
 WALK: Final = np.dtype(
@@ -101,6 +102,11 @@ WALK: Final = np.dtype(
         ),  # the last job kept waiting only because it cannot be stopped: others of its class may start; -1: none
         ("limited", "i8"),  # the team whose limit keeps the job being seated waiting; -1: none
         ("owing", "i8"),  # GPUs that teams asked back, and were not given yet
+        ("held_up", "i8"),  # whether a job waits that may not be passed
+        ("unmet", "i8"),  # jobs that their teams are owed GPUs for found no place, and wait for no notice
+        ("limited_unmet", "i8"),  # the same of jobs that a limit kept from them
+        ("starts", "i8"),  # jobs to be started
+        ("unsettled", "i8"),  # whether there may be something to ask for now: to be decided again at once
         ("reserved", "i8"),  # the job that the reservation is for; -1: not worked out yet
     ]
 )
