@@ -89,6 +89,23 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
     again._journal.close()
 
 
+def test_what_a_job_gives_back_may_be_for_others(shared: tuple[Manager, Sharing], monkeypatch) -> None:
+    """An executor that asks now and then says so once: the GPUs are others' as soon as the job that held them is over."""
+    manager, executor = shared
+    spec = job_spec({"run": "sleep 30", "resources": {"accelerators": 4}, "preemption": {"grace": 0}})
+    first = manager.submit(spec, getpass.getuser())[0]
+    wait_for(lambda: manager.job(first).state == "RUNNING")  # type: ignore[union-attr]
+    news = [[NodeReport("n000", taken=4), NodeReport("n001", away="down")]]
+    monkeypatch.setattr(executor, "node_reports", lambda: news.pop() if news else [])
+    manager._world.wake()
+    wait_for(lambda: free(manager) == [(0, "open"), (4, "drained")])
+    second = manager.submit(spec, getpass.getuser())[0]
+    manager.cancel(first)
+    wait_for(lambda: withheld(manager._state.tables).tolist() == [4, 0])
+    assert "Start" not in [row.kind for row in manager.events(0) if row.job == second]
+    manager.cancel(second)
+
+
 def test_a_node_that_a_person_drained_stays_drained(shared: tuple[Manager, Sharing]) -> None:
     manager, executor = shared
     manager.drain("n000")

@@ -5,7 +5,7 @@ Generators yield facts; the loop (`drive`) records and notes each before the gen
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headway.core.engine import Action, Cause, Event
@@ -43,6 +43,7 @@ class Lifecycle:
         self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
         self._late_s = 0.0  # that this round begins after the engine was to be woken
         self._progress_at: dict[int, float] = {}
+        self._of_nodes: Sequence[NodeReport] = ()  # what the executor said of its nodes last
         self.measures = Measures()
 
     def note(self, event: Event | Action | Cause, now: float) -> None:
@@ -83,9 +84,9 @@ class Lifecycle:
         self._write(kind, -1, now, data)
         yield from ()
 
-    def nodes_reported(self, reports: Iterable[NodeReport], now: float) -> Iterator[Event]:
+    def nodes_reported(self, reports: Sequence[NodeReport], now: float) -> Iterator[Event]:
         """What an executor says of its nodes, where that is news."""
-        nodes = self.state.cluster.nodes
+        nodes, self._of_nodes = self.state.cluster.nodes, reports or self._of_nodes
         drained = set(range(len(nodes))) if self.state.low_disk else self.state.drained  # none comes back meanwhile
         changes = node_changes(self.state.tables, nodes, drained, reports)
         for kind, data in list(changes):
@@ -108,6 +109,7 @@ class Lifecycle:
             yield Event(STARTED, job.row)
         elif report.what == executors.ENDED:
             yield from self._attempt_over(job, report, now)
+            yield from self.nodes_reported(self._of_nodes, now)  # what it gave back may be for others
 
     def _attempt_over(self, job: Job, report: Report, now: float) -> Iterator[Event]:
         if job.progress != job.noted:
