@@ -176,3 +176,14 @@ def test_a_notice_goes_on_where_another_job_of_the_queue_comes_first(gpus, first
     done = run(queues, jobs, (1, 4), "srsf", min_runtime=0.0)
     assert times(done, CLAIM, 2)[0] == 10.0
     assert times(done, START, first) == [70.0]
+
+
+@pytest.mark.parametrize("policy", ["best-effort", "headway"])
+def test_a_claim_ends_where_a_limit_keeps_the_job_waiting_and_those_who_borrow_then_have_notice(policy):
+    """Job 3 fills the limit of its user, and what job 2 had asked for is lent again, to job 4: once job 3 has ended, job 2 asks anew."""
+    queues = Queues("q", (Queue("a", guaranteed_gpus=5, per_user=Limits(running=1)), Queue("b")), notice_s=60.0)
+    jobs = [(0.0, 4, 300.0, "b"), (0.0, 3, 20000.0, "b"), (10.0, 4, 50.0, "a"), (20.0, 1, 500.0, "a")]
+    done = run(queues, [*jobs, (100.0, 4, 5000.0, "b")], (1, 8), policy, users="vvuuv", preemption_cost=5.0)
+    assert times(done, CLAIM, 2) == [10.0, 70.0, 520.0]  # the second ends the first
+    assert times(done, STOP, 4) == [580.0]
+    assert times(done, START, 2) == [585.0]

@@ -304,10 +304,10 @@ def _look_at_team(state: State, options: Options, scratch: Scratch, out: Actions
     """Before a job looks for a place: whether its team keeps it waiting, whatever is free. `limited` says whose limit it would exceed."""
     walk = scratch.walk[0]
     _uncount(state, options, scratch, job)
-    if job.claimed < np.inf and owed_by(state, scratch, job) < 0:
+    walk.limited = over_limit(state, scratch, job, True)
+    if job.claimed < np.inf and (walk.limited >= 0 or owed_by(state, scratch, job) < 0):
         add_seat(out, -1, 0)
         close_row(out, CLAIM, job.row)
-    walk.limited = over_limit(state, scratch, job, True)
     if is_firm(job, options) and not may_stay(state, scratch, job):
         walk.limited, walk.alone = (job.team if walk.limited < 0 else walk.limited), job.row
         return True
