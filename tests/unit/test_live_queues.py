@@ -344,3 +344,51 @@ def test_reservations_need_a_queues_file_and_those_of_the_file_stay(tmp_path: Pa
     with pytest.raises(WrongState, match=r"n000 is reserved in q\.yaml: change it there"):
         given.unreserve(["n000"])
     given.stop()
+
+
+TWO_GPUS = {**STOPPABLE, "resources": {"accelerators": 2}}
+
+
+def explained(queues: Queues, works: list[Work], job: int, where: str, policy: str) -> Explanation:
+    """What is said of a job as soon as it waits."""
+    world = Asked(works, where, policy, queues=queues)
+    world.asks = job
+    world.run()
+    assert not world.trouble
+    assert world.found is not None
+    return world.found
+
+
+def test_explain_bounds_the_wait_for_what_was_asked_back_by_the_notice() -> None:
+    works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
+    found = explained(TWO, [*works, Work(100.0, {**TWO_GPUS, "queue": "a"}, 50.0)], 5, "1x4", "headway")
+    assert found.reservation is not None
+    assert found.reservation.in_s is not None, found.message
+    assert 60.0 <= found.reservation.in_s <= 65.0
+    assert [holder.why for holder in found.reservation.holders] == ["notice"] * 4
+    assert "is gone because it borrows them, its notice is over and it has saved" in found.message
+
+
+def test_explain_names_the_queue_above_where_that_is_owed_the_gpus() -> None:
+    above = (Queue("top", guaranteed_gpus=2), Queue("a", parent="top", guaranteed_gpus=1), Queue("b"))
+    works = [Work(0.0, {**STOPPABLE, "queue": name}, 1000.0) for name in ("a", "b", "b")]
+    asks = Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)
+    found = explained(Queues("q", above, notice_s=60.0), [*works, asks], 4, "1x3", "best-effort")
+    assert "queue top uses 1 of its 2 guaranteed GPUs, and asked for the others back" in found.message
+
+
+def test_a_borrower_is_not_told_that_its_own_queue_asks_for_its_gpus() -> None:
+    """Job 1 needs more than the guarantee of its queue and borrows them all; job 3 of the same queue has GPUs of b asked back."""
+    queues = Queues("q", (Queue("a", guaranteed_gpus=1), Queue("b")), notice_s=60.0)
+    works = [Work(0.0, {**TWO_GPUS, "queue": name}, 1000.0) for name in ("a", "b")]
+    world = Asked([*works, Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)], "1x4", "best-effort", queues=queues)
+    said: dict[int, str] = {}
+
+    def look() -> None:
+        if world.time == 100.0 and world.state.jobs.get(3):
+            said.update({job: explain(world.state, world.state.jobs[job], world.time).message for job in (1, 2)})
+
+    world.look = look  # type: ignore[method-assign]
+    world.run()
+    assert "asked for GPUs back" not in said[1]
+    assert "Queue a asked for GPUs back: it may be stopped for that in 60 s" in said[2]

@@ -261,7 +261,9 @@ def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out:
             return
         add_seat(out, -1, job.gpus)
         close_row(out, CLAIM, job.row)
-    keep(state, scratch, owed_by(state, scratch, job), job.gpus)
+    mark = scratch.jobs[job.row]
+    mark.own, mark.asked = owed_by(state, scratch, job), walk.decision
+    keep(state, scratch, mark.own, job.gpus)
     walk.owing += job.gpus
     walk.weighed, walk.asked = job.row, job.row
     walk.unmet += claim_over(options, job, walk.now)

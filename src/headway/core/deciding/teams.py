@@ -239,7 +239,8 @@ def _is_kept_from(state: State, scratch: Scratch, job: Any, other: Any) -> bool:
 @jit
 def lends(state: State, scratch: Scratch, job: Any, other: Any) -> bool:
     """Whether another job, which runs, holds GPUs that are owed to the team of a waiting one."""
-    owed = owed_by(state, scratch, job)
+    mark = scratch.jobs[job.row]
+    owed = mark.own if mark.asked == scratch.walk[0].decision else owed_by(state, scratch, job)
     return owed >= 0 and not is_below(state, other.team, owed) and not _is_kept_from(state, scratch, job, other)
 
 

@@ -49,6 +49,7 @@ JOB_WALK: Final = np.dtype(
         ("seated", "i8"),  # the decision that last started it, promised it GPUs, or let its promise stand
         ("place", "i8"),  # the row of what it was given then; of a promise that stands, -1 less its row
         ("counted", "i8"),  # the decision that counts it among the jobs of its team, though it waits
+        ("asked", "i8"),  # the decision in which GPUs of a guarantee are asked back for it; `own` is whose
         ("own", "i4"),  # the lowest team whose guarantee its GPUs are part of; -1: borrowed
         ("want", "i4"),  # GPUs that an elastic policy gives it
     ],

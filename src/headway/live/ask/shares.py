@@ -104,16 +104,16 @@ def queue_words(
         return _quota_words(state, job, queue)
     if kept:
         return f"there would be room, but {kept}", ["that is over", "a time limit by which it would be gone before"]
-    numbers = queue_numbers(state, job)
-    used, guaranteed = int(numbers["queue_gpus_used"]), queue.guaranteed_gpus
+    owing = owing_queue(state, queue, job.spec.gpus)
+    used, guaranteed = _used(state, owing), owing.guaranteed_gpus
     if is_asking(state, job):
         asked = float(state.tables.jobs["claimed"][job.row])
         notice = state.engine.options.notice
         back = f"{within(max(0.0, asked + notice - now))}, and once they have saved"
-        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
+        line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
         return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
     if used + job.spec.gpus <= guaranteed:
-        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
+        line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
         if reason in ("gpus", "fragmentation"):
             line += (
                 "; but stopping those who borrow, and moving smaller jobs, makes no place for it yet: what is left of the "
@@ -126,6 +126,20 @@ def queue_words(
     else:
         line = f"queue {queue.name} uses {counted(used, 'GPU')}, and none is guaranteed to it"
     return f"{message}. {line[0].upper()}{line[1:]}", change
+
+
+def _used(state: ClusterState, queue: Queue) -> int:
+    """GPUs that a queue and those below it hold."""
+    assert state.teams.queues is not None
+    row = state.teams.table(state.teams.queues.rows[queue.name])
+    return int(row["used"] + row["leaving"])
+
+
+def owing_queue(state: ClusterState, queue: Queue, gpus: int) -> Queue:
+    """The queue, from this one up, that is guaranteed so many GPUs more than it uses; this one, where none is."""
+    assert state.teams.queues is not None
+    path = state.teams.queues.path(queue.name)
+    return next((one for one in path if _used(state, one) + gpus <= one.guaranteed_gpus), queue)
 
 
 def booked(state: ClusterState, job: Job, now: float) -> str:
