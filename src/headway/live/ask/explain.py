@@ -32,7 +32,7 @@ from headway.live.ask.reserved import (
     whose,
     within,
 )
-from headway.live.ask.shares import booked, is_asking, queue_numbers, queue_words, same_queue
+from headway.live.ask.shares import booked, is_asking, is_behind_claims, queue_numbers, queue_words, same_queue
 from headway.live.jobfile.after import WORDS
 from headway.live.operation.demands import asked_by, meets, on_nodes
 from headway.live.records import Job
@@ -81,7 +81,7 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     if state.teams and not waits and state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
         numbers |= queue_numbers(state, job)
         message = running_words(state, job, message, now)
-    dear = reason == "turn" and not in_turn and not is_asking(state, job)
+    dear = reason == "turn" and not in_turn and not is_asking(state, job) and not is_behind_claims(state, job)
     if dear:
         message += (
             ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"

@@ -132,7 +132,9 @@ def _has_notice(state: ClusterState, found: Reservation, row: Any, until: float,
 
 def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
     """How much longer than they did so far those who are stopped until then may take to save."""
-    stopped = [state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP, NOTICE)]
+    stopped = [
+        state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP, NOTICE)
+    ]
     return max((max(0.0, state.site.grace_s(job.spec) - job.attempts.save.value) for job in stopped), default=0.0)
 
 

@@ -71,6 +71,20 @@ def is_asking(state: ClusterState, job: Job) -> bool:
     return bool(state.tables.jobs["claimed"][job.row] < np.inf)
 
 
+def is_behind_claims(state: ClusterState, job: Job) -> bool:
+    """Whether what its queues are guaranteed and do not use is being asked back for others, and leaves nothing for a job."""
+    queue = state.teams.queue_of(job.spec)
+    if queue is None or state.teams.queues is None or is_asking(state, job):
+        return False
+    owing, asked = owing_queue(state, queue, job.spec.gpus), 0
+    left = owing.guaranteed_gpus - _used(state, owing)
+    for other in state.active_jobs():
+        theirs = state.teams.queue_of(other.spec) if is_asking(state, other) else None
+        if theirs and owing in state.teams.queues.path(theirs.name):
+            asked += other.spec.gpus
+    return left - asked < job.spec.gpus <= left
+
+
 def same_queue(state: ClusterState, rows: NDArray[np.int64], job: Job) -> NDArray[np.bool_]:
     """Which of these jobs are in the queue of this one."""
     mine = state.teams.name_of(job.spec)
@@ -112,7 +126,10 @@ def queue_words(
         back = f"{within(max(0.0, asked + notice - now))}, and once they have saved"
         line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
         return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
-    if used + job.spec.gpus <= guaranteed:
+    if is_behind_claims(state, job):
+        whose = f"of its {counted(guaranteed, 'guaranteed GPU')} queue {owing.name} uses {used}"
+        line = f"{whose}, and the others were asked back for jobs before it"
+    elif used + job.spec.gpus <= guaranteed:
         line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
         if reason in ("gpus", "fragmentation"):
             line += (
