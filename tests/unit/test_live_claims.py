@@ -24,12 +24,15 @@ def explained(queues: Queues, works: list[Work], job: int, where: str, policy: s
 
 
 def test_explain_bounds_the_wait_for_what_was_asked_back_by_the_notice() -> None:
-    works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
+    turns = {**STOPPABLE, "preemption": {"grace": "5s", "min_runtime": "5m"}}  # in which others could pass
+    works = [Work(0.0, {**turns, "queue": "b"}, 1000.0) for _ in range(4)]
     found = explained(TWO, [*works, Work(100.0, {**TWO_GPUS, "queue": "a"}, 50.0)], 5, "1x4", "headway")
     assert found.reservation is not None
     assert found.reservation.in_s is not None, found.message
     assert 60.0 <= found.reservation.in_s <= 65.0
     assert [holder.why for holder in found.reservation.holders] == ["notice"] * 4
+    assert "may pass it" not in found.message
+    assert "may still go first" not in found.message
     assert "is gone because it borrows them, its notice is over and it has saved" in found.message
 
 

@@ -228,8 +228,9 @@ def _kept_words(
         one = sum(kept.nodes.values()) == 1
         parts = [f"{places(kept)} {'is' if one else 'are'} kept for it, {bound(kept, now)}"]
         parts.append(holding(kept, now) if kept.by else "")
-        first = "Jobs that come before it in the order may still go first"
-        return ". ".join([message, *(part for part in parts if part), first]), change
+        if not is_asking(state, job):  # what was asked back is not lent again
+            parts.append("Jobs that come before it in the order may still go first")
+        return ". ".join([message, *(part for part in parts if part)]), change
     other = whose(kept)
     message = (
         f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)}, {bound(kept, now)}"
