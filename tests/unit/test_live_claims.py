@@ -4,7 +4,7 @@ import pytest
 from tests.imagined import Virtual, Work
 from tests.unit.test_live_queues import STOPPABLE, TWO, Asked
 
-from headway.cluster.queues import Queue, Queues
+from headway.cluster.queues import Limits, Queue, Queues
 from headway.live.ask.explain import Explanation, explain
 from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.jobfile.spec import job_spec
@@ -82,3 +82,12 @@ def test_a_dry_run_waits_for_the_notice() -> None:
     world.run()
     assert "would start once those who borrowed GPUs that its queue is guaranteed" in asked[0].message
     assert asked[0].starts_in_s == pytest.approx(60.0, abs=6.0)
+
+
+def test_explain_says_that_a_limit_keeps_room_for_a_job_that_asks() -> None:
+    one = Queues("q", (Queue("a", guaranteed_gpus=3, limits=Limits(running=1)), Queue("b")), notice_s=60.0)
+    works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(3)]
+    own = [Work(100.0, {**TWO_GPUS, "queue": "a"}, 50.0), Work(110.0, {**STOPPABLE, "queue": "a"}, 50.0)]
+    found = explained(one, [*works, *own], 5, "1x4", "best-effort")
+    assert found.reason == "quota"
+    assert "asked back for jobs before it, and limits keep room for those" in found.message

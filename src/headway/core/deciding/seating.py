@@ -14,6 +14,7 @@ from headway.core.deciding.teams import (
     BY_ORDER,
     TAKING,
     claim_over,
+    count_asked,
     count_stop,
     count_waiting,
     is_firm,
@@ -264,6 +265,7 @@ def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out:
     mark = scratch.jobs[job.row]
     mark.own, mark.asked = owed_by(state, scratch, job), walk.decision
     keep(state, scratch, mark.own, job.gpus)
+    count_asked(state, scratch, job)
     walk.owing += job.gpus
     walk.weighed, walk.asked = job.row, job.row
     walk.unmet += claim_over(options, job, walk.now)

@@ -59,12 +59,12 @@ JOB_WALK: Final = np.dtype(
 # guaranteed or held by jobs that cannot be stopped, and `firm`: the same of those below it; `freed`: by those who are thought to stop;
 # `best`: the open class that comes first among its jobs, from its `child` or among its own classes, of which `first` is one; `below`: one
 # of the teams below it, and `sibling` the next one; `stoppable`: GPUs of its jobs that may be stopped at all; `held_up`: the decision in
-# which a job of it waits that may not be passed.
+# which a job of it waits that may not be passed; `asked`: what its limits keep for jobs that GPUs are asked back for.
 TEAM_WALK: Final = np.dtype(
     [
         *((name, "i8") for name in ("used", "running", "leaving", "stopping", "kept", "firm", "need")),
         *((name, "i8") for name in ("freed_gpus", "freed_jobs", "best", "child", "first")),
-        *((name, "i8") for name in ("below", "sibling", "stoppable", "held_up")),
+        *((name, "i8") for name in ("below", "sibling", "stoppable", "held_up", "asked_gpus", "asked_jobs")),
     ]
 )
 WALK: Final = np.dtype(

@@ -76,13 +76,16 @@ def is_behind_claims(state: ClusterState, job: Job) -> bool:
     queue = state.teams.queue_of(job.spec)
     if queue is None or state.teams.queues is None or is_asking(state, job):
         return False
-    owing, asked = owing_queue(state, queue, job.spec.gpus), 0
+    owing = owing_queue(state, queue, job.spec.gpus)
     left = owing.guaranteed_gpus - _used(state, owing)
-    for other in state.active_jobs():
-        theirs = state.teams.queue_of(other.spec) if is_asking(state, other) else None
-        if theirs and owing in state.teams.queues.path(theirs.name):
-            asked += other.spec.gpus
-    return left - asked < job.spec.gpus <= left
+    return left - asked_in(state, owing) < job.spec.gpus <= left
+
+
+def asked_in(state: ClusterState, above: Queue) -> int:
+    """GPUs that are being asked back for jobs of a queue and those below it."""
+    asking = (job for job in state.active_jobs() if is_asking(state, job))
+    homes = ((state.teams.queue_of(job.spec), job.spec.gpus) for job in asking)
+    return sum(gpus for queue, gpus in homes if queue and above in _path(state, queue))
 
 
 def same_queue(state: ClusterState, rows: NDArray[np.int64], job: Job) -> NDArray[np.bool_]:
@@ -145,6 +148,12 @@ def queue_words(
     return f"{message}. {line[0].upper()}{line[1:]}", change
 
 
+def _path(state: ClusterState, queue: Queue) -> list[Queue]:
+    """A queue and those above it."""
+    assert state.teams.queues is not None
+    return state.teams.queues.path(queue.name)
+
+
 def _used(state: ClusterState, queue: Queue) -> int:
     """GPUs that a queue and those below it hold."""
     assert state.teams.queues is not None
@@ -154,9 +163,7 @@ def _used(state: ClusterState, queue: Queue) -> int:
 
 def owing_queue(state: ClusterState, queue: Queue, gpus: int) -> Queue:
     """The queue, from this one up, that is guaranteed so many GPUs more than it uses; this one, where none is."""
-    assert state.teams.queues is not None
-    path = state.teams.queues.path(queue.name)
-    return next((one for one in path if _used(state, one) + gpus <= one.guaranteed_gpus), queue)
+    return next((one for one in _path(state, queue) if _used(state, one) + gpus <= one.guaranteed_gpus), queue)
 
 
 def booked(state: ClusterState, job: Job, now: float) -> str:
@@ -175,6 +182,9 @@ def booked(state: ClusterState, job: Job, now: float) -> str:
 def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list[str]]:
     """Which limit keeps the job waiting."""
     found = state.teams.broken_limit(job.spec, job.user)
+    if found is None and job.spec.may_preempt and any(asked_in(state, above) for above in _path(state, queue)):
+        line = "GPUs of a guarantee are being asked back for jobs before it, and limits keep room for those: it comes after them"
+        return line, ["those jobs start", "a job with GPUs ends"]
     if found is None and job.spec.may_preempt:
         line = f"jobs of its size before it in queue {queue.name} cannot be preempted, and may borrow no GPUs: it comes after them"
         return line, ["those jobs start", "a job with GPUs ends"]
