@@ -171,11 +171,12 @@ class Twin(People):
 
 
 def _check_demands(state: ClusterState) -> None:
-    """Nobody who has ended keeps a demand from others, but for jobs in memory."""
+    """Nobody who has ended keeps a demand from others, but for jobs in memory, or counts against what a user may have."""
     kept, asked = state.demands, {asked_by(job.spec) for job in state.jobs.values()}
     assert (kept._active, kept._users, kept._of_user) == ({}, {}, {})
     assert kept._used == len(asked - {ANY})
     assert len(kept.rows) <= 2 * MOST_DEMANDS + 1
+    assert not any(state.active_of.values())
 
 
 def _told(state: ClusterState) -> dict[str, Any]:

@@ -117,6 +117,19 @@ def tables(state: ClusterState) -> dict[str, bytes]:
     return found
 
 
+def test_jobs_that_are_run_again_count_against_those_that_may_wait(tmp_path: Path) -> None:
+    manager = opened(tmp_path, "1x1", "best-effort", queues=Queues("q.yaml", (Queue("a", limits=Limits(waiting=1)),)))
+    old = one(manager, run="true", queue="a")
+    assert ended(manager, old) == "COMPLETED"
+    waits = one(manager, run="true", queue="a", hold=True)
+    with pytest.raises(WrongState, match=r"queue .a. has 1 waiting job, and may have 1: another cannot be accepted"):
+        manager.requeue(old)
+    manager.cancel(waits)
+    manager.requeue(old)
+    assert ended(manager, old) == "COMPLETED"
+    manager.stop()
+
+
 QUICK = Queues("quick.yaml", (Queue("a", guaranteed_gpus=1), Queue("b", per_user=Limits(waiting=2))), notice_s=0.5)
 SAVES = "trap 'exit 0' TERM; while :; do sleep 0.05; done"
 

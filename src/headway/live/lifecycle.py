@@ -4,6 +4,7 @@ Generators yield facts; the loop (`drive`) records and notes each before the gen
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -143,21 +144,25 @@ class Lifecycle:
         return None
 
     def ended(self, job: Job, state: JobState, data: dict[str, Any]) -> Iterator[Event]:
-        """The job is over; others may have waited for that."""
-        self._data = {**data, "state": state.name}
-        self._progress_at.pop(job.id, None)
-        waiting = sorted(self.state.dependants.get(job.id, ()))  # nobody does any more once it is recorded
-        yield Event(ENDED, job.row)
-        for other_id in waiting:
-            other = self.state.jobs.get(other_id)
-            if other is None or not other.blockers & Blocker.DEPENDENCY:
-                continue  # it is over, or has been let go
-            if why := self.state.unmet(other, job):
-                yield from self.ended(other, JobState.CANCELLED, {"message": why})
-            elif not other.waits_for:
-                yield from self.unblock(other, Blocker.DEPENDENCY)
-        if job.array_id is not None:
-            yield from self._next_of_array(job.array_id)
+        """The job is over; others may have waited for that, and others again for these: a chain may be long."""
+        over: deque[tuple[Job, JobState, dict[str, Any]]] = deque([(job, state, data)])
+        while over:
+            job, state, data = over.popleft()
+            if job.final:
+                continue  # it followed two that ended
+            self._data = {**data, "state": state.name}
+            self._progress_at.pop(job.id, None)
+            waiting = sorted(self.state.dependants.get(job.id, ()))  # nobody does any more once it is recorded
+            yield Event(ENDED, job.row)
+            for other in filter(None, map(self.state.jobs.get, waiting)):
+                if not other.blockers & Blocker.DEPENDENCY:
+                    continue  # it is over, or has been let go
+                if why := self.state.unmet(other, job):
+                    over.append((other, JobState.CANCELLED, {"message": why}))
+                elif not other.waits_for:
+                    yield from self.unblock(other, Blocker.DEPENDENCY)
+            if job.array_id is not None:
+                yield from self._next_of_array(job.array_id)
 
     def progressed(self, job: Job, progress: Progress, now: float) -> Iterator[Event]:
         """Keep what the job says; first steps and checkpoints go to the journal at once, the rest now and then."""
@@ -301,8 +306,7 @@ class Lifecycle:
         if self.state.job_state(job).has_processes:
             yield from self.stop(job, HOLD if hold else REQUEUE)
         elif job.final:
-            self.state.demands.check_share(job.spec, job.user)
-            self.state.check_jobs_of(job.user, 1)
+            self.state.count_again(job)
             yield from self.submitted(job, now)
             if hold and not job.final:
                 yield from self.block(job, Blocker.HELD)

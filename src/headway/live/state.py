@@ -2,6 +2,7 @@
 it, and `add` for a job that was accepted.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,7 +78,12 @@ class ClusterState:
         self.arrays: dict[int, Array] = {}
         self.dependants: dict[int, set[int]] = {}
         self.active: set[int] = set()  # jobs that have not ended
-        self.active_of: Counter[str] = Counter()  # how many of them each user has
+        self.active_of: Counter[str] = (
+            Counter()
+        )  # how many of them each user has, with those that are about to be accepted
+        self.counting = (
+            threading.RLock()
+        )  # held from a check to the count: the journal's thread and the engine's do both
         self.strange: set[int] = set()  # waiting jobs that ask for something that this version does not know
         self.drained: set[int] = set()  # nodes that a person has drained
         self.low_disk = ""  # why nothing is started, if the disk is nearly full
@@ -118,13 +124,26 @@ class ClusterState:
         """Count a job among those that have not ended, or no more."""
         if (job.id in self.active) != active:
             (self.active.add if active else self.active.discard)(job.id)
-            self.active_of[job.user] += 1 if active else -1
-            self.teams.count(job, 1 if active else -1)
-            self.demands.count(job.spec, job.user, 1 if active else -1)
+            self.count_of(job.spec, job.user, 1 if active else -1)
 
-    def check_jobs_of(self, user: str, more: int, accepting: int = 0) -> None:
-        """Refuse more jobs than a user may have; so many others are being accepted."""
-        most, have = self.site.jobs_per_user, self.active_of[user] + accepting
+    def count_of(self, spec: JobSpec, user: str, change: int) -> None:
+        """So many jobs of a user are about to be accepted or have not ended, or no more."""
+        with self.counting:
+            self.active_of[user] += change
+            self.teams.count(spec, user, change)
+            self.demands.count(spec, user, change)
+
+    def count_again(self, job: Job) -> None:
+        """Count a job that is to be run again, unless that is refused."""
+        with self.counting:
+            self.check_more(job.spec, job.user, 1)
+            self.count(job, True)
+
+    def check_more(self, spec: JobSpec, user: str, more: int) -> None:
+        """Refuse jobs that are more than their user may have, or than may wait in their queue."""
+        self.demands.check_share(spec, user)
+        self.teams.check_waiting(spec, user, more)
+        most, have = self.site.jobs_per_user, self.active_of[user]
         if most is not None and have + more > most:
             what = f"{more} more" if more > 1 else "another"
             has = f"{counted(have, 'job')} that {'has' if have == 1 else 'have'} not ended"

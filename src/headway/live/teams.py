@@ -15,7 +15,6 @@ from headway.io.units import counted
 from headway.live.engine import LiveEngine
 from headway.live.errors import WrongState
 from headway.live.jobfile.spec import JobSpec
-from headway.live.records import Job
 
 SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
 
@@ -134,11 +133,11 @@ class LiveTeams:
             return len(self.queues.queues) + 1
         return self.users.get((label[0], label[1])) if len(label) > 1 else self.queues.rows.get(label[0])
 
-    def count(self, job: Job, change: int) -> None:
-        """Count a job among those that have not ended, or no more."""
-        for queue in self._path(job.spec):
+    def count(self, spec: JobSpec, user: str, change: int) -> None:
+        """So many jobs of a user have become active, or no longer are."""
+        for queue in self._path(spec):
             self._active[queue.name, ""] += change
-            self._active[queue.name, job.user] += change
+            self._active[queue.name, user] += change
 
     def _path(self, spec: JobSpec) -> list[Queue]:
         queue = self.queue_of(spec)
@@ -161,11 +160,11 @@ class LiveTeams:
                 "it could never start"
             )
 
-    def check_waiting(self, spec: JobSpec, user: str, more: int, accepting: Counter[tuple[str, str]]) -> None:
-        """Refuse jobs beyond those that may wait in their queue; `accepting` counts those that are being written."""
+    def check_waiting(self, spec: JobSpec, user: str, more: int) -> None:
+        """Refuse jobs beyond those that may wait in their queue."""
         for queue in self._path(spec):
             for who, limits in (("", queue.limits), (user, queue.per_user)):
-                waiting = self.waiting(queue, who) + accepting[queue.name, who]
+                waiting = self.waiting(queue, who)
                 if limits.waiting < waiting + more:
                     whose = f" of user {who}" if who else ""
                     raise WrongState(
@@ -179,10 +178,6 @@ class LiveTeams:
         row = self.users.get((queue.name, user)) if user else self.queues.rows[queue.name]
         active = self._active[queue.name, user]
         return active if row is None else active - int(self.table(row)["running"]) - int(self.table(row)["stopping"])
-
-    def names(self, spec: JobSpec, user: str) -> list[tuple[str, str]]:
-        """What a job is counted under: its queue and those above it, each for all and for the user."""
-        return [(queue.name, who) for queue in self._path(spec) for who in ("", user)]
 
     def broken_limit(self, spec: JobSpec, user: str) -> tuple[Queue, str, Limits, Any] | None:
         """The limit that keeps a job waiting: of which queue, for which user ("": all), and what is in use under it."""

@@ -181,7 +181,7 @@ class LiveWorld(Lifecycle):
         found = self.journal.read(lambda connection: archived(connection, job_id))
         if found is None:
             raise WrongState(f"job {job_id} has ended, and the journal has not kept enough of it: submit it anew")
-        self.state.demands.check_share(found.job.spec, found.job.user)
+        self.state.check_more(found.job.spec, found.job.user, 1)
         row = JournalRow(
             now,
             RECALLED,

@@ -230,7 +230,6 @@ def test_jobs_run_on_nodes_that_have_what_they_ask_for(slurm: SlurmCluster, serv
         slurm.ask("scontrol", "update", f"NodeName={node}", "AvailableFeatures=", "ActiveFeatures=")
 
 
-@pytest.mark.skipif(not (shutil.which("slurmrestd") and shutil.which("setpriv")), reason="SKIPPED: no slurmrestd")
 def test_a_job_that_asks_for_more_cpus_than_are_free_on_a_node_goes_to_another(
     slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
 ) -> None:
@@ -247,6 +246,7 @@ def test_a_job_that_asks_for_more_cpus_than_are_free_on_a_node_goes_to_another(
     assert (running.attempt, "n0" in running.nodes) == (2, False)
 
 
+@pytest.mark.skipif(not (shutil.which("slurmrestd") and shutil.which("setpriv")), reason="SKIPPED: no slurmrestd")
 def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Path) -> None:
     folder = slurm.folder / "rest"
     folder.mkdir()

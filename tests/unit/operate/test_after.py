@@ -128,6 +128,29 @@ def test_a_job_that_has_followed_another_is_not_cancelled_when_that_runs_again_a
     assert again.until(runs, "RUNNING").state == "RUNNING"
 
 
+def test_a_long_chain_ends_as_one(serve: Callable[..., Served], tmp_path: Path) -> None:
+    """Every job of it took the engine one call deeper: the manager of everybody stopped, and again after every restart."""
+    served = serve()
+    first = served.submit(run=f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; false")
+    chain = [first]
+    for _ in range(1100):
+        chain.append(served.submit(after=[chain[-1]]))
+    (tmp_path / "go").touch()
+    assert served.until(first).state == "FAILED"
+    assert {served.until(job).state for job in chain[1:]} == {"CANCELLED"}
+    assert served.until(served.submit()).state == "COMPLETED"
+
+
+def test_who_follows_two_that_are_cancelled_is_cancelled_once(serve: Callable[..., Served]) -> None:
+    served = serve()
+    first = served.submit(hold=True)
+    both = [served.submit(after=[first]) for _ in range(2)]
+    last = served.submit(after=both)
+    served.manager.cancel(first)
+    assert served.until(last).message == f"job {both[0]}, which it was to follow, ended as CANCELLED"
+    assert [row.kind for row in served.manager.events(0) if row.job == last].count("Ended") == 1
+
+
 def test_what_is_no_dependency_is_refused() -> None:
     for wrong in ("later:3", "any", "any:0", 0, True, "ok:x"):
         with pytest.raises(BadInput, match="after"):

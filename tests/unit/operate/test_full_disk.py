@@ -137,3 +137,18 @@ def test_a_journal_that_was_refused_can_be_opened_later(tmp_path: Path, monkeypa
         with pytest.raises(JournalFailed, match="is full"):
             Journal(tmp_path)
     Journal(tmp_path).close()
+
+
+def test_a_link_in_place_of_the_index_is_not_followed_nor_taken_for_damage(tmp_path: Path) -> None:
+    """`journal check` called a whole journal damaged, and advised to put a backup in its place."""
+    written(tmp_path / "data", 3)
+    precious, index = tmp_path / "precious", tmp_path / "data" / "journal.db-shm"
+    precious.write_text("kept")
+    index.symlink_to(precious)
+    with pytest.raises(JournalFailed, match=r"journal.db cannot be read .*: that does not mean that it is damaged"):
+        check(tmp_path / "data" / "journal.db")
+    with pytest.raises(JournalFailed, match="unable to open"):
+        Journal(tmp_path / "data")
+    assert precious.read_text() == "kept"
+    index.unlink()
+    assert check(tmp_path / "data" / "journal.db").events == 3

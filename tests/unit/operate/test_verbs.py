@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
+from tests.live_manager import wait_for
 from tests.unit.operate.conftest import ME, Served
 
 from headway.live.errors import WrongState
@@ -132,3 +135,48 @@ def test_explanations_count_in_plain_english(serve: Callable[..., Served]) -> No
     # A GPU that becomes free goes to the job before it.
     assert other.would_change == ("job 2, for which GPUs are kept, starts, and more GPUs become free",)
     assert kept.would_change == ("a job with GPUs ends",)
+
+
+def test_jobs_that_are_run_again_and_jobs_that_are_being_accepted_count_together(serve: Callable[..., Served]) -> None:
+    """Who submitted and requeued at once could have twice as many as allowed."""
+    served = serve(site=Site(jobs_per_user=2))
+    old = served.submit(hold=True)
+    served.manager.cancel(old)
+    first, last, counted = Event(), Event(), Event()
+    journal = served.manager._journal
+    journal.commit_later(lambda _: first.wait(60))
+    wait_for(journal._queue.empty)
+    with ThreadPoolExecutor() as pool:
+        new = pool.submit(served.submit, array="0-1", hold=True)
+        wait_for(lambda: journal._queue.qsize() == 1)
+        journal.commit_later(lambda _: (counted.set(), last.wait(60)))  # in one transaction with the submission
+        first.set()
+        assert counted.wait(60)
+        again = pool.submit(served.manager.requeue, old)
+        wait_for(lambda: again.done() or served.manager._world.unwritten)
+        last.set()
+        assert new.result() == old + 1
+        with pytest.raises(WrongState, match=f"user {ME} has 2 jobs that have not ended, and may have 2"):
+            again.result()
+    served.manager.cancel(new.result())
+    served.manager.requeue(old, hold=True)
+
+
+def test_an_old_job_that_may_not_run_again_stays_where_it_is(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came back into memory, and a row of the journal said so, before it was refused: as often as somebody asked."""
+    monkeypatch.setattr("headway.live.world.KEPT_FINISHED", 1)
+    served = serve(site=Site(jobs_per_user=1))
+    old = served.submit()
+    assert served.until(old).state == "COMPLETED"
+    for _ in range(3):
+        assert served.until(served.submit()).state == "COMPLETED"
+    wait_for(lambda: served.manager._state.past.final_of(old))
+    held = served.submit(hold=True)
+    with pytest.raises(WrongState, match="another cannot be accepted"):
+        served.manager.requeue(old)
+    served.manager.cancel(held)
+    assert "Recalled" not in {row.kind for row in served.manager.events(0)}
+    served.manager.requeue(old)
+    assert "Recalled" in {row.kind for row in served.manager.events(0)}

@@ -1,6 +1,7 @@
 """What steering writes down: whole after a crash in the middle of a line, never long, and never without a job that could come back."""
 
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,22 @@ def test_after_a_line_was_cut_off_what_comes_next_is_kept(written: SteeringFolde
     SteeringFolder(tmp_path).write(4, Changed(6.0, 7, (40,)))
     found = {job: change.set_to for job, change in SteeringFolder(tmp_path).changed.items()}
     assert found == {1: (10,), 2: (20,), 3: (31,) if cut == 1 else (30,), 4: (40,)}
+
+
+def test_a_full_disk_in_the_middle_of_a_line_is_named_and_what_comes_next_is_kept(
+    written: SteeringFolder, tmp_path: Path
+) -> None:
+    path, before = tmp_path / JOURNAL, resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, before[1]))
+    try:
+        with pytest.raises(BadInput, match=f"cannot write {path}: .*; run it again when it can be"):
+            written.write(4, Changed(6.0, 7, (40,)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not path.read_text().endswith("\n")
+    written.write(5, Changed(6.0, 7, (50,)))
+    assert SteeringFolder(tmp_path).changed == written.changed
+    assert sorted(written.changed) == [1, 2, 3, 5]
 
 
 @pytest.mark.parametrize("line", ["5", "[1, 2]", "null", "[1, 2, 3, null, false]", "\u00e9", "[[], 0.0, 0, [], false]"])

@@ -4,8 +4,7 @@ Whatever has arrived when the journal becomes free is written together: a few st
 """
 
 import sqlite3
-import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -30,9 +29,6 @@ class Accepting(Door):
         self._users: set[str] = set()  # that were looked up
         self._arriving: deque[Submission] = deque()  # checked, and not with the journal yet
         self._expected = False  # the journal has been asked to take them
-        self._accepting: Counter[str] = Counter()  # jobs that are being written, by user
-        self._in_queues: Counter[tuple[str, str]] = Counter()  # the same by queue and user; "": all of a queue
-        self._counting = threading.Lock()  # held while that is counted
 
     def submit(self, spec: JobSpec, user: str, key: str | None = None) -> list[int]:
         """Accept a job (or the tasks of an array); on disk before this returns. The same user and key again give the same jobs."""
@@ -76,10 +72,8 @@ class Accepting(Door):
             error = done.exception()
             if error is not None and not batch:
                 take()  # the journal could not even begin
-            with self._counting:
-                for each in batch:
-                    self._count_arriving(each, -each.counted)
             for each in batch:
+                self._uncount(each)
                 each.error = each.error or error  # type: ignore[assignment]
                 each.told(each)
 
@@ -95,6 +89,7 @@ class Accepting(Door):
                         array_id = None if index is None else first
                         self._state.add(Job(number, each.user, each.spec, each.submitted, array_id, index))
                         self._world.arrivals.append(number)
+                    self._uncount(each)  # now they count as jobs that have not ended
         self._world.wake()
 
     def _check(self, spec: JobSpec, user: str) -> None:
@@ -127,19 +122,15 @@ class Accepting(Door):
 
     def _count(self, new: Submission) -> None:
         """Count jobs that are about to be accepted against what their user may have; refuse them if that is too many."""
-        user, count = new.user, len(new.tasks)
-        self._state.demands.check_share(new.spec, user)
-        with self._counting:
-            self._state.teams.check_waiting(new.spec, user, count, self._in_queues)
-            self._state.check_jobs_of(user, count, self._accepting[user])
-            new.counted = count
-            self._count_arriving(new, count)
+        with self._state.counting:
+            self._state.check_more(new.spec, new.user, len(new.tasks))
+            new.counted = len(new.tasks)
+            self._state.count_of(new.spec, new.user, new.counted)
 
-    def _count_arriving(self, each: Submission, change: int) -> None:
-        """Jobs that the journal is about to have, and the engine does not have yet."""
-        self._accepting[each.user] += change
-        self._in_queues.update(dict.fromkeys(self._state.teams.names(each.spec, each.user), change))
-        self._state.demands.count(each.spec, each.user, change)
+    def _uncount(self, each: Submission) -> None:
+        """They are no longer about to be accepted."""
+        count, each.counted = each.counted, 0
+        self._state.count_of(each.spec, each.user, -count)
 
     def dry_run(self, spec: JobSpec, user: str) -> DryRun:
         """Where and roughly when it would start."""

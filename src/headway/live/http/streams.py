@@ -129,7 +129,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     ) -> StreamingResponse:
         """What the job's ranks wrote. With several ranks, each line begins with its rank."""
         await run_in_threadpool(seen, manager, caller, job_id)
-        places = parse_resume(headway_resume if resume is None else resume)
+        places = await run_in_threadpool(parse_resume, headway_resume if resume is None else resume)
         parts = Reader(manager, job_id, Wanted(rank, attempt, follow, tail, places)).parts()
         if form == "json":
             return stream(request, as_json(parts), "application/x-ndjson")

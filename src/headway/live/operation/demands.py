@@ -1,6 +1,5 @@
 """What jobs of a live cluster ask of nodes: which row of the engine's table of demands a job has, and what is refused."""
 
-import threading
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -48,18 +47,16 @@ class LiveDemands:
         self._active: Counter[tuple[str, Demand]] = Counter()  # jobs that have not ended, or are about to be accepted
         self._of_user: Counter[str] = Counter()  # demands of these
         self._users: Counter[Demand] = Counter()  # users of each
-        self._counting = threading.Lock()  # the journal's thread counts too
 
     def count(self, spec: JobSpec, user: str, change: int) -> None:
         """So many jobs of a user have become active, or no longer are."""
         if not (demand := asked_by(spec)):
             return
-        with self._counting:
-            had, have = self._active[user, demand], self._active[user, demand] + change
-            _add(self._active, (user, demand), change)
-            if bool(had) != bool(have):
-                _add(self._of_user, user, 1 if have else -1)
-                _add(self._users, demand, 1 if have else -1)
+        had, have = self._active[user, demand], self._active[user, demand] + change
+        _add(self._active, (user, demand), change)
+        if bool(had) != bool(have):
+            _add(self._of_user, user, 1 if have else -1)
+            _add(self._users, demand, 1 if have else -1)
 
     @property
     def crowded(self) -> bool:

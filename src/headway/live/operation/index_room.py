@@ -29,7 +29,10 @@ _files: dict[str, list[int]] = {}  # by path, what this process has open: the fi
 @contextlib.contextmanager
 def index_room(path: Path) -> Iterator[None]:
     """Have room for the index of a database that exists, for as long as connections to it are open; JournalFailed if there is none."""
-    name = os.path.realpath(path) + "-shm"
+    path = Path(
+        os.path.realpath(path)
+    )  # once: a link that is changed meanwhile must not give one user's index to another
+    name = f"{path}-shm"
     with _lock:
         if name not in _files and _has_log(path) and (file := _made(name, path)) is not None:
             _files[name] = [file, 0]

@@ -11,10 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.live.errors import AlreadyServed, JournalDamaged
+from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
 from headway.live.operation.index_room import index_room
 
 PAGES_AT_ONCE = 1000  # between them a manager may write
+# Errors that say nothing of what is in the file: somebody else's, locked for long, or nothing can be written beside it.
+NOT_READ = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
 TABLES = ("jobs", "events", "finished", "snapshots")
 
 
@@ -52,6 +61,9 @@ def check(path: Path) -> Checked:
         end = {"last_job": last_job, "last_row": last[0], "last_time": last[1], "identity": identity}
         return Checked(str(path), tuple(problems), **counts, **end)
     except (sqlite3.DatabaseError, ValueError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in NOT_READ:
+            what = "that does not mean that it is damaged; look whose it is, and its folder, and try again"
+            raise JournalFailed(f"{path} cannot be read ({error}): {what}") from None
         return Checked(str(path), (str(error),))
 
 

@@ -117,12 +117,10 @@ def load(state: ClusterState, made: Snapshot) -> int:
     state.jobs.update((job.id, job) for job in state.by_row)
     state.finished = dict.fromkeys(content["finished"])
     state.active, state.drained = set(content["active"]), set(content["drained"])
-    state.active_of.update(state.jobs[job].user for job in state.active)
     state.teams.users.update({(queue, user): row for queue, user, row in content["team_users"]})
     state.teams.asked.extend(Booking(**{**one, "nodes": tuple(one["nodes"])}) for one in content.get("reserved", ()))
     for job in state.active:
-        state.teams.count(state.jobs[job], 1)
-        state.demands.count(state.jobs[job].spec, state.jobs[job].user, 1)
+        state.count_of(state.jobs[job].spec, state.jobs[job].user, 1)
     state.dependants = {int(job): set(others) for job, others in content["dependants"].items()}
     for first, (limit, tasks, active, following, kept) in content["arrays"].items():
         state.arrays[int(first)] = Array(limit, range(int(first), int(first) + tasks), active, following, kept)

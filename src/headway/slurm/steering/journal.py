@@ -76,12 +76,17 @@ class SteeringFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._cut_off:
             self._write_anew()
-        change = replace(change, at=time.time())
-        with (self.folder / JOURNAL).open("a", encoding="ascii") as file:
-            file.write(_line(job, change))
-            file.flush()
-            os.fsync(file.fileno())
-        self.changed[job], self._lines = change, self._lines + 1
+        change, self._cut_off = replace(change, at=time.time()), True
+        try:
+            with (self.folder / JOURNAL).open("a", encoding="ascii") as file:
+                file.write(_line(job, change))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise BadInput(
+                f"cannot write {self.folder / JOURNAL}: {error.strerror}; run it again when it can be"
+            ) from None
+        self.changed[job], self._lines, self._cut_off = change, self._lines + 1, False
 
     def tidy(self, jobs: Iterable[SlurmJob]) -> None:
         """Once many lines are of no use, write the file anew: what was changed last of every job, but not of those that are long gone."""

@@ -367,6 +367,7 @@ class SlurmExecutor:
         attempt, now = self._attempts[key], time.monotonic()
         if not attempt.started and attempt.gone_up:
             attempt.started = True
+            self._narrow.started(attempt.job)
             self._tell(Report(STARTED, *key, at=written(attempt.own / "go")))
         progress, attempt.reported = read_progress(attempt.own / "report.json", attempt.reported)
         over = [attempt.part_over(number, now) for number in range(len(attempt.parts))]

@@ -46,14 +46,16 @@ class Narrow:
         short = self._short(asked) if job.could_start else {}
         if not short:
             self._since.pop(job.id, None)
-            if job.holds:
-                del self._times[number]
             return ""
         if now - self._since.setdefault(job.id, now) < self.wait_s * 2.0 ** self._times[number]:
             return ""
         self._times[number] += 1
         self.shut(short, now)
         return "; ".join(short.values())
+
+    def started(self, number: int) -> None:
+        """All parts of a job of Headway's run: what it lacked before is over."""
+        del self._times[number]
 
     def shut(self, nodes: Iterable[str], now: float) -> None:
         """Nothing more is sent there for a while."""
