@@ -176,3 +176,28 @@ def test_a_notice_goes_on_where_another_job_of_the_queue_comes_first(gpus, first
     done = run(queues, jobs, (1, 4), "srsf", min_runtime=0.0)
     assert times(done, CLAIM, 2)[0] == 10.0
     assert times(done, START, first) == [70.0]
+
+
+@pytest.mark.parametrize("policy", ["best-effort", "headway"])
+def test_limits_keep_room_for_a_job_that_asks_and_nobody_borrows_what_it_asked_for(policy):
+    """Small jobs of the same user would fill the limit again and again: they wait, and job 2 has its GPUs at the end of the notice."""
+    queues = Queues("q", (Queue("a", guaranteed_gpus=5, per_user=Limits(running=1)), Queue("b")), notice_s=60.0)
+    jobs = [(0.0, 4, 9000.0, "b"), (0.0, 3, 20000.0, "b"), (10.0, 4, 50.0, "a")]
+    small = [(20.0 + 10 * i, 1, 30.0, "a") for i in range(20)]
+    done = run(queues, [*jobs, *small], (1, 8), policy, users="vv" + "u" * 21, preemption_cost=5.0)
+    assert times(done, CLAIM, 2) == [10.0]
+    assert times(done, START, 2) == [75.0]
+    assert min(times(done, START, j)[0] for j in range(3, 23)) == 125.0
+
+
+@pytest.mark.parametrize("policy", ["best-effort", "headway"])
+def test_a_claim_ends_where_a_limit_keeps_the_job_waiting_and_those_who_borrow_then_have_notice(policy):
+    """Job 3, of a higher priority, fills the limit above both, and what job 2 had asked for is lent again, to job 4: job 2 asks anew."""
+    above = Queue("top", guaranteed_gpus=5, limits=Limits(running=1))
+    below = (Queue("a", "top", guaranteed_gpus=4), Queue("high", "top", guaranteed_gpus=1, priority=1))
+    jobs = [(0.0, 4, 300.0, "b"), (0.0, 3, 20000.0, "b"), (10.0, 4, 50.0, "a"), (20.0, 1, 500.0, "high")]
+    queues = Queues("q", (above, *below, Queue("b")), notice_s=60.0)
+    done = run(queues, [*jobs, (100.0, 4, 5000.0, "b")], (1, 8), policy, preemption_cost=5.0)
+    assert times(done, CLAIM, 2) == [10.0, 20.0, 520.0]  # the second ends the first
+    assert times(done, STOP, 4) == [580.0]
+    assert times(done, START, 2) == [585.0]

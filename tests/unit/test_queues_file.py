@@ -49,7 +49,17 @@ def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_p
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("queues: {a: {weight: 0}}", "line 1: queues.a.weight: should be greater than 0, got 0, such as weight: 2"),
+        (
+            "queues: {a: {weight: 0}}",
+            "line 1: queues.a.weight: should be greater than or equal to 0.000001, got 0, such as weight: 2",
+        ),
+        (
+            "queues: {a: {weight: 1e308}, b: {weight: 1e308}}",
+            "queues.a.weight: should be less than or equal to 1000000",
+        ),
+        ('queues: {"a\\e[31m": {}}', "queue 'a\\x1b[31m': a name is at most 256 printable characters"),
+        ('queues: {"a\\nb": {}}', "queue 'a\\nb': a name is at most 256 printable characters"),
+        ('queues: {"(no queue)": {}}', "choose another name"),
         ("queues: {a: {guarantee: 4}}", "unknown key 'guarantee'"),
         ("queues: {}", "queues is empty: at least one is needed"),
         ("queues: {7: {}}", "the name 7 is not text in YAML: write '7' in quotes"),
@@ -75,7 +85,7 @@ def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_p
         ),
         (
             "queues: {a: {}}\nreservations: [{nodes: [n0], queue: a, from: 0, to: 2h}, {nodes: [n0], queue: a, from: 1h, to: 3h}]",
-            "node 'n0' is kept for two queues at the same time",
+            "node 'n0' is reserved twice at the same time",
         ),
     ],
 )

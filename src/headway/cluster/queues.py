@@ -13,6 +13,7 @@ from headway.core.tables.teams import CLUSTER, NO_MOST, Team
 from headway.errors import BadInput, unknown
 
 DEFAULT: Final = "default"  # the queue of jobs that name none
+STRANGERS: Final = "(no queue)"  # stands for jobs of queues that the file does not have
 
 
 @dataclass(frozen=True, slots=True)

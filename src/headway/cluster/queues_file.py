@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.cluster.queues import Booking, Limits, Queue, Queues
+from headway.cluster.queues import STRANGERS, Booking, Limits, Queue, Queues
 from headway.core.tables.teams import NO_MOST
 from headway.errors import BadInput, unknown
 from headway.io.units import seconds
@@ -32,6 +32,8 @@ from headway.io.yaml_file import read_yaml
 
 MOST_GPUS = 2**31 - 1
 DEEPEST = 8  # queues above one another
+LONGEST = 256  # characters of a name: a job can name no longer one
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # beyond, sums of shares are no longer exact
 
 
 def _seconds(value: Any) -> float:
@@ -88,7 +90,7 @@ class QueueEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     parent: str = ""
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False, examples=["2"])] = 1.0
+    weight: Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, examples=["2"])] = 1.0
     guaranteed_gpus: Annotated[int, Field(ge=0, le=MOST_GPUS, strict=True, examples=["8"])] = 0
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True, examples=["1"])] = 0
     limits: LimitsEntry = LimitsEntry()
@@ -171,15 +173,21 @@ def _check_bookings(made: Queues) -> None:
     spans = sorted((node, one.begin, one.end) for one in made.bookings for node in one.nodes)
     for (node, _, end), (other, begin, _) in pairwise(spans):
         if node == other and begin < end:
-            raise BadInput(f"reservations: node {node!r} is kept for two queues at the same time")
+            raise BadInput(f"reservations: node {node!r} is reserved twice at the same time")
 
 
 def _sorted(given: QueuesFile) -> list[str]:
     """The names of the queues, parents before their children, otherwise as in the file."""
     depth: dict[str, int] = {}
     for name, entry in given.queues.items():
-        if not name.strip() or name != name.strip():
-            raise BadInput(f"queue {name!r}: a name is text without spaces around it")
+        if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > LONGEST:
+            raise BadInput(
+                f"queue {name[:LONGEST]!r}: a name is at most {LONGEST} printable characters without spaces around them"
+            )
+        if name == STRANGERS:
+            raise BadInput(
+                f"queue {name!r}: this stands for jobs of queues that are not in the file: choose another name"
+            )
         above, steps = entry.parent, 0
         while above:
             if above not in given.queues:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from headway.cluster.queues import Booking, Limits, Queue, Queues
+from headway.cluster.queues import STRANGERS, Booking, Limits, Queue, Queues
 from headway.core.tables.teams import CLUSTER, Team
 from headway.errors import BadInput, unknown
 from headway.io.units import counted
@@ -17,7 +17,6 @@ from headway.live.errors import WrongState
 from headway.live.jobfile.spec import JobSpec
 
 SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
-STRANGERS: Final = "(no queue)"  # jobs of queues that the file does not have
 
 
 def first_teams(queues: Queues | None) -> list[Team]:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headway.cli.manager_options import Session, add_command, print_view
+from headway.io.units import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-WORDS = {"running": "running jobs", "waiting": "waiting jobs", "gpus": "GPUs"}
+WORDS = {"running": "running job", "waiting": "waiting job", "gpus": "GPU"}
 
 
 def register(app: typer.Typer) -> None:
@@ -49,8 +50,8 @@ def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
         numbers = [str(one[name]) for name in ("guaranteed_gpus", "used_gpus", "borrowed_gpus", "running", "waiting")]
         named = Text("  " * depth[one["name"]] + one["name"], style="yellow" if one["borrowed_gpus"] else "")
         table.add_row(named, f"{100 * one['share']:.0f}%", *numbers, f"{one['used_gpu_h']:,.1f}")
-        limits = [f"{most} {WORDS[name]}" for name, most in one["limits"].items()]
-        limits += [f"{most} {WORDS[name]} per user" for name, most in one["per_user"].items()]
+        limits = [counted(most, WORDS[name]) for name, most in one["limits"].items()]
+        limits += [f"{counted(most, WORDS[name])} per user" for name, most in one["per_user"].items()]
         if limits:
             lines.append(Text(f"{one['name']} may have {', '.join(limits)}", style="dim"))
     return Group(*lines)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 HOLDS = {
     "time_limit": "end of its time limit and its grace",
     "turn": "end of its turn, saved",
+    "notice": "end of its notice, saved: it borrows them",
     "first_step": "its first step at the latest, saved",
     "not_preemptible": "no time limit, cannot be preempted",
     "comes_first": "no time limit, comes first",

@@ -37,6 +37,7 @@ REASONS = {
     "fragmentation": "free, but not together",
     "isolation": "no links for it alone",
     "turn": "others are in their turns",
+    "quota": "a limit of its queue",
     "reservation": "kept for one before it",
     "preempted": "made room for another",
     "stopping": "others are stopping",

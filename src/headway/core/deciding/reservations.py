@@ -250,6 +250,8 @@ def _is_firm(scratch: Scratch, first: Any) -> bool:
 def _firm_bound(state: State, options: Options, scratch: Scratch, first: Any) -> float:
     """The bound with those who may still pass: until the reservation is firm, as far as the turns of the jobs that run now tell."""
     walk, longest = scratch.walk[0], 0.0
+    if scratch.jobs[first.row].asked == walk.decision:  # what was asked back is not lent again
+        return walk.bound
     for i in range(state.counts[0].running if options.preempts else 0):
         job = state.jobs[state.run[i]]
         over = next_look(options, walk.now + job.resume + turn(job, options), walk.now)

@@ -14,6 +14,7 @@ from headway.core.deciding.teams import (
     BY_ORDER,
     TAKING,
     claim_over,
+    count_asked,
     count_stop,
     count_waiting,
     is_firm,
@@ -261,7 +262,10 @@ def _ask_back(state: State, options: Options, rules: Any, scratch: Scratch, out:
             return
         add_seat(out, -1, job.gpus)
         close_row(out, CLAIM, job.row)
-    keep(state, scratch, owed_by(state, scratch, job), job.gpus)
+    mark = scratch.jobs[job.row]
+    mark.own, mark.asked = owed_by(state, scratch, job), walk.decision
+    keep(state, scratch, mark.own, job.gpus)
+    count_asked(state, scratch, job)
     walk.owing += job.gpus
     walk.weighed, walk.asked = job.row, job.row
     walk.unmet += claim_over(options, job, walk.now)
@@ -304,10 +308,10 @@ def _look_at_team(state: State, options: Options, scratch: Scratch, out: Actions
     """Before a job looks for a place: whether its team keeps it waiting, whatever is free. `limited` says whose limit it would exceed."""
     walk = scratch.walk[0]
     _uncount(state, options, scratch, job)
-    if job.claimed < np.inf and owed_by(state, scratch, job) < 0:
+    walk.limited = over_limit(state, scratch, job, True)
+    if job.claimed < np.inf and (walk.limited >= 0 or owed_by(state, scratch, job) < 0):
         add_seat(out, -1, 0)
         close_row(out, CLAIM, job.row)
-    walk.limited = over_limit(state, scratch, job, True)
     if is_firm(job, options) and not may_stay(state, scratch, job):
         walk.limited, walk.alone = (job.team if walk.limited < 0 else walk.limited), job.row
         return True

@@ -43,6 +43,7 @@ def open_teams(state: State, options: Options, scratch: Scratch) -> None:
         team.leaving, team.stopping = row.leaving, row.stopping
         team.kept, team.firm, team.need = 0, 0, row.guarantee
         team.below, team.sibling, team.stoppable = -1, -1, 0
+        team.asked_gpus, team.asked_jobs = 0, 0
         if t > CLUSTER:
             team.sibling = scratch.teams[row.parent].below
             scratch.teams[row.parent].below = t
@@ -193,6 +194,16 @@ def owed_by(state: State, scratch: Scratch, job: Any) -> int:
 
 
 @jit
+def count_asked(state: State, scratch: Scratch, job: Any) -> None:
+    """GPUs of a guarantee are asked back for a waiting job: limits keep room for it, so that none after it fills them meanwhile."""
+    t = job.team
+    while t >= CLUSTER:
+        scratch.teams[t].asked_gpus += job.gpus
+        scratch.teams[t].asked_jobs += 1
+        t = state.teams[t].parent
+
+
+@jit
 def note_unmet(state: State, options: Options, scratch: Scratch, job: Any, why: int) -> None:
     """A waiting job found no place: note whether its team is owed one, and did not ask for it."""
     walk = scratch.walk[0]
@@ -239,7 +250,8 @@ def _is_kept_from(state: State, scratch: Scratch, job: Any, other: Any) -> bool:
 @jit
 def lends(state: State, scratch: Scratch, job: Any, other: Any) -> bool:
     """Whether another job, which runs, holds GPUs that are owed to the team of a waiting one."""
-    owed = owed_by(state, scratch, job)
+    mark = scratch.jobs[job.row]
+    owed = mark.own if mark.asked == scratch.walk[0].decision else owed_by(state, scratch, job)
     return owed >= 0 and not is_below(state, other.team, owed) and not _is_kept_from(state, scratch, job, other)
 
 
@@ -317,7 +329,7 @@ def over_limit(state: State, scratch: Scratch, job: Any, soon: bool) -> int:
     t = job.team
     while t >= CLUSTER:
         team, row = scratch.teams[t], state.teams[t]
-        gpus, jobs = team.used + job.gpus, team.running + 1
+        gpus, jobs = team.used + team.asked_gpus + job.gpus, team.running + team.asked_jobs + 1
         if not soon:
             gpus, jobs = gpus + team.leaving, jobs + team.stopping
         if gpus > row.most_gpus or jobs > row.most_running:
@@ -350,7 +362,8 @@ def within_limits(state: State, scratch: Scratch, job: Any) -> bool:
     t = job.team
     while t >= CLUSTER:
         team, row = scratch.teams[t], state.teams[t]
-        gpus, jobs = team.used - team.freed_gpus + job.gpus, team.running - team.freed_jobs + 1
+        gpus = team.used + team.asked_gpus - team.freed_gpus + job.gpus
+        jobs = team.running + team.asked_jobs - team.freed_jobs + 1
         if gpus > row.most_gpus or jobs > row.most_running:
             return False
         t = row.parent

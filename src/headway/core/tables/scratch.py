@@ -49,6 +49,7 @@ JOB_WALK: Final = np.dtype(
         ("seated", "i8"),  # the decision that last started it, promised it GPUs, or let its promise stand
         ("place", "i8"),  # the row of what it was given then; of a promise that stands, -1 less its row
         ("counted", "i8"),  # the decision that counts it among the jobs of its team, though it waits
+        ("asked", "i8"),  # the decision in which GPUs of a guarantee are asked back for it; `own` is whose
         ("own", "i4"),  # the lowest team whose guarantee its GPUs are part of; -1: borrowed
         ("want", "i4"),  # GPUs that an elastic policy gives it
     ],
@@ -58,12 +59,12 @@ JOB_WALK: Final = np.dtype(
 # guaranteed or held by jobs that cannot be stopped, and `firm`: the same of those below it; `freed`: by those who are thought to stop;
 # `best`: the open class that comes first among its jobs, from its `child` or among its own classes, of which `first` is one; `below`: one
 # of the teams below it, and `sibling` the next one; `stoppable`: GPUs of its jobs that may be stopped at all; `held_up`: the decision in
-# which a job of it waits that may not be passed.
+# which a job of it waits that may not be passed; `asked`: what its limits keep for jobs that GPUs are asked back for.
 TEAM_WALK: Final = np.dtype(
     [
         *((name, "i8") for name in ("used", "running", "leaving", "stopping", "kept", "firm", "need")),
         *((name, "i8") for name in ("freed_gpus", "freed_jobs", "best", "child", "first")),
-        *((name, "i8") for name in ("below", "sibling", "stoppable", "held_up")),
+        *((name, "i8") for name in ("below", "sibling", "stoppable", "held_up", "asked_gpus", "asked_jobs")),
     ]
 )
 WALK: Final = np.dtype(

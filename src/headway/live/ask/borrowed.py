@@ -9,6 +9,7 @@ import numpy as np
 from headway.core.tables.teams import CLUSTER
 from headway.io.units import counted
 from headway.live.ask.reserved import joined, within
+from headway.live.ask.shares import owing_queue
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -23,9 +24,17 @@ def shared_out(state: ClusterState) -> tuple[dict[int, int], list[int]]:
     firm = {row: bool(jobs["min_runtime"][row] == np.inf) for row in running}
     owner: dict[int, int] = {}
     kept = [0] * len(teams)
+    for row in (row for row in running if firm[row]):  # even where less is left than they hold
+        t, gpus = int(jobs["team"][row]), int(jobs["gpus"][row])
+        while t > CLUSTER:
+            room = guarantees[t] - kept[t]
+            if room >= gpus:
+                owner.setdefault(row, t)
+            kept[t] += max(0, min(room, gpus))
+            t = parents[t]
     deepest = max((level for level, gpus in zip(levels, guarantees, strict=True) if gpus), default=0)
     for level in range(deepest, 0, -1):
-        for row in sorted(running, key=lambda row: not firm[row]):
+        for row in (row for row in running if not firm[row]):
             t, gpus = int(jobs["team"][row]), int(jobs["gpus"][row])
             while levels[t] > level:
                 t = parents[t]
@@ -52,7 +61,7 @@ def running_words(state: ClusterState, job: Job, message: str, now: float) -> st
     guaranteed = queues[name].guaranteed_gpus if name in queues.rows else 0
     line = f"{message}, on borrowed GPUs: queue {name} uses {used}, and {guaranteed} are guaranteed to it"
     notice = state.engine.options.notice
-    asked = _asked(state)
+    asked = _asked(state, job)
     if asked:
         who, at = asked
         return f"{line}. Queue {who} asked for GPUs back: it may be stopped for that {within(at + notice - now)}"
@@ -64,13 +73,16 @@ def running_words(state: ClusterState, job: Job, message: str, now: float) -> st
     return f"{line}. Of what others are guaranteed {whose} unused: when they are asked for, {keeps}"
 
 
-def _asked(state: ClusterState) -> tuple[str, float] | None:
-    """The queue that asked first for GPUs of its guarantee, of those that still do, and when."""
-    claims = [(_claimed(state, job), job.id) for job in state.active_jobs() if _claimed(state, job) < np.inf]
-    if not claims:
-        return None
-    at, job_id = min(claims)
-    return state.teams.name_of(state.jobs[job_id].spec), at
+def _asked(state: ClusterState, job: Job) -> tuple[str, float] | None:
+    """The queue that asked first for GPUs of its guarantee, of those that still do and may have a job's, and when."""
+    found, queues, own = list[tuple[float, str]](), state.teams.queues, state.teams.queue_of(job.spec)
+    assert queues is not None
+    above = {queue.name for queue in queues.path(own.name)} if own else set()
+    for other in state.active_jobs():
+        asks = state.teams.queue_of(other.spec) if _claimed(state, other) < np.inf else None
+        if asks and (owing := owing_queue(state, asks, other.spec.gpus).name) not in above:
+            found.append((_claimed(state, other), owing))
+    return (min(found)[1], min(found)[0]) if found else None
 
 
 def _claimed(state: ClusterState, job: Job) -> float:

@@ -32,7 +32,7 @@ from headway.live.ask.reserved import (
     whose,
     within,
 )
-from headway.live.ask.shares import booked, is_asking, queue_numbers, queue_words, same_queue
+from headway.live.ask.shares import booked, is_asking, is_behind_claims, queue_numbers, queue_words, same_queue
 from headway.live.jobfile.after import WORDS
 from headway.live.operation.demands import asked_by, meets, on_nodes
 from headway.live.records import Job
@@ -81,7 +81,7 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     if state.teams and not waits and state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
         numbers |= queue_numbers(state, job)
         message = running_words(state, job, message, now)
-    dear = reason == "turn" and not in_turn and not is_asking(state, job)
+    dear = reason == "turn" and not in_turn and not is_asking(state, job) and not is_behind_claims(state, job)
     if dear:
         message += (
             ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
@@ -228,8 +228,9 @@ def _kept_words(
         one = sum(kept.nodes.values()) == 1
         parts = [f"{places(kept)} {'is' if one else 'are'} kept for it, {bound(kept, now)}"]
         parts.append(holding(kept, now) if kept.by else "")
-        first = "Jobs that come before it in the order may still go first"
-        return ". ".join([message, *(part for part in parts if part), first]), change
+        if not is_asking(state, job):  # what was asked back is not lent again
+            parts.append("Jobs that come before it in the order may still go first")
+        return ". ".join([message, *(part for part in parts if part)]), change
     other = whose(kept)
     message = (
         f"there would be room, but GPUs are kept for {other}, which comes before it: {places(kept)}, {bound(kept, now)}"

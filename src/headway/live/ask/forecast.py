@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.engine import Action, Cause, Event, drive
-from headway.core.events import ENDED, HELD, PACK, RELEASED, RESERVE, RESIZE, START, STOP, STOPPED, SUBMITTED
+from headway.core.events import CLAIM, ENDED, HELD, PACK, RELEASED, RESERVE, RESIZE, START, STOP, STOPPED, SUBMITTED
 from headway.core.operations import admit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
 from headway.io.units import counted, ranges
@@ -60,6 +60,7 @@ class Ahead(SimulatedWorld):
         # What the first decision does: for the wanted job, and to those that make room.
         self.at_once: Action | None = None
         self.stops: list[int] = []
+        self.asks = False  # whether GPUs of a guarantee are asked back for the wanted job
         resume_from(self.state, self.world, now)
         self.world.clock["done"] -= sum(1 for row in waits if row != self.wanted)  # these end after all
 
@@ -92,7 +93,9 @@ class Ahead(SimulatedWorld):
         if action.kind in (STOP, RESIZE) and self.round == 1:
             self.stops.append(action.job)
         if action.job == self.wanted:
-            self.at_once = action if self.round == 1 else self.at_once
+            self.asks |= self.round == 1 and action.kind == CLAIM
+            at_once = self.round == 1 and action.kind != CLAIM
+            self.at_once = action if at_once else self.at_once
             self.starts_at = now if action.kind in (START, PACK) else self.starts_at
         return super().perform(action, now)
 
@@ -197,6 +200,9 @@ class Forecast:
         elif world.at_once:
             stops = tuple(self.numbers[row] for row in world.stops)
             message = f"would start on {', '.join(nodes)} after stopping {counted(len(stops), 'job')} to make room"
+        elif world.asks:
+            notice = f"have had their notice of {self.engine.options.notice:g} s and have saved"
+            message = f"would start once those who borrowed GPUs that its queue is guaranteed {notice}"
         elif left_s is not None:
             message = (
                 f"would start in roughly {left_s:.0f} s, behind {behind}, if jobs take as long as those before them"

@@ -13,10 +13,13 @@ from headway.live.records import Job
 from headway.live.state import ClusterState
 
 MOST_NAMED = 20  # jobs named in one answer
+SAME_S = 1e-3  # times that are nearer to each other are one
 Sees = Callable[[int, str], bool]  # whether whoever asks may know of a job, by its number and user
 
-# Until when a job holds GPUs: its time limit, its turn, its first step; or nobody knows, because it cannot be preempted, or comes first.
+# Until when a job holds GPUs: its time limit, its turn, its first step, the notice of those who lent them; or nobody knows, because it
+# cannot be preempted, or comes first.
 TIME_LIMIT, TURN, FIRST_STEP, STAYS, COMES_FIRST = "time_limit", "turn", "first_step", "not_preemptible", "comes_first"
+NOTICE = "notice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +115,26 @@ def _holder(state: ClusterState, found: Reservation, job: Job, now: float) -> Ho
         until, why = now + float(row["save"]), TURN
     elif until == np.inf:
         why = COMES_FIRST if job.spec.may_preempt and state.engine.options.preempts else STAYS
-    elif until >= limit_at - 1e-3:
+    elif until >= limit_at - SAME_S:
         why = TIME_LIMIT
+    elif _has_notice(state, found, row, until, now):
+        why = NOTICE
     else:
         why = FIRST_STEP if job.attempts.waits_for_step else TURN
     return Holder(job.id, job.spec.gpus, until if until < np.inf else None, why)
 
 
+def _has_notice(state: ClusterState, found: Reservation, row: Any, until: float, now: float) -> bool:
+    """Whether a job holds GPUs until then because their team has asked for them back."""
+    over = float(state.tables.jobs["claimed"][found.job]) + state.engine.options.notice
+    return over < np.inf and abs(until - float(row["save"]) - max(now, over)) < SAME_S
+
+
 def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
     """How much longer than they did so far those who are stopped until then may take to save."""
-    stopped = [state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP)]
+    stopped = [
+        state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP, NOTICE)
+    ]
     return max((max(0.0, state.site.grace_s(job.spec) - job.attempts.save.value) for job in stopped), default=0.0)
 
 
@@ -172,6 +185,7 @@ def bound(kept: Reserved, now: float) -> str:
     words = {
         TIME_LIMIT: "its time limit is over",
         TURN: "its turn is over and it has saved",
+        NOTICE: "it borrows them, its notice is over and it has saved",
         FIRST_STEP: "it has reported a step (or its start has taken too long) and it has saved",
     }
     gone = f"when job {last.job_id} is gone because {words[last.why]}"

@@ -71,6 +71,23 @@ def is_asking(state: ClusterState, job: Job) -> bool:
     return bool(state.tables.jobs["claimed"][job.row] < np.inf)
 
 
+def is_behind_claims(state: ClusterState, job: Job) -> bool:
+    """Whether what its queues are guaranteed and do not use is being asked back for others, and leaves nothing for a job."""
+    queue = state.teams.queue_of(job.spec)
+    if queue is None or state.teams.queues is None or is_asking(state, job):
+        return False
+    owing = owing_queue(state, queue, job.spec.gpus)
+    left = owing.guaranteed_gpus - _used(state, owing)
+    return left - asked_in(state, owing) < job.spec.gpus <= left
+
+
+def asked_in(state: ClusterState, above: Queue) -> int:
+    """GPUs that are being asked back for jobs of a queue and those below it."""
+    asking = (job for job in state.active_jobs() if is_asking(state, job))
+    homes = ((state.teams.queue_of(job.spec), job.spec.gpus) for job in asking)
+    return sum(gpus for queue, gpus in homes if queue and above in _path(state, queue))
+
+
 def same_queue(state: ClusterState, rows: NDArray[np.int64], job: Job) -> NDArray[np.bool_]:
     """Which of these jobs are in the queue of this one."""
     mine = state.teams.name_of(job.spec)
@@ -104,16 +121,19 @@ def queue_words(
         return _quota_words(state, job, queue)
     if kept:
         return f"there would be room, but {kept}", ["that is over", "a time limit by which it would be gone before"]
-    numbers = queue_numbers(state, job)
-    used, guaranteed = int(numbers["queue_gpus_used"]), queue.guaranteed_gpus
+    owing = owing_queue(state, queue, job.spec.gpus)
+    used, guaranteed = _used(state, owing), owing.guaranteed_gpus
     if is_asking(state, job):
         asked = float(state.tables.jobs["claimed"][job.row])
         notice = state.engine.options.notice
         back = f"{within(max(0.0, asked + notice - now))}, and once they have saved"
-        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
+        line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
         return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
-    if used + job.spec.gpus <= guaranteed:
-        line = f"queue {queue.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
+    if is_behind_claims(state, job):
+        whose = f"of its {counted(guaranteed, 'guaranteed GPU')} queue {owing.name} uses {used}"
+        line = f"{whose}, and the others were asked back for jobs before it"
+    elif used + job.spec.gpus <= guaranteed:
+        line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
         if reason in ("gpus", "fragmentation"):
             line += (
                 "; but stopping those who borrow, and moving smaller jobs, makes no place for it yet: what is left of the "
@@ -126,6 +146,24 @@ def queue_words(
     else:
         line = f"queue {queue.name} uses {counted(used, 'GPU')}, and none is guaranteed to it"
     return f"{message}. {line[0].upper()}{line[1:]}", change
+
+
+def _path(state: ClusterState, queue: Queue) -> list[Queue]:
+    """A queue and those above it."""
+    assert state.teams.queues is not None
+    return state.teams.queues.path(queue.name)
+
+
+def _used(state: ClusterState, queue: Queue) -> int:
+    """GPUs that a queue and those below it hold."""
+    assert state.teams.queues is not None
+    row = state.teams.table(state.teams.queues.rows[queue.name])
+    return int(row["used"] + row["leaving"])
+
+
+def owing_queue(state: ClusterState, queue: Queue, gpus: int) -> Queue:
+    """The queue, from this one up, that is guaranteed so many GPUs more than it uses; this one, where none is."""
+    return next((one for one in _path(state, queue) if _used(state, one) + gpus <= one.guaranteed_gpus), queue)
 
 
 def booked(state: ClusterState, job: Job, now: float) -> str:
@@ -144,6 +182,9 @@ def booked(state: ClusterState, job: Job, now: float) -> str:
 def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list[str]]:
     """Which limit keeps the job waiting."""
     found = state.teams.broken_limit(job.spec, job.user)
+    if found is None and job.spec.may_preempt and any(asked_in(state, above) for above in _path(state, queue)):
+        line = "GPUs of a guarantee are being asked back for jobs before it, and limits keep room for those: it comes after them"
+        return line, ["those jobs start", "a job with GPUs ends"]
     if found is None and job.spec.may_preempt:
         line = f"jobs of its size before it in queue {queue.name} cannot be preempted, and may borrow no GPUs: it comes after them"
         return line, ["those jobs start", "a job with GPUs ends"]
