@@ -145,7 +145,7 @@ def final_receipts_us(jobs: NDArray[Any], receipts: NDArray[np.float64]) -> NDAr
 def _in_us(parts: NDArray[np.float64], begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.int64]:
     """Rounded so that each row sums to its span; what rounding leaves over goes to its largest part."""
     spans = np.rint(end * MICROSECONDS).astype(np.int64) - np.rint(begin * MICROSECONDS).astype(np.int64)
-    used = parts.any(axis=0)  # a few of the reasons
+    used = np.asarray(parts.any(axis=0))  # a few of the reasons
     used[NOT_WAITING] = True
     some = np.maximum(0, np.rint(parts[:, used] * MICROSECONDS).astype(np.int64))
     some[np.arange(len(some)), some.argmax(axis=1)] += spans - some.sum(axis=1)
