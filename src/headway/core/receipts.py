@@ -32,7 +32,7 @@ OF_CLASSES: Final = (
     *(WAIT_GPUS, WAIT_FRAGMENTATION, WAIT_ISOLATION, WAIT_TURN, WAIT_RESERVATION, WAIT_NODE_DOWN, WAIT_QUOTA),
 )
 MICROSECONDS: Final = 1_000_000
-BLOCK: Final = 1 << 16  # jobs whose receipts are rounded at a time
+BLOCK: Final = 1 << 14  # jobs whose receipts are rounded at a time
 
 
 @jit
