@@ -201,9 +201,10 @@ class Walk:
 
     def resize(self, job: Account, entry: Entry) -> None:
         """Another size (elastic policies) or another place (gandiva, rule 29): a waiting job just changes, a running one stops."""
-        may_move = self.policy.migrates or self.policy.clears < np.inf
+        clears = self.policy.clears < np.inf or self.policy.tidies
+        may_move = self.policy.migrates or clears
         assert self.policy.allot or may_move, f"{entry}: the policy neither resizes nor moves jobs"
-        if self.policy.clears < np.inf:
+        if clears:
             assert job.promise, f"{entry}: it is moved, and has no other place"
         assert job.state in (PENDING, RUNNING), f"{entry}: it is {job.state.name}"
         ((_, size),) = entry.places

@@ -55,7 +55,7 @@ class WalkWithKeys(Walk):
             victims = self.stopped_for(rows, i)
             if moved and rows[i + 1 : i + 2] and rows[i + 1].job == moved[0]:
                 victims = self.stopped_for(rows, i + len(moved))
-                self.check_moved(entry, moved, victims, soon, order)
+                self.check_moved(entry, moved, victims, soon, order, gone)
                 victims = moved + victims
                 for one in rows[i + 1 : i + 1 + len(moved)]:
                     soon.subtract(dict(one.places))
@@ -69,15 +69,19 @@ class WalkWithKeys(Walk):
             soon = soon + self.held(victims)
             soon.subtract(dict(entry.places))
 
-    def check_moved(self, entry: Entry, moved: list[int], victims: list[int], soon: Counter[int], order: Any) -> None:
-        """Rule 29: smaller jobs before it move, later ones stop, and without the moves there is no place for it."""
+    def check_moved(
+        self, entry: Entry, moved: list[int], victims: list[int], soon: Counter[int], order: Any, gone: set[int]
+    ) -> None:
+        """Rule 29: smaller jobs before it move (at no cost any, and nobody stops), later ones stop, and without that it has no place."""
         j, now = entry.job, entry.time
+        at_no_cost = self.policy.tidies and not victims and not any(self.costs[k] for k in moved)
+        assert at_no_cost or self.policy.clears < float("inf"), f"{entry}: {moved} are moved, {victims} stopped"
         for k in moved:
             assert self.jobs[k].gpus < self.jobs[j].gpus, f"{entry}: job {k} is moved, and not smaller"
-            assert order[k] < order[j], f"{entry}: job {k} comes after it, and is moved"
+            assert at_no_cost or order[k] < order[j], f"{entry}: job {k} comes after it, and is moved"
         for k in victims:
             assert order[k] > order[j], f"{entry}: job {k} comes before it"
-        able = [k for k in self.can_stop(now, set()) if order[k] > order[j]]
+        able = [k for k in self.can_stop(now, gone) if order[k] > order[j]]
         if self.placement in ("spread", "consolidated"):
             assert not self.placed(j, soon + self.held(able)), f"{entry}: jobs are moved in vain"
             self.tally["moves worked out"] += len(moved)

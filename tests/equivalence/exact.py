@@ -66,6 +66,7 @@ class Rules:
     min_runtime: Seconds | None = 0  # None: auto
     limit: Seconds = INF  # what jobs are taken to run at most
     clears: Seconds = INF  # rule 29
+    tidies: bool = False  # rule 29, where moving costs nothing
 
     @property
     def preempts(self) -> bool:
@@ -127,7 +128,7 @@ class Exact:
         self.log: list[tuple[Seconds, str, int, tuple[tuple[int, int], ...]]] = []
 
     def run(self, decide: Any) -> None:
-        """From the first arrival to the last end; `decide` makes one decision and performs it."""
+        """From the first arrival to the last end; `decide` makes one decision, performs it, and says whether to make another at once."""
         while any(job.state != OVER for job in self.jobs):
             at = self.next_instant()
             assert at < INF, "jobs wait, and nothing will ever happen"
@@ -135,9 +136,8 @@ class Exact:
             self.may_stop = False
             self.record_facts()
             self.tick()
-            decide(self)
-            while self.record_facts():
-                decide(self)
+            while decide(self) or self.record_facts():
+                pass
 
     def those(self, *states: int) -> list[Job]:
         """Jobs in any of these states, by number."""

@@ -71,9 +71,11 @@ class Decision:
         self.keys = {job.number: self.rules.key(job) for job in world.jobs}  # the order as of now
         self.reserving: Job | None = None
         self.reservation: Reservation | None = None
+        self.unseated: list[Job] = []  # those who found no place
+        self.moved = self.stopped = False  # whether jobs were, in this decision
 
-    def run(self) -> None:
-        """Rules 4, 5, 9 and 29."""
+    def run(self) -> bool:
+        """Rules 4, 5, 9 and 29. Returns whether there is another decision at once."""
         for job in sorted(self.world.those(STOPPING), key=lambda job: job.promised):
             if job.promise and fits(job.promise, self.soon):
                 self.set_aside(job)
@@ -87,6 +89,7 @@ class Decision:
         for job in waiting:
             if job.gpus in refused or self.seat(job) or self.clear(job):
                 continue
+            self.unseated.append(job)
             if self.rules.policy == "fifo":
                 break
             if not self.held_back(job):
@@ -98,6 +101,13 @@ class Decision:
                 self.world.withdraw(job)
         if self.reserving is not None and self.world.may_stop and self.reserving.queued + self.rules.clears > self.now:
             self.world.look_at = self.reserving.queued + self.rules.clears
+        return self.moved or self.may_tidy()
+
+    def may_tidy(self) -> bool:
+        """Rule 29: jobs were stopped, and there are GPUs enough for the first that found no place."""
+        if not (self.rules.tidies and self.stopped and self.world.may_stop and self.unseated):
+            return False
+        return sum(self.soon) >= self.unseated[0].gpus
 
     def held_back(self, job: Job) -> bool:
         """Rule 5: only a reservation keeps it from GPUs that are free, so it does not speak for others of its size."""
@@ -192,6 +202,7 @@ class Decision:
             for victim in victims:
                 self.with_gpus.remove(victim)
                 self.world.stop(victim)
+                self.stopped = True
         return bool(place)
 
     def with_places(self, jobs: list[Job]) -> list[int]:
@@ -222,12 +233,19 @@ class Decision:
 
     def clear(self, job: Job) -> bool:
         """Rule 29: whether smaller jobs are moved for the first one that waits."""
-        if not self.world.may_stop or self.reserving is not None or self.now < job.queued + self.rules.clears:
+        if not self.world.may_stop or self.reserving is not None:
             return False
         able = sorted(self.able(job), key=self.order)
-        small = [one for one in self.with_gpus if self.can_be_stopped(one) and one.gpus < job.gpus and one not in able]
+        soon, movable = self.soon, [one for one in self.with_gpus if self.can_be_stopped(one) and one.gpus < job.gpus]
+        if self.now < job.queued + self.rules.clears:
+            if not self.rules.tidies:
+                return False
+            able, movable = [], [one for one in movable if one.save == one.resume == 0]
+            soon = less(self.soon, self.promised_to_others(job))
+        small = [one for one in movable if one not in able]
         small.sort(key=self.order)
-        could, cleared = self.with_places(able), held(small, len(self.rules.nodes))
+        could = [a + b for a, b in zip(soon, held(able, len(soon)), strict=True)]
+        cleared = held(small, len(soon))
         for most in range(1, max(cleared) + 1):
             place = self.placed(job, [a + b if b <= most else a for a, b in zip(could, cleared, strict=True)])
             if place:
@@ -240,14 +258,12 @@ class Decision:
         places = []
         for one in movers:
             whole = [a + b for a, b in zip(could, left, strict=True)]
-            its = self.placed(one, at_least_0(less(self.soon, given))) or self.placed(
-                one, at_least_0(less(whole, given))
-            )
+            its = self.placed(one, at_least_0(less(soon, given))) or self.placed(one, at_least_0(less(whole, given)))
             if not its:
                 return False
             places.append(its)
             given = [gpus + its.get(x, 0) for x, gpus in enumerate(given)]
-        victims = needed(able, less(less(given, self.soon), left))
+        victims = needed(able, less(less(given, soon), left))
         self.soon = self.with_places(movers + victims)
         for one, its in zip([job, *movers], [place, *places], strict=True):
             self.world.reserve(one, its)
@@ -255,7 +271,16 @@ class Decision:
         for one in movers + victims:
             self.with_gpus.remove(one)
             self.world.stop(one, "Move" if one in movers else "Stop")
+        self.moved = self.stopped = True
         return True
+
+    def promised_to_others(self, job: Job) -> list[int]:
+        """What those were promised who have not been visited yet, as far as it is there."""
+        taken, soon = [0] * len(self.soon), self.soon
+        for one in self.world.those(WAITING):
+            if one is not job and one not in self.with_promise and one.promise and fits(one.promise, soon):
+                taken = [min(soon[x], gpus + one.promise.get(x, 0)) for x, gpus in enumerate(taken)]
+        return taken
 
     # Reservations
 

@@ -24,6 +24,7 @@ from headway.sim.run import Setting, prepare
 from headway.workloads.workload import workload
 
 POLICIES = ("fifo", "best-effort", "sjf", "backfill", "srtf", "srsf", "las", "2d-las", "tiresias-l")
+MOVE_JOBS = ("srtf", "srsf", "las", "2d-las", "tiresias-l")
 CLUSTERS = ((8,), (4, 4), (2, 2, 2), (1, 1, 1, 1), (4, 2, 1), (3, 5), (2, 8, 2))
 NAMES = {ENDED: "End", STOP: "Stop", RESIZE: "Move", RESERVE: "Reserve", START: "Start"}
 Log = list[tuple[Any, ...]]
@@ -65,6 +66,7 @@ def drawn(seed: int) -> Case:
         promote=draw.choice((math.inf, 1, 2, 4, Fraction(1, 2))) if policy == "tiresias-l" else math.inf,
         min_runtime=draw.choice((0, 0, None, None, 7, 30)),
         clears=drawn_patience(seed, policy),
+        tidies=seed % 4 == 1 and policy in MOVE_JOBS,
     )
     sizes = [size for size in (1, 2, 4, 8) if size <= sum(nodes)]
     if policy != "tiresias-l" and draw.random() < 0.3:
@@ -89,8 +91,7 @@ def drawn(seed: int) -> Case:
 
 def drawn_patience(seed: int, policy: str) -> Any:
     """After how long a wait smaller jobs are moved: mostly never."""
-    preempts = policy in ("srtf", "srsf", "las", "2d-las", "tiresias-l")
-    return random.Random(-1 - seed).choice((math.inf, 0, 4, 25)) if preempts else math.inf
+    return random.Random(-1 - seed).choice((math.inf, 0, 4, 25)) if policy in MOVE_JOBS else math.inf
 
 
 def cluttered(seed: int) -> Case:
@@ -106,7 +107,8 @@ def cluttered(seed: int) -> Case:
         thresholds=(40,) if policy == "tiresias-l" else (),
         promote=draw.choice((math.inf, 2)) if policy == "tiresias-l" else math.inf,
         min_runtime=draw.choice((0, 0, None, 7)),
-        clears=draw.choice((0, 4, 25)),
+        clears=draw.choice((0, 4, 25, math.inf)),
+        tidies=seed % 2 == 1,
     )
     costs, at, rows = draw.choice((((0, 0),), ((1, 2), (4, 0.5)), ((2, 0),))), 0, []
     for _ in range(draw.randint(10, 24)):
@@ -169,7 +171,7 @@ def of_engine(case: Case) -> Log:
     setting = Setting(min_runtime=None if rules.min_runtime is None else float(rules.min_runtime))
     cluster = of_groups("drawn", [(1, gpus) for gpus in rules.nodes])
     placement = find_placement("consolidated" if rules.consolidated else "spread")
-    policy = replace(find_policy(spec(rules)), clears=float(rules.clears))
+    policy = replace(find_policy(spec(rules)), clears=float(rules.clears), tidies=rules.tidies)
     engine, world = prepare(jobs, cluster, policy, placement, setting)
     for name in ("save", "resume"):
         world.truth[name] = engine.state.jobs[name] = columns[name]

@@ -118,13 +118,13 @@ def test_the_journal_of_a_sample_of_a_trace(traces, trace, cluster, policy, roun
     assert tally["Started"] >= len(result.run.workload)
 
 
-def busy(policy: str, **given) -> Run:
-    """A run with many stops."""
+def busy(policy: str, apart: int = 30, **given) -> Run:
+    """A run with many stops; of jobs that come at most so many seconds apart."""
     random = np.random.default_rng(3)
     n = 40
     jobs = workload(
         "busy",
-        np.cumsum(random.integers(0, 30, n)),
+        np.cumsum(random.integers(0, apart, n)),
         random.choice([1, 2, 4, 8], n),
         random.integers(30, 900, n),
         preemptible=random.random(n) < 0.9,
@@ -141,6 +141,11 @@ def test_who_is_stopped_is_worked_out_again_for_many():
 def test_moves_are_worked_out_again():
     tally = check_journal(busy("srsf?clears=1m", preemption_cost="10s"))
     assert tally["moves worked out"] >= 3, tally
+    moves = 0
+    for policy in ("srtf", "srsf", "2d-las", "tiresias-l?threshold=500"):
+        for apart in (60, 90, 120):
+            moves += check_journal(busy(policy, apart, preemption_cost="none"))["moves worked out"]
+    assert moves >= 10
 
 
 def damaged(run: Run, how: str) -> Run:

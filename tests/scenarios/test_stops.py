@@ -97,6 +97,33 @@ def test_small_jobs_make_way_for_one_that_waited_for_whole_nodes():
     assert times(run(rows, "2x2", "srsf?clears=inf", preemption_cost="4s"), "Resize") == []
 
 
+def test_small_jobs_make_way_at_once_where_that_costs_nothing_and_nobody_is_stopped():
+    # When job 0 ends, two GPUs are free, one on each node: job 1 moves beside job 2, in the same instant.
+    rows = [(0, 1, 5), (0, 1, 100), (0, 1, 100), (6, 2, 1000)]
+    for policy in ("tiresias-l", "srtf", "srsf", "headway"):
+        result = run(rows, "2x2", policy)
+        assert times(result, "Resize") == [(6.0, 1)], policy
+        assert times(result, "Stop") == [], policy
+        assert result.jobs["end_s"].tolist() == [5.0, 100.0, 100.0, 1006.0], policy
+    spec = "tiresias-l?clears={}"
+    assert times(run(rows, "2x2", spec.format("inf")), "Resize") == []
+    assert times(run(rows, "2x2", spec.format("free")), "Resize") == [(6.0, 1)]
+    # A move that costs something is not made for that.
+    assert times(run(rows, "2x2", spec.format("free"), preemption_cost="4s"), "Resize") == []
+
+
+def test_nobody_is_stopped_so_that_small_jobs_can_make_way_at_once():
+    # Job 0 has left the first queue. Job 3 needs a whole node: job 1 could make way for it only if job 0, beside it, were stopped.
+    rows = [(0, 1, 50), (11, 1, 50), (11, 1, 50), (12, 2, 5)]
+
+    def at_twelve(policy):
+        result = run(rows, "2x2", policy)
+        return [[job for at, job in times(result, kind) if at == 12] for kind in ("Stop", "Resize")]
+
+    assert at_twelve("tiresias-l?threshold=10") == [[], []]
+    assert at_twelve("tiresias-l?threshold=10&clears=0s") == [[0], [1]]
+
+
 def test_nobody_is_moved_where_one_of_them_would_find_no_place():
     # Job 3 needs a whole node, and with it taken there is room for one of the others only.
     rows = [(0, 1, 5), (0, 1, 100), (0, 2, 100), (0, 1, 100), (6, 3, 1000)]

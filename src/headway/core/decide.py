@@ -14,7 +14,7 @@ from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.bookings import open_bookings
-from headway.core.deciding.clearing import keep_places_of_moved, look_again
+from headway.core.deciding.clearing import keep_places_of_moved, look_again, may_tidy
 from headway.core.deciding.demands import hold_up, is_held_up
 from headway.core.deciding.offers import close_all, close_class, open_classes, open_rooms
 from headway.core.deciding.packing import gather_all, pack_rest, part_bad_pairs
@@ -250,7 +250,7 @@ def decide(
     """Write what to do now into the rows of `out`.
 
     After a Resize the caller decides again: sizes come before seats. So it does where a team may ask for something now that it could not
-    ask for before (`unsettled`).
+    ask for before, and where smaller jobs may make way now for one because others were stopped (`unsettled`).
     """
     clear(out)
     scratch.walk[0].unsettled = 0
@@ -270,13 +270,14 @@ def decide(
         return
     if booked and scratch.walk[0].full:
         clear_booked(state, options, scratch, out)
-    if options.clears < np.inf or options.teams > NO_TEAMS:
+    if options.clears < np.inf or options.tidies or options.teams > NO_TEAMS:
         keep_places_of_moved(state, scratch)
     if not scratch.walk[0].full:
         keep_promises(state, options, scratch, out)
     _seat_all(state, options, Rules(key, worth, place), scratch, out)
     withdrawn, walk = withdraw_promises(state, scratch, out), scratch.walk[0]
     walk.unsettled = (walk.unmet > 0 and walk.starts > 0) or (walk.limited_unmet > 0 and withdrawn)
+    walk.unsettled |= options.tidies and walk.stops > 0 and may_tidy(state, scratch)
     if options.clears < np.inf:
         look_again(state, options, scratch)
     if options.migrates and scratch.walk[0].full:

@@ -66,6 +66,7 @@ class Policy:
     least_turn: float = 0.0  # the same where turns follow from costs (`auto`), but for jobs that report their progress
     rent: float = 0.0  # of `worth`, where the policy has none of its own: see core/keys.py: rented
     clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
+    tidies: bool = False  # before that, they are where it costs nothing and nobody has to be stopped
     reports: bool = False  # reads the work left of jobs that report their progress
     thresholds: tuple[float, ...] = ()
     promote: float = np.inf
@@ -79,7 +80,10 @@ class Policy:
     def options(self, jobs: int, groups: int = 1, **placement: Any) -> Options:
         """The options of a run of so many jobs in so many groups under this policy."""
         past = history(self.samples, jobs) if self.learns else history(np.zeros(0))
-        names = ("preempts", "blocks", "reserves", "moving", "learns", "fits", "plotted", "packs", "migrates")
+        names = (
+            *("preempts", "blocks", "reserves", "moving", "learns", "fits", "plotted", "packs", "migrates"),
+            "tidies",
+        )
         return options(
             thresholds=np.array([*self.thresholds, np.inf]),
             promote=float(self.promote),

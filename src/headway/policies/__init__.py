@@ -4,6 +4,9 @@ Names and summaries are here as plain text, so that listing them does not load t
 """
 
 NO_QUANTUM = "none"
+FREE_MOVES = (
+    "free"  # `clears`: smaller jobs make way for a large one only where that costs nothing and nobody is stopped
+)
 QUEUES = {
     "queues": "2",
     "threshold": "3200 GPU-seconds",
@@ -27,21 +30,29 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
         {"limit": "as jobs ask", "requested": "as the trace says"},
     ),
     "sjf": ("oracles.sjf", "shortest job first, without preemption (oracle)", {}),
-    "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM, "clears": "inf"}),
+    "srtf": ("oracles.srtf", "shortest remaining time first (oracle)", {"quantum": NO_QUANTUM, "clears": FREE_MOVES}),
     "srsf": ("oracles.srsf", "shortest remaining GPU-time first (oracle)", {"quantum": NO_QUANTUM, "clears": "1h"}),
-    "las": ("las", "least attained service: the job that ran the shortest so far", {"quantum": "60 s"}),
-    "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s"}),
+    "las": (
+        "las",
+        "least attained service: the job that ran the shortest so far",
+        {"quantum": "60 s", "clears": "inf"},
+    ),
+    "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s", "clears": FREE_MOVES}),
     "tiresias-l": (
         "tiresias_l",
         "discretised 2D-LAS: queues by attained GPU-time, the policy that Tiresias ships; threshold=auto is fitted",
-        {**QUEUES, "quantum": NO_QUANTUM, "clears": "inf"},
+        {**QUEUES, "quantum": NO_QUANTUM, "clears": FREE_MOVES},
     ),
     "gittins": (
         "gittins",
         "2D-Gittins index from the jobs that ended so far (fitted again for every hundredth more), or from a file",
-        {"index": "printed", "distribution": SAMPLES, "quantum": "60 s"},
+        {"index": "printed", "distribution": SAMPLES, "quantum": "60 s", "clears": FREE_MOVES},
     ),
-    "tiresias-g": ("tiresias_g", "discretised 2D-Gittins", {**QUEUES, "distribution": SAMPLES, "quantum": NO_QUANTUM}),
+    "tiresias-g": (
+        "tiresias_g",
+        "discretised 2D-Gittins",
+        {**QUEUES, "distribution": SAMPLES, "quantum": NO_QUANTUM, "clears": FREE_MOVES},
+    ),
     "gandiva": ("gandiva", "time-slicing with packing and migration", {"quantum": "60 s"}),
     "optimus": (
         "optimus",

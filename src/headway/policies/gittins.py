@@ -20,4 +20,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return -index, attained if index == 0.0 else 0.0
 
 
-POLICY = Policy("gittins", key, moving=True, learns=True, quantum=60.0)
+POLICY = Policy("gittins", key, moving=True, learns=True, tidies=True, quantum=60.0)

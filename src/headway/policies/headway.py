@@ -100,5 +100,6 @@ POLICY = Policy(
     least_turn=TURN_S,
     rent=0.35,
     clears=CLEARS_S,
+    tidies=True,
     reports=True,
 )

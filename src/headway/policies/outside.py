@@ -21,7 +21,7 @@ MOST_QUEUES = 64
 SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on
 SWITCHES = (
     *("preempts", "blocks", "reserves", "moving", "learns", "oracle", "packs", "migrates"),
-    *("reports", "fits", "plotted"),
+    *("reports", "fits", "plotted", "tidies"),
 )
 # Numbers of a policy: the least value and the largest; infinity may be one.
 NUMBERS = {

@@ -13,7 +13,7 @@ from headway.core.protocols import Policy
 from headway.errors import BadInput, unknown
 from headway.io import specs, units
 from headway.io.outside import is_outside, made
-from headway.policies import TABLE
+from headway.policies import FREE_MOVES, TABLE
 from headway.policies.outside import MOST_QUEUES, SHORTEST_QUANTUM_S, from_object
 
 
@@ -49,8 +49,9 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
     if "rent" in given:
         changes["rent"] = 0.0 if given["rent"] == "0" else specs.number(given, "rent")
     if "clears" in given:
-        never = given["clears"] == "inf"
+        never = given["clears"] in ("inf", FREE_MOVES)
         changes["clears"] = math.inf if never else units.seconds(given["clears"], "clears")
+        changes["tidies"] = given["clears"] != "inf"
     if "promote" in given:
         changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
     if given.get("threshold") == "auto":

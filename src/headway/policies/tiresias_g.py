@@ -23,4 +23,6 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return float(job.level), -index if index > 0.0 else attained
 
 
-POLICY = Policy("tiresias-g", key, change=crossing, moving=True, learns=True, thresholds=(THRESHOLD_GPU_S,))
+POLICY = Policy(
+    "tiresias-g", key, change=crossing, moving=True, learns=True, tidies=True, thresholds=(THRESHOLD_GPU_S,)
+)

@@ -18,4 +18,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return float(job.level), job.first
 
 
-POLICY = Policy("tiresias-l", key, change=crossing, thresholds=(THRESHOLD_GPU_S,))
+POLICY = Policy("tiresias-l", key, change=crossing, tidies=True, thresholds=(THRESHOLD_GPU_S,))

@@ -3,7 +3,8 @@
 A large job may find no place although there are GPUs enough, because on every node sits some small job that comes before it and cannot be
 stopped for it. Once it has waited for long (`clears`), it is given the place for which the fewest GPUs of a node have to be cleared, if
 all who leave it find other places: on what is free soon, or else on what jobs give up that can be stopped for the large one. Nobody is
-moved in vain, and those that are stopped are as few as will do, the last in the order.
+moved in vain, and those that are stopped are as few as will do, the last in the order. Where moving costs nothing, it does not have to
+wait: the others make way at once, if nobody has to be stopped, and nothing is taken that is promised to another job (`tidies`).
 
 For a job whose team takes back what it is guaranteed more is tried: the largest of those who move are placed first, one that finds no
 place has still smaller jobs moved out of its way, and where somebody finds none at all, another node is cleared.
@@ -53,7 +54,7 @@ def _can_move(options: Options, scratch: Scratch, job: Any) -> bool:
     """Whether a job may be moved in this decision: after its turn or, where a team takes back what it is guaranteed, also in it."""
     walk = scratch.walk[0]
     if walk.reclaims == BY_ORDER:
-        return can_stop(options, scratch, job)
+        return can_stop(options, scratch, job) and (not walk.tidies or job.save + job.resume == 0.0)
     if is_firm(job, options) or scratch.jobs[job.row].stops == walk.decision:
         return False
     for k in range(walk.chosen):
@@ -80,7 +81,23 @@ def _survey(state: State, options: Options, scratch: Scratch, job: Any, first: i
         if stops:
             gpus += other.gpus
             _count_could(state, scratch, other)
+    if scratch.walk[0].tidies:
+        _give_promised(state, scratch, job)
     return gpus
+
+
+@jit
+def _give_promised(state: State, scratch: Scratch, job: Any) -> None:
+    """What others were promised who have not been visited yet counts as given away."""
+    for row in range(state.promises.counts[0].rows):
+        other = state.jobs[state.promises.rows[row].job]
+        waits = other.promise == row and other.row != job.row and other.state == JobState.PENDING
+        if not waits or scratch.jobs[other.row].seated == scratch.walk[0].decision:
+            continue
+        if holds(state, scratch, state.promises, row, SOON):
+            for k in range(state.promises.rows[row].seat_at, state.promises.rows[row + 1].seat_at):
+                room = scratch.nodes[state.promises.seats[k].node]
+                room.given = min(room.soon, room.given + state.promises.seats[k].gpus)
 
 
 @jit
@@ -259,7 +276,8 @@ def _hardest(scratch: Scratch) -> int:
 @jit
 def _clear(state: State, options: Options, place: Any, scratch: Scratch, out: Actions, job: Any) -> bool:
     """Write places for the job and for those who are moved, and choose these, then those who are stopped."""
-    walk, row, first = scratch.walk[0], out.counts[0].rows, first_candidate(state, options, scratch, job)
+    walk, row = scratch.walk[0], out.counts[0].rows
+    first = state.counts[0].running if walk.tidies else first_candidate(state, options, scratch, job)
     for x in range(len(scratch.nodes)):
         scratch.nodes[x].tried = 0
     for _ in range(1 if walk.reclaims == BY_ORDER else MOST_TRIES):
@@ -301,15 +319,29 @@ def _plan(state: State, options: Options, rules: Any, scratch: Scratch, out: Act
 
 @jit
 def lacks_place(state: State, options: Options, rules: Any, scratch: Scratch, out: Actions, job: Any, why: int) -> int:
-    """A job finds no place as things are: the first of these has smaller ones moved, once it has waited for long. Returns why it waits."""
+    """A job finds no place as things are: the first of these has smaller ones moved, once it has waited for long or at no cost.
+
+    Returns why it waits.
+    """
     walk, teams = scratch.walk[0], options.teams > NO_TEAMS
-    if walk.now < job.queued + options.clears or not walk.full or len(state.leaves) > 0:
+    tidies = walk.now < job.queued + options.clears
+    if not walk.full or len(state.leaves) > 0 or (tidies and not (options.tidies and walk.soon >= job.gpus)):
         return why
     if teams and (walk.first >= 0 or walk.limited >= 0 or walk.owing > 0):
         return why
     if walk.first >= 0 and not comes_before(options, scratch, job, state.jobs[walk.first]):
         return why
-    return NOT_WAITING if clear_for(state, options, rules, scratch, out, job) else why
+    walk.tidies = tidies
+    found = clear_for(state, options, rules, scratch, out, job)
+    walk.tidies = 0
+    return NOT_WAITING if found else why
+
+
+@jit
+def may_tidy(state: State, scratch: Scratch) -> bool:
+    """After a decision: whether GPUs enough are free soon for the first job that found no place."""
+    walk = scratch.walk[0]
+    return walk.full and walk.first >= 0 and walk.soon >= state.jobs[walk.first].gpus
 
 
 @jit

@@ -12,4 +12,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return left(job, now), 0.0
 
 
-POLICY = Policy("srtf", key, moving=True, oracle=True)
+POLICY = Policy("srtf", key, moving=True, oracle=True, tidies=True)
