@@ -74,7 +74,7 @@ class WalkWithKeys(Walk):
     ) -> None:
         """Rule 29: smaller jobs before it move (at no cost any, and nobody stops), later ones stop, and without that it has no place."""
         j, now = entry.job, entry.time
-        at_no_cost = self.policy.tidies and not victims and not any(self.costs[k] for k in moved)
+        at_no_cost = self.policy.tidies and not victims and not any(self.costs)
         assert at_no_cost or self.policy.clears < float("inf"), f"{entry}: {moved} are moved, {victims} stopped"
         for k in moved:
             assert self.jobs[k].gpus < self.jobs[j].gpus, f"{entry}: job {k} is moved, and not smaller"

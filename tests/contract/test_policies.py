@@ -18,7 +18,7 @@ from headway.workloads.load import load
 
 PLACED = [name for name in PLACEMENTS if "vclos" not in name] + ["consolidated?strict=no"]
 SETTINGS = {
-    "free": Setting(),
+    "free": Setting(free_moves=True),
     "fixed": Setting(preemption_cost=30.0, seed=1),
     "costly": Setting(preemption_cost=None, slowdown=True, min_runtime=90.0, seed=2),
 }

@@ -240,8 +240,7 @@ class Decision:
         if self.now < job.queued + self.rules.clears:
             if not self.rules.tidies:
                 return False
-            able, movable = [], [one for one in movable if one.save == one.resume == 0]
-            soon = less(self.soon, self.promised_to_others(job))
+            able, soon = [], less(self.soon, self.promised_to_others(job))
         small = [one for one in movable if one not in able]
         small.sort(key=self.order)
         could = [a + b for a, b in zip(soon, held(able, len(soon)), strict=True)]

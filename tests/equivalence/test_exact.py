@@ -168,7 +168,8 @@ def of_engine(case: Case) -> Log:
         preemptible=columns["preemptible"],
         limit_s=columns["limit"],
     )
-    setting = Setting(min_runtime=None if rules.min_runtime is None else float(rules.min_runtime))
+    turn = None if rules.min_runtime is None else float(rules.min_runtime)
+    setting = Setting(min_runtime=turn, free_moves=rules.tidies)
     cluster = of_groups("drawn", [(1, gpus) for gpus in rules.nodes])
     placement = find_placement("consolidated" if rules.consolidated else "spread")
     policy = replace(find_policy(spec(rules)), clears=float(rules.clears), tidies=rules.tidies)

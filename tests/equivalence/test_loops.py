@@ -20,7 +20,7 @@ from headway.workloads.load import load
 COSTLY = Setting(preemption_cost=None, slowdown=True, min_runtime=120.0, seed=3)
 
 
-@pytest.mark.parametrize("setting", [Setting(), COSTLY], ids=["free", "costly"])
+@pytest.mark.parametrize("setting", [Setting(free_moves=True), COSTLY], ids=["free", "costly"])
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_both_loops_write_the_same_journal_under_every_policy(policy, setting):
     compare(policy, "consolidated?strict=no" if policy == "gandiva" else "consolidated", setting)
@@ -35,7 +35,7 @@ def test_both_loops_write_the_same_journal_under_every_placement(placement):
 def test_a_buffer_that_fills_up_changes_nothing(policy, monkeypatch):
     """The compiled loop stops in the middle of a moment: what it goes on with is that moment, and no end of a quantum."""
     monkeypatch.setattr("headway.sim.run.JOURNAL_ROWS", 1)
-    compare(policy, "consolidated?strict=no" if policy == "gandiva" else "consolidated", Setting())
+    compare(policy, "consolidated?strict=no" if policy == "gandiva" else "consolidated", Setting(free_moves=True))
 
 
 QUEUES = Queues(

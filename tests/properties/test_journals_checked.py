@@ -64,7 +64,7 @@ SETTINGS = st.builds(
     slowdown=st.booleans(),
     min_runtime=st.sampled_from([0.0, 10.0, None, None]),
     seed=st.integers(0, 9),
-)
+).map(lambda setting: replace(setting, free_moves=setting.preemption_cost == 0.0))
 TIMES = st.one_of(st.integers(1, 30), st.integers(1, 400), st.floats(0.01, 300.0))
 
 

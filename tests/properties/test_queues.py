@@ -203,7 +203,7 @@ def moments(run: Run):
 def test_limits_hold_guarantees_come_back_and_every_job_ends(case, policy, setting):
     made, jobs = case
     where, seats = of_groups("one node", [(1, GPUS)]), find_placement("consolidated")
-    setting = Setting(**setting, queues=made, seed=1)
+    setting = Setting(**setting, free_moves=setting["preemption_cost"] == 0.0, queues=made, seed=1)
     run = simulate_run(jobs, where, find_policy(policy), seats, setting, keep_journal=True)
     assert np.isfinite(run.jobs["end"]).all()
     account = Account(made, run)
@@ -263,7 +263,8 @@ def on_nodes(draw: st.DrawFn):
 )
 def test_guarantees_of_whole_nodes_come_back_wherever_they_were_lent(case, policy, cost):
     made, jobs, where = case
-    setting, seats = Setting(preemption_cost=cost, queues=made, seed=1), find_placement("consolidated")
+    setting = Setting(preemption_cost=cost, free_moves=cost == 0.0, queues=made, seed=1)
+    seats = find_placement("consolidated")
     run = simulate_run(jobs, where, find_policy(policy), seats, setting, keep_journal=True)
     assert np.isfinite(run.jobs["end"]).all()
     account = Account(made, run)

@@ -77,13 +77,10 @@ class Policy:
     # see policies/optimus.py.
     allot: Callable[..., Any] | None = None
 
-    def options(self, jobs: int, groups: int = 1, **placement: Any) -> Options:
-        """The options of a run of so many jobs in so many groups under this policy."""
+    def options(self, jobs: int, groups: int = 1, free_moves: bool = False, **placement: Any) -> Options:
+        """The options of a run of so many jobs in so many groups under this policy; `free_moves`: moving a job costs nothing."""
         past = history(self.samples, jobs) if self.learns else history(np.zeros(0))
-        names = (
-            *("preempts", "blocks", "reserves", "moving", "learns", "fits", "plotted", "packs", "migrates"),
-            "tidies",
-        )
+        names = ("preempts", "blocks", "reserves", "moving", "learns", "fits", "plotted", "packs", "migrates")
         return options(
             thresholds=np.array([*self.thresholds, np.inf]),
             promote=float(self.promote),
@@ -94,6 +91,7 @@ class Policy:
             weighs=self.worth is not rented or self.rent > 0.0,
             remembers=self.ended is not None,
             clears=float(self.clears),
+            tidies=self.tidies and free_moves,
             elastic=self.allot is not None,
             history=past._replace(groups=group_table(groups)),
             **{name: getattr(self, name) for name in names},

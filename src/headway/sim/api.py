@@ -44,8 +44,10 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
     queues = experiment.queues
     if not isinstance(queues, Queues | None):
         queues = queues_from(text_of("queues", queues))
+    seconds = None if cost == "model" else 0.0 if cost == "none" else units.seconds(str(cost))
     setting = Setting(
-        preemption_cost=None if cost == "model" else 0.0 if cost == "none" else units.seconds(str(cost)),
+        preemption_cost=seconds,
+        free_moves=seconds == 0.0,
         slowdown=experiment.slowdown == "model",
         min_runtime=by_queue.pop(""),
         queue_min_runtime=by_queue,

@@ -45,6 +45,7 @@ class Setting:
     """How the simulated world behaves: what a preemption costs, what spreading a job does to it, how jobs share the network."""
 
     preemption_cost: float | None = 0.0  # seconds; None: by model (or in the policy's own way)
+    free_moves: bool = False  # moving a job costs nothing: a policy may do it at once
     slowdown: bool = False  # by model
     min_runtime: float | None = 0.0  # seconds; None: by what stopping and starting again costs the job
     queue_min_runtime: Mapping[str, float | None] = field(default_factory=dict)  # the same, of jobs in these queues
@@ -162,6 +163,7 @@ def prepare(
     options = policy.options(
         n,
         groups,
+        free_moves=setting.free_moves,
         by_class=placement.by_class,
         evicts=placement.evicts,
         pack_limit=placement.pack_limit,

@@ -54,7 +54,7 @@ def _can_move(options: Options, scratch: Scratch, job: Any) -> bool:
     """Whether a job may be moved in this decision: after its turn or, where a team takes back what it is guaranteed, also in it."""
     walk = scratch.walk[0]
     if walk.reclaims == BY_ORDER:
-        return can_stop(options, scratch, job) and (not walk.tidies or job.save + job.resume == 0.0)
+        return can_stop(options, scratch, job)
     if is_firm(job, options) or scratch.jobs[job.row].stops == walk.decision:
         return False
     for k in range(walk.chosen):

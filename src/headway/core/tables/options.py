@@ -46,7 +46,7 @@ class Options(NamedTuple):
     weighs: bool = False  # asks the policy whether stopping others is worth it
     remembers: bool = False  # tells the policy of jobs that end
     clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
-    tidies: bool = False  # before that, they are where it costs nothing and nobody has to be stopped
+    tidies: bool = False  # moving costs nothing: before that, they are if nobody has to be stopped
     preempts: bool = True
     reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
     blocks: bool = False  # a job that does not fit stops the jobs behind it

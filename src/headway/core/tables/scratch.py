@@ -96,7 +96,7 @@ WALK: Final = np.dtype(
         ("first", "i8"),  # the first waiting job that found no place; -1: none
         ("unbooked", "i8"),  # whether nodes are looked at as if none were kept for a team
         ("reclaims", "i8"),  # whether GPUs lent by the team of the job being seated are taken back for it
-        ("tidies", "i8"),  # jobs are moved only if that costs nothing, and nobody is stopped for the job being seated
+        ("tidies", "i8"),  # nobody is stopped for the job being seated, jobs are moved at once
         ("asked", "i8"),  # the last job for which GPUs were asked back; -1: none
         (
             "alone",
