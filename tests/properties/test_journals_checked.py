@@ -142,7 +142,7 @@ def test_moves_are_worked_out_again():
     tally = check_journal(busy("srsf?clears=1m", preemption_cost="10s"))
     assert tally["moves worked out"] >= 3, tally
     moves = 0
-    for policy in ("srtf", "srsf", "2d-las", "tiresias-l?threshold=500"):
+    for policy in ("srtf", "srsf?clears=free", "2d-las", "tiresias-l?threshold=500"):
         for apart in (60, 90, 120):
             moves += check_journal(busy(policy, apart, preemption_cost="none"))["moves worked out"]
     assert moves >= 10

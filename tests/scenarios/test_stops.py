@@ -100,7 +100,7 @@ def test_small_jobs_make_way_for_one_that_waited_for_whole_nodes():
 def test_small_jobs_make_way_at_once_where_that_costs_nothing_and_nobody_is_stopped():
     # When job 0 ends, two GPUs are free, one on each node: job 1 moves beside job 2, in the same instant.
     rows = [(0, 1, 5), (0, 1, 100), (0, 1, 100), (6, 2, 1000)]
-    for policy in ("tiresias-l", "srtf", "srsf", "headway"):
+    for policy in ("tiresias-l", "srtf", "srsf?clears=free", "headway?clears=free"):
         result = run(rows, "2x2", policy)
         assert times(result, "Resize") == [(6.0, 1)], policy
         assert times(result, "Stop") == [], policy

@@ -100,6 +100,5 @@ POLICY = Policy(
     least_turn=TURN_S,
     rent=0.35,
     clears=CLEARS_S,
-    tidies=True,
     reports=True,
 )

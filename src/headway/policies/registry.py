@@ -51,7 +51,7 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
     if "clears" in given:
         never = given["clears"] in ("inf", FREE_MOVES)
         changes["clears"] = math.inf if never else units.seconds(given["clears"], "clears")
-        changes["tidies"] = given["clears"] != "inf"
+        changes["tidies"] = given["clears"] == FREE_MOVES
     if "promote" in given:
         changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
     if given.get("threshold") == "auto":

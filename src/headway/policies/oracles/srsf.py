@@ -12,4 +12,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return left(job, now) * job.gpus, 0.0
 
 
-POLICY = Policy("srsf", key, moving=True, oracle=True, clears=3600.0, tidies=True)
+POLICY = Policy("srsf", key, moving=True, oracle=True, clears=3600.0)
