@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Case:
     placement: str = "consolidated"
     most: int = 0  # larger jobs are left out
     least: int = 0  # smaller jobs run, and are not counted in the mean
+    seed: int = 0  # above 0: every job comes later, by up to a minute drawn with it
 
     @property
     def name(self) -> str:
@@ -51,12 +52,14 @@ class Case:
         placed = f", {self.placement}" if self.placement != "consolidated" else ""
         part = f", jobs up to {self.most} GPUs alone" if self.most else ""
         part += f", mean of jobs of {self.least} GPUs and more" if self.least else ""
+        part += f", arrivals drawn with seed {self.seed}" if self.seed else ""
         return f"{self.trace} on {self.cluster}{placed}{part} / {self.policy} / {self.cost}"
 
     def run(self, jobs: Workload) -> dict[str, float]:
         """Stops, and the mean completion time."""
         began = time.process_time()
         jobs = jobs.take(np.flatnonzero(jobs.gpus <= self.most)) if self.most else jobs
+        jobs = later(jobs, self.seed) if self.seed else jobs
         given = {"preemption_cost": self.cost, "min_runtime": "0", "placement": self.placement}
         result = simulate(jobs, self.cluster, self.policy, **given)
         spans = (result.run.jobs["end"] - result.run.jobs["submit"])[jobs.gpus >= self.least]
@@ -65,6 +68,12 @@ class Case:
             "moves", 0
         )  # the tree before does not count moves apart
         return {"stops": stops, "jct_s": float(spans.mean()), "cpu_s": round(spent, 1)}
+
+
+def later(jobs: Workload, seed: int) -> Workload:
+    """The same jobs, each later by up to a minute."""
+    submit_s = jobs.submit_s + np.random.default_rng(seed).uniform(0.0, 60.0, len(jobs))
+    return replace(jobs, submit_s=submit_s).take(np.argsort(submit_s, kind="stable"))
 
 
 def cases() -> Iterator[Case]:
@@ -78,6 +87,8 @@ def cases() -> Iterator[Case]:
                 yield Case(trace, cluster, policy, cost)
     for given in ({"placement": "spread"}, {"most": 4}, {"least": 8}):
         yield Case("philly_82k.csv.gz", "52x8", "srsf", "none", **given)
+    for seed in range(1, 6):
+        yield Case("helios_venus_125k.csv.gz", WHERE["helios_venus_125k.csv.gz"], "tiresias-l", "none", seed=seed)
 
 
 def jobs_of(trace: str) -> Workload:

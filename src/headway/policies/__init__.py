@@ -35,7 +35,7 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "las": (
         "las",
         "least attained service: the job that ran the shortest so far",
-        {"quantum": "60 s", "clears": "inf"},
+        {"quantum": "60 s", "clears": FREE_MOVES},
     ),
     "2d-las": ("two_d_las", "least attained service in GPU-time", {"quantum": "60 s", "clears": FREE_MOVES}),
     "tiresias-l": (

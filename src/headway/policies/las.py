@@ -12,4 +12,4 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return ran(job, now), 0.0
 
 
-POLICY = Policy("las", key, moving=True, quantum=60.0)
+POLICY = Policy("las", key, moving=True, tidies=True, quantum=60.0)
