@@ -59,7 +59,7 @@ def run_replay(
     where = content["cluster"]
     cluster = cluster_of(where)
     current = content["policy"]
-    with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about a minute)"):
+    with Console(stderr=True).status("simulating (the first time on a machine, this compiles for about half a minute)"):
         tried = [current, *(policy for policy in policies if policy != current)]
         teams = None if queues is None else queues_from(queues)
         late = content.get("late", ())  # which earlier managers do not say

@@ -194,7 +194,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
     from rich.console import Console
 
     console = Console(stderr=True)
-    with console.status("starting (the first start on a machine compiles the engine for about a minute)"):
+    with console.status("starting (the first start on a machine compiles the engine for about half a minute)"):
         from headway.live.errors import JournalFailed
         from headway.live.executors.registry import find_executor
         from headway.live.http.tokens import damage, job_secret, job_token

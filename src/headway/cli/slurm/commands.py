@@ -54,7 +54,7 @@ def advise(
     cluster = Cluster("slurm", tuple(node.name for node in nodes), tuple(node.gpus for node in nodes))
     jobs, source = history(door, now - seconds(last, "--last"))
     chosen = [job for job in jobs if not partition or job.partition == partition]
-    with Console(stderr=True).status("replaying (the first time on a machine, this compiles for about a minute)"):
+    with Console(stderr=True).status("replaying (the first time on a machine, this compiles for about half a minute)"):
         found = replayed(chosen, cluster, names, placement, now, source)
     if as_json:
         print_json(found)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-COMPILING = "compiling the engine for this machine, once: about a minute"
-COMPILING_AGAIN = "compiling the engine: about a minute"
+COMPILING = "compiling the engine for this machine, once: about half a minute"
+COMPILING_AGAIN = "compiling the engine: about half a minute"
 LARGE = 10  # kernels; compiling fewer is over before it is worth a word
 
 _listeners: list[Callable[[str], None]] = []
