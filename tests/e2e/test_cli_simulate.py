@@ -198,6 +198,9 @@ def test_policies_lists_everything_there_is(run):
     assert [row["name"] for row in found["policies"]] == list(POLICIES)
     assert [row["name"] for row in found["placements"]] == list(PLACEMENTS)
     assert {row["name"] for row in found["policies"] if row["oracle"]} == set(ORACLES)
+    assert {name for kind in ("policies", "placements") for row in found[kind] for name in row["options"]} == set(
+        found["options"]
+    )
     code, out, _ = run("policies")
     assert code == 0
     assert all(name in out for name in (*POLICIES, *PLACEMENTS))

@@ -254,12 +254,14 @@ def policies(as_json: JsonOption = False) -> None:
 
     Example: headway policies --json
     """
+    from headway.placement import OPTIONS as OF_PLACEMENTS
     from headway.placement import TABLE as PLACEMENTS
+    from headway.policies import OPTIONS as OF_POLICIES
     from headway.policies import ORACLES
     from headway.policies import TABLE as POLICIES
 
     if as_json:
-        listed: dict[str, list[dict[str, Any]]] = {
+        listed: dict[str, Any] = {
             kind: [
                 {"name": name, "summary": what, "options": list(given), "defaults": given}
                 for name, (_, what, given) in table.items()
@@ -268,12 +270,15 @@ def policies(as_json: JsonOption = False) -> None:
         }
         for row in listed["policies"]:
             row["oracle"] = row["name"] in ORACLES
+        listed["options"] = OF_POLICIES | OF_PLACEMENTS
         print(json.dumps(listed, indent=2))
         return
-    from headway.cli.tables.runs import show_choices
+    from headway.cli.tables.runs import show_choices, show_meanings
 
     show_choices("policy", POLICIES)
+    show_meanings(OF_POLICIES)
     show_choices("placement", PLACEMENTS)
+    show_meanings(OF_PLACEMENTS)
 
 
 def stacks(

@@ -20,3 +20,10 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     "vclos-padded": ("vclos:make_padded", "the same on uneven leaves, at the price of idle links; needs a fabric", {}),
     "ocs-vclos": ("ocs_vclos", "GPUs with circuits of their own; needs a fabric with optical switches", {}),
 }
+# What the options mean, for a person who reads the list.
+OPTIONS: dict[str, str] = {
+    "strict": "no: a job takes more nodes than it needs rather than wait",
+    "packlimit": "skew of a model's tensors above which its jobs want the fewest nodes",
+    "patience": "a job waits for links of its own for at most so many times what sharing is expected to cost it",
+    "spread": "a job waits for the fewest nodes for at most so many times what more of them are expected to cost it",
+}

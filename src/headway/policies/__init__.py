@@ -61,3 +61,18 @@ TABLE: dict[str, tuple[str, str, dict[str, str]]] = {
     ),
 }
 ORACLES = ("sjf", "srtf", "srsf")
+# What the options mean, for a person who reads the list.
+OPTIONS: dict[str, str] = {
+    "rent": "others are stopped for a job once it has waited for so many times the GPU-time that stopping them costs",
+    "clears": "how long a job waits before smaller ones are moved out of its way, such as 1h; free: they are at once, but only where "
+    "preemption is free and nobody has to be stopped; inf: they never are",
+    "limit": "the longest that a job is taken to run, such as 8h",
+    "requested": "jobs without a limit ask for so many times what they take",
+    "quantum": "seconds: decisions are also made at every multiple of it",
+    "queues": "how many queues there are by attained GPU-time",
+    "threshold": "GPU-seconds at which a job leaves the first queue; each further queue ends at twice the bound before; auto: fitted",
+    "thresholds": "all these bounds, such as 3250:7200",
+    "promote": "a job that has waited for so many times what it ran returns to the first queue",
+    "index": "the Gittins index as printed in the paper, or as plotted in its slides",
+    "distribution": "a file of GPU-seconds to work the index out from, one number per line",
+}

@@ -163,6 +163,16 @@ def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -
     Console().print(listed)
 
 
+def show_meanings(options: dict[str, str]) -> None:
+    """What options mean."""
+    listed = Table(box=SIMPLE_HEAD)
+    listed.add_column("option", no_wrap=True)
+    listed.add_column("what it means")
+    for name, meaning in options.items():
+        listed.add_row(name, meaning)
+    Console().print(listed)
+
+
 def show_stacks(stacks: Sequence[Stack]) -> None:
     """Every stack in full, and as it is written."""
     listed = Table(box=SIMPLE_HEAD)
