@@ -30,6 +30,7 @@ class WalkWithKeys(Walk):
         self.key = KEYS.get(run.policy.name.split("?")[0])
         self.placement = run.placement.name.split("?")[0] if "strict=no" not in run.placement.name else ""
         self.thresholds = (*run.policy.thresholds, float("inf"))
+        self.moved_at_no_cost: list[tuple[float, int]] = []  # and those they make way for
         self.costs = [float(row["save"] + row["resume"]) for row in run.jobs]
 
     def cross(self, job: Account, entry: Entry) -> None:
@@ -76,6 +77,7 @@ class WalkWithKeys(Walk):
         j, now = entry.job, entry.time
         at_no_cost = self.policy.tidies and not victims and not any(self.costs)
         assert at_no_cost or self.policy.clears < float("inf"), f"{entry}: {moved} are moved, {victims} stopped"
+        self.moved_at_no_cost += [(now, k) for k in (j, *moved) if at_no_cost]
         for k in moved:
             assert self.jobs[k].gpus < self.jobs[j].gpus, f"{entry}: job {k} is moved, and not smaller"
             assert at_no_cost or order[k] < order[j], f"{entry}: job {k} comes after it, and is moved"
@@ -167,4 +169,9 @@ class WalkWithKeys(Walk):
 
 def check_journal(run: Any) -> Counter[str]:
     """Check the whole journal of a run; how often each thing was checked."""
-    return WalkWithKeys(run).check()
+    walk = WalkWithKeys(run)
+    tally = walk.check()
+    started = {(float(row["time"]), int(row["job"])) for row in run.entries if row["kind"] == START}
+    for at, job in walk.moved_at_no_cost:
+        assert (at, job) in started, f"{at:g}: jobs were moved at no cost, and job {job} does not run at that instant"
+    return tally

@@ -124,6 +124,7 @@ class Exact:
         self.now: Seconds = 0
         self.may_stop = False
         self.promises = 0
+        self.moved_at: Seconds = -1
         self.look_at: Seconds = INF  # rule 29: when the first job that waits will have waited for long
         self.log: list[tuple[Seconds, str, int, tuple[tuple[int, int], ...]]] = []
 
@@ -255,6 +256,7 @@ class Exact:
         """It holds its GPUs while it saves its state (rule 14)."""
         assert job.state == RUNNING
         job.state, job.due = STOPPING, self.now + job.save
+        self.moved_at = self.now if what == "Move" else self.moved_at
         self.note(what, job)
 
     def reserve(self, job: Job, place: Place) -> None:

@@ -82,7 +82,7 @@ class Decision:
         if self.world.may_stop or not self.world.those(WAITING):
             self.world.look_at = INF
         waiting = sorted(self.world.those(WAITING), key=self.order)
-        if not self.world.may_stop:
+        if not self.world.may_stop or (self.rules.tidies and self.world.moved_at == self.now):
             kept = [job for job in sorted(waiting, key=lambda job: job.promised) if job.promise and self.keep(job)]
             waiting = [job for job in waiting if job not in kept]
         refused = set()
@@ -104,7 +104,7 @@ class Decision:
         return self.moved or self.may_tidy()
 
     def may_tidy(self) -> bool:
-        """Rule 29: jobs were stopped, and there are GPUs enough for the first that found no place."""
+        """Rule 30: jobs were stopped, and there are GPUs enough for the first that found no place."""
         if not (self.rules.tidies and self.stopped and self.world.may_stop and self.unseated):
             return False
         return sum(self.soon) >= self.unseated[0].gpus

@@ -1,5 +1,6 @@
 """Guarantees by hand: small cases, most of them found by drawing thousands, in which a team waited for what it is guaranteed."""
 
+import numpy as np
 import pytest
 
 from headway.cluster.nodes import of_groups
@@ -127,6 +128,16 @@ def test_a_limit_that_a_promise_filled_keeps_nobody_once_it_is_withdrawn():
         **{"firm": (1,), "preemption_cost": 7.0, "min_runtime": 0.0},
     )
     assert times(done, START, 9)[0] <= 161.0 + 1.0 + 7.0
+
+
+@pytest.mark.parametrize("cost", [0.0, 3.0])
+@pytest.mark.parametrize("limits", [Limits(running=1), Limits(gpus=1)])
+def test_a_job_that_is_owed_nothing_starts_too_once_the_promise_that_filled_its_limit_is_withdrawn(limits, cost):
+    """Job 1 is stopped for job 2 and promoted at once, so it comes first again; the promise of job 2 fills the limit of their queue."""
+    queues = Queues("q", (Queue("a", limits=limits),))
+    jobs = [(0.0, 1, 100.0, "a"), (1.0, 1, 100.0, "a"), (105.0, 1, 50.0, "a")]
+    done = run(queues, jobs, (1, 2), "tiresias-l?threshold=10&promote=2", firm=(0, 2), preemption_cost=cost)
+    assert np.isfinite(done.jobs["end"]).all()
 
 
 def test_one_that_comes_before_a_job_with_a_promise_has_its_guarantee():

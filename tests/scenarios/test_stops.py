@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from headway.cluster.nodes import of_groups
 from headway.core.events import NAMES
 from headway.sim.api import simulate
 from headway.workloads.workload import workload
@@ -122,6 +123,43 @@ def test_nobody_is_stopped_so_that_small_jobs_can_make_way_at_once():
 
     assert at_twelve("tiresias-l?threshold=10") == [[], []]
     assert at_twelve("tiresias-l?threshold=10&clears=0s") == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "at", "started", "rows"),
+    [
+        # Job 4 moves for job 8. Job 0, stopped for job 9 at that instant, comes before job 4 and must not take its new place.
+        (
+            "tiresias-l?threshold=60",
+            342.0,
+            [4, 7, 8, 9],
+            [
+                (250, 3, 200),
+                (265, 1, 10),
+                (270, 1, 40),
+                (300, 2, 23),
+                (300, 2, 200),
+                (302, 2, 40),
+                (313, 1, 40),
+                (338, 1, 10),
+                (339, 8, 20),
+                (342, 2, 5),
+            ],
+        ),
+        # Job 7 moves for job 0. Job 3, stopped for job 5 at that instant, must not take the node that was cleared.
+        (
+            "2d-las?quantum=20",
+            93.0,
+            [0, 5, 7],
+            [(52, 2, 44), (62, 1, 31), (75, 2, 40), (80, 1, 80), (81, 1, 5), (81, 4, 40), (84, 1, 10), (85, 1, 40)],
+        ),
+    ],
+)
+def test_nobody_moves_in_vain_at_no_cost(policy, at, started, rows):
+    nodes = of_groups("three", [(1, 8), (2, 4)]) if len(rows) == 10 else "4x2"
+    result = run(rows, nodes, policy)
+    assert at in [moved_at for moved_at, _ in times(result, "Resize")]
+    assert sorted(job for start, job in times(result, "Start") if start == at) == started
 
 
 def test_nobody_is_moved_where_one_of_them_would_find_no_place():

@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.live_manager import ended, one, opened, until
@@ -12,6 +13,7 @@ from headway.cli.main import app
 from headway.errors import BadInput
 from headway.live import world
 from headway.live.store.history import history
+from headway.live.store.journal import Journal
 from headway.live.store.prune import old_jobs, prune
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -60,3 +62,24 @@ def test_old_jobs_are_forgotten_and_a_manager_without_snapshot_still_starts(
     assert ended(last, again) == "CANCELLED"
     assert old_jobs(tmp_path, before) == 0
     last.stop()
+
+
+def test_a_job_that_has_just_ended_is_found_while_its_end_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world, "KEPT_FINISHED", 1)
+    write = Journal.append
+
+    def slowly(*given: Any) -> int:
+        time.sleep(0.5)
+        return write(*given)
+
+    monkeypatch.setattr(Journal, "append", slowly)
+    manager = opened(tmp_path, "1x4")
+    go = tmp_path / "go"
+    jobs = [one(manager, run=f"until [ -e {go} ]; do sleep 0.01; done") for _ in range(4)]
+    until(manager, jobs[-1], "RUNNING")
+    go.touch()  # they end in one round, or two
+    for job in jobs:
+        assert ended(manager, job) == "COMPLETED"  # asks all the time, and gets an answer every time
+    manager.stop()

@@ -272,7 +272,7 @@ def decide(
         clear_booked(state, options, scratch, out)
     if options.clears < np.inf or options.tidies or options.teams > NO_TEAMS:
         keep_places_of_moved(state, scratch)
-    if not scratch.walk[0].full:
+    if not scratch.walk[0].full or (options.tidies and state.counts[0].moved == now):
         keep_promises(state, options, scratch, out)
     _seat_all(state, options, Rules(key, worth, place), scratch, out)
     withdrawn, walk = withdraw_promises(state, scratch, out), scratch.walk[0]

@@ -306,6 +306,7 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
     elif kind == STOP:
         _stop(state, job, now, False, job.gpus)
     elif kind == RESIZE:
+        state.counts[0].moved = now
         size = given.seats[given.rows[row].seat_at].gpus
         if job.state != JobState.PENDING:
             _stop(state, job, now, True, size)

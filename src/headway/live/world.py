@@ -301,10 +301,16 @@ class LiveWorld(Lifecycle):
         ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME}
         jobs = [job for job in map(self.state.jobs.get, ended) if job and job.final]
         self._finished += [finished_row(self.state, job, self._now) for job in jobs]
-        if len(self.state.finished) >= 2 * KEPT_FINISHED:
-            self._write(RETIRED, NO_JOB, self._now, {"keep": KEPT_FINISHED})
-        elif self.state.demands.crowded and self.state.finished:
-            self._write(RETIRED, NO_JOB, self._now, {"keep": 0})
+        finished, keep = (
+            len(self.state.finished),
+            len(jobs),
+        )  # those of this round are not on disk yet: nobody would find them
+        if finished >= 2 * KEPT_FINISHED:
+            keep = max(keep, KEPT_FINISHED)
+        elif not self.state.demands.crowded:
+            keep = finished
+        if keep < finished:
+            self._write(RETIRED, NO_JOB, self._now, {"keep": keep})
         if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
             self._snapshot = capture(self.state)
 

@@ -49,9 +49,7 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
     if "rent" in given:
         changes["rent"] = 0.0 if given["rent"] == "0" else specs.number(given, "rent")
     if "clears" in given:
-        never = given["clears"] in ("inf", FREE_MOVES)
-        changes["clears"] = math.inf if never else units.seconds(given["clears"], "clears")
-        changes["tidies"] = given["clears"] == FREE_MOVES
+        changes |= _clears(given["clears"])
     if "promote" in given:
         changes["promote"] = math.inf if given["promote"] == "inf" else specs.number(given, "promote")
     if given.get("threshold") == "auto":
@@ -72,6 +70,16 @@ def _with_options(policy: Policy, given: Mapping[str, str]) -> Policy:
     if "distribution" in given:
         changes["samples"] = read_distribution(given["distribution"])
     return replace(policy, **changes)
+
+
+def _clears(text: str) -> dict[str, Any]:
+    """When smaller jobs are moved: after a time, or where that costs nothing, or never."""
+    if text in ("inf", FREE_MOVES):
+        return {"clears": math.inf, "tidies": text == FREE_MOVES}
+    try:
+        return {"clears": units.seconds(text), "tidies": False}
+    except BadInput as error:
+        raise BadInput(f"clears is {FREE_MOVES}, inf or a time; {error}") from None
 
 
 def _thresholds(policy: Policy, given: Mapping[str, str]) -> tuple[float, ...]:

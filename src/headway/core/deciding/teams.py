@@ -205,13 +205,14 @@ def count_asked(state: State, scratch: Scratch, job: Any) -> None:
 
 @jit
 def note_unmet(state: State, options: Options, scratch: Scratch, job: Any, why: int) -> None:
-    """A waiting job found no place: note whether its team is owed one, and did not ask for it."""
+    """A waiting job found no place: note whether a limit kept it from one, or its team is owed one and did not ask for it."""
     walk = scratch.walk[0]
-    if walk.asked != job.row and options.teams > NO_TEAMS and owed_by(state, scratch, job) >= 0:
-        if why == WAIT_QUOTA:
-            walk.limited_unmet += 1
-        else:
-            walk.unmet += 1
+    if options.teams == NO_TEAMS or walk.asked == job.row:
+        return
+    if why == WAIT_QUOTA:
+        walk.limited_unmet += 1
+    elif owed_by(state, scratch, job) >= 0:
+        walk.unmet += 1
 
 
 # ---- who may be stopped for whom

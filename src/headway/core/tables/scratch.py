@@ -106,7 +106,7 @@ WALK: Final = np.dtype(
         ("owing", "i8"),  # GPUs that teams asked back, and were not given yet
         ("held_up", "i8"),  # whether a job waits that may not be passed
         ("unmet", "i8"),  # jobs that their teams are owed GPUs for found no place, and wait for no notice
-        ("limited_unmet", "i8"),  # the same of jobs that a limit kept from them
+        ("limited_unmet", "i8"),  # jobs that a limit kept from a place
         ("starts", "i8"),  # jobs to be started
         ("unsettled", "i8"),  # whether there may be something to ask for now: to be decided again at once
         ("reserved", "i8"),  # the job that the reservation is for; -1: not worked out yet

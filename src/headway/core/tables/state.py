@@ -46,6 +46,7 @@ TIMER: Final = np.dtype([("at", "f8"), ("what", "i8")])
 COUNT: Final = np.dtype(
     [
         ("moment", "f8"),  # when something last happened for which jobs may be stopped; -infinity: nothing yet
+        ("moved", "f8"),  # when a job was last moved or resized; -infinity: never
         ("stopped_by", "f8"),  # by when all that were asked to stop have stopped, as far as is known
         ("running", "i8"),  # jobs with GPUs that are not stopping
         ("waiting", "i8"),
@@ -125,7 +126,7 @@ def new_state(
     classes["since"], classes["why"] = 0.0, WAIT_GPUS
     count = np.zeros(1, COUNT)
     count["free_gpus"] = total
-    count["moment"] = -np.inf
+    count["moment"], count["moved"] = -np.inf, -np.inf
     return State(
         job_table(jobs),
         nodes,
