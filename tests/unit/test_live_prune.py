@@ -77,7 +77,7 @@ def test_a_job_that_has_just_ended_is_found_while_its_end_is_written(
     monkeypatch.setattr(Journal, "append", slowly)
     manager = opened(tmp_path, "1x4")
     go = tmp_path / "go"
-    jobs = [one(manager, run=f"until [ -e {go} ]; do sleep 0.01; done") for _ in range(4)]
+    jobs = [one(manager, run=f"timeout 60 sh -c 'until [ -e {go} ]; do sleep 0.05; done'") for _ in range(4)]
     until(manager, jobs[-1], "RUNNING")
     go.touch()  # they end in one round, or two
     for job in jobs:
