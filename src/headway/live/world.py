@@ -112,9 +112,7 @@ class LiveWorld(Lifecycle):
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
         options, waiting = self.state.engine.options, self.state.tables.counts["waiting"][0]
         if self._first and waiting and (options.weighs or options.clears < math.inf):
-            yield Event(
-                TICKED, NO_JOB
-            )  # work out anew when stops and moves become worth it, which is not in the journal
+            yield Event(TICKED, NO_JOB)  # when stops and moves become worth it is not in the journal
         self._first = False
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
@@ -301,15 +299,10 @@ class LiveWorld(Lifecycle):
         ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME}
         jobs = [job for job in map(self.state.jobs.get, ended) if job and job.final]
         self._finished += [finished_row(self.state, job, self._now) for job in jobs]
-        finished, keep = (
-            len(self.state.finished),
-            len(jobs),
-        )  # those of this round are not on disk yet: nobody would find them
-        if finished >= 2 * KEPT_FINISHED:
-            keep = max(keep, KEPT_FINISHED)
-        elif not self.state.demands.crowded:
-            keep = finished
-        if keep < finished:
+        many = len(self.state.finished) >= 2 * KEPT_FINISHED
+        # Those of this round are not on disk yet: nobody would find them.
+        keep = max(len(jobs), KEPT_FINISHED if many else 0)
+        if (many or self.state.demands.crowded) and keep < len(self.state.finished):
             self._write(RETIRED, NO_JOB, self._now, {"keep": keep})
         if self.last_seq + len(self._rows) - self.snapshot_seq >= ROWS_PER_SNAPSHOT:
             self._snapshot = capture(self.state)

@@ -18,6 +18,7 @@ from headway.core.deciding.offers import (
     choose_place,
     clear_evicted,
     count_evicted,
+    give_promised,
     holds,
     limit_offer,
     withdraw,
@@ -82,22 +83,8 @@ def _survey(state: State, options: Options, scratch: Scratch, job: Any, first: i
             gpus += other.gpus
             _count_could(state, scratch, other)
     if scratch.walk[0].tidies:
-        _give_promised(state, scratch, job)
+        give_promised(state, scratch, job)
     return gpus
-
-
-@jit
-def _give_promised(state: State, scratch: Scratch, job: Any) -> None:
-    """What others were promised who have not been visited yet counts as given away."""
-    for row in range(state.promises.counts[0].rows):
-        other = state.jobs[state.promises.rows[row].job]
-        waits = other.promise == row and other.row != job.row and other.state == JobState.PENDING
-        if not waits or scratch.jobs[other.row].seated == scratch.walk[0].decision:
-            continue
-        if holds(state, scratch, state.promises, row, SOON):
-            for k in range(state.promises.rows[row].seat_at, state.promises.rows[row + 1].seat_at):
-                room = scratch.nodes[state.promises.seats[k].node]
-                room.given = min(room.soon, room.given + state.promises.seats[k].gpus)
 
 
 @jit

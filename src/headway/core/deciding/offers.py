@@ -18,6 +18,7 @@ from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import State
 from headway.core.tables.teams import NO_TEAMS
+from headway.job_state import JobState
 
 NOW: Final = 0
 SOON: Final = 1
@@ -176,6 +177,20 @@ def holds(state: State, scratch: Scratch, places: Actions, row: int, within: int
         if there_too & mask != mask:
             return False
     return True
+
+
+@jit
+def give_promised(state: State, scratch: Scratch, job: Any) -> None:
+    """What others were promised who have not been visited yet counts as given away."""
+    for row in range(state.promises.counts[0].rows):
+        other = state.jobs[state.promises.rows[row].job]
+        waits = other.promise == row and other.row != job.row and other.state == JobState.PENDING
+        if not waits or scratch.jobs[other.row].seated == scratch.walk[0].decision:
+            continue
+        if holds(state, scratch, state.promises, row, SOON):
+            for k in range(state.promises.rows[row].seat_at, state.promises.rows[row + 1].seat_at):
+                room = scratch.nodes[state.promises.seats[k].node]
+                room.given = min(room.soon, room.given + state.promises.seats[k].gpus)
 
 
 @jit
