@@ -333,3 +333,34 @@ def test_tokens_for_others(shell: Shell) -> None:
     assert [row["name"] for row in shell.json("token", "list")] == ["reader"]
     shell("token", "revoke", "reader")
     assert "not known here" in shell("queue", env=as_reader).stderr
+
+
+def test_a_jobs_token_ends_with_its_attempt(shell: Shell, tmp_path: Path) -> None:
+    """The token of attempt 1 worked again as soon as the job was requeued."""
+    script = 'echo "$HEADWAY_TOKEN" > new-$HEADWAY_ATTEMPT; mv new-$HEADWAY_ATTEMPT $HEADWAY_ATTEMPT; exec sleep 600'
+    number = shell.json("submit", "--workdir", str(tmp_path), "--", "sh", "-c", script)["job_id"]
+
+    def token(attempt: int) -> str:
+        end = time.monotonic() + 60
+        while not (path := tmp_path / str(attempt)).exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        return path.read_text().strip()
+
+    def show(secret: str) -> Done:
+        url = (shell.data / "url").read_text().strip()
+        return shell("show", str(number), "--json", env={"HEADWAY_API": url, "HEADWAY_TOKEN": secret})
+
+    first = token(1)
+    assert show(first).returncode == 0
+    assert shell("requeue", str(number), "--yes").returncode == 0
+    second = token(2)
+    assert show(second).returncode == 0
+    refused = show(first)
+    assert refused.returncode == 1
+    assert f"attempt 1 of job {number} has ended, and its token with it" in refused.stderr
+    assert shell("cancel", str(number), "--wait").returncode == 0
+    assert shell("requeue", str(number), "--hold", "--yes").returncode == 0
+    for secret in (first, second):
+        assert "has ended, and its token with it" in show(secret).stderr
+    shell("cancel", str(number))

@@ -74,14 +74,20 @@ def test_bad_names_and_doubles_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_job_token_reaches_that_job_only(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path, "ada")
-    own = job_token(job_secret(tmp_path), 7)
+    tokens = Tokens(tmp_path, "ada", attempt_runs=lambda job_id, attempt: (job_id, attempt) == (7, 2))
+    own = job_token(job_secret(tmp_path), 7, 2)
     caller = tokens.caller(own)
     assert caller is not None
     assert caller.sees(7, "bob")
     assert not caller.sees(8, "bob")
     assert not caller.scope.covers(Scope.READ)
-    assert tokens.caller(own.replace("job-7-", "job-8-")) is None
+    assert tokens.caller(own.replace("job-7-", "job-07-")) is None
+    assert tokens.caller(own.replace("job-7-2-", "job-7-1-")) is None
+    assert "not known" in tokens.why_not(own.replace("job-7-2-", "job-7-1-"))
+    ended = job_token(job_secret(tmp_path), 7, 1)
+    assert tokens.caller(ended) is None
+    assert tokens.why_not(ended) == "attempt 1 of job 7 has ended, and its token with it"
+    assert Tokens(tmp_path, "ada").caller(own) is None
     assert tokens.caller(own[:-1] + ("0" if own[-1] != "0" else "1")) is None
 
 

@@ -208,7 +208,7 @@ def _manager(folder: Path, cluster: str | None, executor: str, url: str, log_cap
         trusted = {"HEADWAY_CERT": str(folder.absolute() / CERTIFICATE_FILE)} if url.startswith("https") else {}
 
         def environment(job: "Job", attempt: int) -> dict[str, str]:
-            return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id), **trusted}
+            return {"HEADWAY_API": url, "HEADWAY_TOKEN": job_token(secret, job.id, attempt), **trusted}
 
         try:
             manager = Manager(folder, where, executor=runs, environment=environment, **given)
@@ -266,7 +266,8 @@ def _serve(
     from headway.live.http.server.connections import make_server
     from headway.live.http.tokens import Tokens
 
-    api: Any = Guard(make_api(manager), Tokens(folder, own_account()[1]), hosts, rate_per_s=rate)
+    tokens = Tokens(folder, own_account()[1], attempt_runs=manager.attempt_runs)
+    api: Any = Guard(make_api(manager), tokens, hosts, rate_per_s=rate)
     write_atomically(folder / URL_FILE, url + "\n")
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})

@@ -61,9 +61,10 @@ class Served:
             time.sleep(0.02)
         return job
 
-    def job_token(self, number: int) -> None:
-        """A caller named `job` with the token of this job."""
-        self.tokens["job"] = job_token(job_secret(self.data), number)
+    def job_token(self, number: int, attempt: int = 1) -> str:
+        """Return the token of an attempt of this job, which is the caller named `job` from now on."""
+        self.tokens["job"] = job_token(job_secret(self.data), number, attempt)
+        return self.tokens["job"]
 
 
 @contextlib.contextmanager
@@ -91,7 +92,7 @@ def served_by(data: Path, drained: bool) -> Iterator[Served]:
         if drained:
             for node in manager.cluster.nodes:
                 manager.drain(node)
-        owned = Tokens(data, OWNER)
+        owned = Tokens(data, OWNER, attempt_runs=manager.attempt_runs)
         tokens = {"owner": (data / "token").read_text().strip()}
         for name, user, scope in (
             ("ada", ADA, Scope.SUBMIT),

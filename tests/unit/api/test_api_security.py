@@ -111,13 +111,14 @@ def test_another_users_jobs_are_not_told_by_explain(idle: Any) -> None:
     assert secret not in idle.ask("GET", f"/v1/jobs/{mine}/explain", "bob").json()["ahead"]
 
 
-def test_a_jobs_token_reaches_that_job_only(idle: Any) -> None:
-    own, other = idle.submit("ada"), idle.submit("ada")
-    idle.job_token(own)
-    assert idle.ask("GET", f"/v1/jobs/{own}", "job").status_code == 200
-    assert idle.ask("POST", f"/v1/jobs/{own}/progress", "job", json={"attempt": 1, "step": 3}).status_code == 204
-    assert idle.ask("GET", f"/v1/jobs/{other}", "job").status_code == 404
-    assert idle.ask("POST", f"/v1/jobs/{other}/progress", "job", json={"attempt": 1}).status_code == 404
+def test_a_jobs_token_reaches_that_job_only(live: Any) -> None:
+    own, other = live.submit("ada", command=["sleep", "600"], workdir="/"), live.submit("ada", hold=True)
+    live.until(own, "STARTING", "RUNNING")
+    live.job_token(own)
+    assert live.ask("GET", f"/v1/jobs/{own}", "job").status_code == 200
+    assert live.ask("POST", f"/v1/jobs/{own}/progress", "job", json={"attempt": 1, "step": 3}).status_code == 204
+    assert live.ask("GET", f"/v1/jobs/{other}", "job").status_code == 404
+    assert live.ask("POST", f"/v1/jobs/{other}/progress", "job", json={"attempt": 1}).status_code == 404
     for method, path in (
         ("GET", "/v1/jobs"),
         ("POST", "/v1/jobs"),
@@ -127,9 +128,33 @@ def test_a_jobs_token_reaches_that_job_only(idle: Any) -> None:
         ("POST", f"/v1/jobs/{own}/cancel"),
     ):
         assert (
-            idle.ask(method, path, "job", **({"json": {"command": ["id"]}} if method == "POST" else {})).status_code
+            live.ask(method, path, "job", **({"json": {"command": ["id"]}} if method == "POST" else {})).status_code
             == 403
         ), path
+    live.ask("POST", f"/v1/jobs/{own}/cancel")
+    live.ask("POST", f"/v1/jobs/{other}/cancel")
+
+
+def test_a_jobs_token_is_unknown_while_the_job_waits_and_in_every_later_attempt(live: Any) -> None:
+    """A process that kept the token of attempt 1 acted for attempt 2."""
+    number = live.submit("ada", command=["sleep", "600"], workdir="/", preemption={"grace": 0})
+    live.until(number, "RUNNING")
+    path, report = f"/v1/jobs/{number}", {"attempt": 2, "step": 1}
+    first = live.job_token(number)
+    assert live.ask("GET", path, "job").status_code == 200
+    live.ask("POST", f"{path}/requeue?hold=true")
+    live.until(number, "HELD")
+    for attempt in (1, 2):  # the next attempt has no token before it starts
+        live.job_token(number, attempt)
+        assert live.ask("GET", path, "job").status_code == 401
+    live.ask("POST", f"{path}/release")
+    live.until(number, "STARTING", "RUNNING")
+    assert live.ask("POST", f"{path}/progress", "job", json=report).status_code == 204
+    live.tokens["job"] = first
+    answer = live.ask("POST", f"{path}/progress", "job", json=report)
+    assert answer.status_code == 401
+    assert answer.json()["detail"].startswith(f"attempt 1 of job {number} has ended, and its token with it")
+    live.ask("POST", f"{path}/cancel")
 
 
 @pytest.mark.parametrize(

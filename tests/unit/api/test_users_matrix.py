@@ -66,9 +66,13 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Any]:
                 envs={"KEY": SECRET},
             )
             ended = served.ended = served.submit("ada", command=["true"], workdir="/")
-            served.job_token(ended)
-            served.tokens["ended"] = served.tokens["job"]
+            served.tokens["ended"] = served.job_token(ended)
             served.until(ended, "COMPLETED")
+            served.until(served.running, "RUNNING")
+            served.tokens["requeued"] = served.job_token(served.running)
+            served.ask("POST", f"/v1/jobs/{served.running}/requeue?hold=true")
+            served.until(served.running, "HELD")
+            served.ask("POST", f"/v1/jobs/{served.running}/release")
             served.until(served.running, "RUNNING")
             yield served
             served.ask("POST", f"/v1/jobs/{served.running}/cancel")
@@ -91,6 +95,7 @@ def acting(verb: str, **given: Any) -> Callable[[Any, str], str]:
     def act(served: Any, who: str) -> str:
         number = served.submit("ada", command=["sleep", "600"], preemption={"grace": 0}, workdir="/")
         if who == "job":
+            served.until(number, "STARTING", "RUNNING")
             served.job_token(number)
         found = outcome(served.ask("POST", f"/v1/jobs/{number}/{verb}", who, **given))
         served.ask("POST", f"/v1/jobs/{number}/cancel")
@@ -273,11 +278,16 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
 
 
 @pytest.mark.parametrize("row", list(API))
+def test_the_token_of_an_earlier_attempt_is_worth_nothing(shared: Any, row: str) -> None:
+    assert ASKED[row](shared, "requeued") == API[row]["after it"]
+
+
+@pytest.mark.parametrize("row", list(API))
 def test_through_the_api(shared: Any, row: str) -> None:
     found = {}
     for column, who in CALLERS.items():
         if who == "job":
-            shared.job_token(shared.running)
+            shared.job_token(shared.running, 2)
         found[column] = ASKED[row](shared, who)
     assert found == API[row]
 
@@ -349,7 +359,7 @@ def test_everything_on_the_machine_is_in_the_table() -> None:
 
 def tried(shared: Any, who: str) -> dict[str, str]:
     """What a job can do to ada's."""
-    run = shared.data / "runs" / str(shared.running) / "1"
+    run = shared.data / "runs" / str(shared.running) / "2"
     rank = json.loads((run / "ranks.json").read_text())["pids"][0][0]
     shim = json.loads((run / "shim.json").read_text())["pid"]
     groups = json.loads((run / "launch.json").read_text())["cgroup"] or ["/sys/fs/cgroup/none"]

@@ -41,6 +41,14 @@ class Questions(Door):
         found = self._archived(job_id)
         return archive.archived_view(self._state, found) if found else None
 
+    def attempt_runs(self, job_id: int, attempt: int) -> bool:
+        """Return whether this attempt of a job holds GPUs now: it starts, runs or stops."""
+        with self._world.lock:
+            job = self._state.jobs.get(job_id)
+            if job is None or attempt != self._state.attempt(job):
+                return False
+            return self._state.job_state(job).has_processes
+
     def _archived(self, job_id: int) -> Archived | None:
         """A job that has left the memory."""
         if self._state.past.final_of(job_id) is None:

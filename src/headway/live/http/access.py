@@ -7,7 +7,6 @@ from fastapi import Depends, HTTPException, Path, Request, Security
 from fastapi.security import HTTPBearer
 
 from headway.client.job import JobView
-from headway.job_state import FINAL_STATES
 from headway.live.http.problems import MEDIA_TYPE
 from headway.live.http.tokens import Caller, Scope
 from headway.live.manager import Manager
@@ -23,18 +22,9 @@ JobId = Annotated[int, Path(ge=1, le=2**53, description="The job's number.")]
 def allowed(request: Request, scope: Scope, own_job: bool = False) -> Caller:
     """The caller, if its token covers `scope`; `own_job` lets a job's token pass too."""
     caller: Caller = request.state.caller
-    if caller.job_id is not None:
-        _still_there(request.app.state.manager, caller.job_id)
     if caller.scope.covers(scope) or (own_job and caller.scope is Scope.JOB):
         return caller
     raise HTTPException(403, f"this token allows {caller.scope}: this request needs {scope}")
-
-
-def _still_there(manager: Manager, job_id: int) -> None:
-    """A job's token ends with the job: what it left behind (a copied file, a process elsewhere) reaches nothing."""
-    job = manager.job(job_id)
-    if job is None or job.state in FINAL_STATES:
-        raise HTTPException(401, f"job {job_id} has ended, and its token with it")
 
 
 def needs(scope: Scope, *, own_job: bool = False) -> Callable[[Request, Any], Awaitable[Caller]]:

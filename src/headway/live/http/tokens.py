@@ -2,8 +2,8 @@
 
 A token is a random secret sent as `Authorization: Bearer ...`. The owner's is a file in the data folder that only its owner can read, so
 the command line picks it up and no other local user can. Tokens for others are kept as SHA-256 hashes: they hold 256 random bits, so no
-slow hash is needed. A job's token is an HMAC of the job's number under a secret of the data folder: it needs no store, and reaches that
-job only.
+slow hash is needed. A job's token is an HMAC of the job's number and attempt under a secret of the data folder: it needs no store, reaches
+that job only, and is valid only while that attempt holds GPUs.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from headway.io.accounts import refuse_others
 TOKENS_FILE = "tokens.json"
 SECRET_FILE = "job-secret"
 OWNER = "owner"  # the name of the token in the data folder
-_JOB_TOKEN = re.compile(r"job-([0-9]{1,15})-([0-9a-f]{64})", re.ASCII)
+_JOB_TOKEN = re.compile(r"job-([0-9]{1,15})-([0-9]{1,9})-([0-9a-f]{64})", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -70,11 +70,25 @@ class Caller:
         return self.operates or user == self.user
 
 
-class Tokens:
-    """The tokens of one data folder. Made and revoked tokens take effect at once, without a restart."""
+def no_attempt_runs(job_id: int, attempt: int) -> bool:
+    """Return False: tokens of jobs are refused."""
+    return False
 
-    def __init__(self, data: Path, owner: str, clock: Callable[[], float] = time.time) -> None:
-        self.data, self.owner, self.clock = data, owner, clock
+
+class Tokens:
+    """The tokens of one data folder. Made and revoked tokens take effect at once, without a restart.
+
+    `attempt_runs` tells whether an attempt of a job holds GPUs now (`Manager.attempt_runs`).
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        owner: str,
+        clock: Callable[[], float] = time.time,
+        attempt_runs: Callable[[int, int], bool] = no_attempt_runs,
+    ) -> None:
+        self.data, self.owner, self.clock, self.attempt_runs = data, owner, clock, attempt_runs
         # Not 0700: under root, the jobs of other users reach their own folders below; the files here are private one by one.
         data.mkdir(parents=True, exist_ok=True, mode=0o711)
         self._owner_hash = _hash(_private(data / TOKEN_FILE, _new_token))
@@ -86,10 +100,9 @@ class Tokens:
 
     def caller(self, token: str) -> Caller | None:
         """Who the token belongs to; None if nobody."""
-        if found := _JOB_TOKEN.fullmatch(token):
-            job_id = int(found[1])
-            right = hmac.compare_digest(token, job_token(self._secret, job_id))
-            return Caller(f"job {job_id}", "", Scope.JOB, job_id) if right else None
+        if (attempt_of := self._attempt_of(token)) is not None:
+            job_id, _ = attempt_of
+            return Caller(f"job {job_id}", "", Scope.JOB, job_id) if self.attempt_runs(*attempt_of) else None
         digest = _hash(token)
         if hmac.compare_digest(digest, self._owner_hash):
             return self._owner
@@ -99,12 +112,24 @@ class Tokens:
 
     def why_not(self, token: str) -> str:
         """Why a token is refused."""
+        if (attempt_of := self._attempt_of(token)) is not None:
+            job_id, attempt = attempt_of
+            return f"attempt {attempt} of job {job_id} has ended, and its token with it"
         found = self._stored.get(_hash(token))
         if found is not None and self._expired(found):
             return f"the token {found.name} has expired, ask for a new one"
         if token and self._damaged:
             return "the file of tokens is damaged here, tell the operator"
         return "the token is not known here" if token else "a token is needed"
+
+    def _attempt_of(self, token: str) -> tuple[int, int] | None:
+        """Return the job and the attempt that the token was made for, or None if it is no job's token."""
+        found = _JOB_TOKEN.fullmatch(token)
+        if found is None:
+            return None
+        job_id, attempt = int(found[1]), int(found[2])
+        genuine = hmac.compare_digest(token, job_token(self._secret, job_id, attempt))
+        return (job_id, attempt) if genuine else None
 
     def _expired(self, caller: Caller) -> bool:
         return caller.expires is not None and self.clock() >= caller.expires
@@ -185,9 +210,10 @@ def job_secret(data: Path) -> bytes:
     return bytes.fromhex(_private(data / SECRET_FILE, lambda: secrets.token_hex(32)))
 
 
-def job_token(secret: bytes, job_id: int) -> str:
-    """The token that reaches this job only."""
-    return f"job-{job_id}-{hmac.new(secret, f'headway job {job_id}'.encode(), hashlib.sha256).hexdigest()}"
+def job_token(secret: bytes, job_id: int, attempt: int) -> str:
+    """Return the token that reaches this job only, and only during this attempt."""
+    signed = f"headway job {job_id} attempt {attempt}".encode()
+    return f"job-{job_id}-{attempt}-{hmac.new(secret, signed, hashlib.sha256).hexdigest()}"
 
 
 def _new_token() -> str:
