@@ -118,6 +118,13 @@ def test_a_damaged_token_file_is_named(tmp_path: Path) -> None:
         stored_tokens(tmp_path)
 
 
+def test_a_key_given_twice_in_the_token_file_is_named(tmp_path: Path) -> None:
+    row = '{"name": "a", "user": "ada", "user": "root", "scope": "read", "sha256": "0"}'
+    (tmp_path / "tokens.json").write_text(f"[{row}]")
+    with pytest.raises(BadInput, match="the key 'user' is there twice: keep one"):
+        stored_tokens(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["[1", "[1]", '[{"name": 3}]', '{"a": "b"}', "\xff"])
 def test_a_damaged_token_file_lets_the_owner_in_and_nobody_else(tmp_path: Path, text: str) -> None:
     """Every request with any other token ended in a traceback, and the manager started without a word."""

@@ -98,6 +98,12 @@ def test_damaged_plans_are_refused(change, said):
         plan_from_json(json.dumps(GOOD | change))
 
 
+def test_a_key_given_twice_in_a_plan_is_named():
+    text = json.dumps(GOOD).replace('"bytes": 8', '"bytes": 8, "bytes": 16')
+    with pytest.raises(BadInput, match=r"p\.json: not a plan: the key 'bytes' is there twice: keep one"):
+        plan_from_json(text, "p.json")
+
+
 def test_lists_that_contradict_the_orders_are_refused_not_hung():
     crossed = GOOD | {"lists": [[[0, "ag"], [0, "rs"]], [[0, "rs"], [0, "ag"]]]}
     with pytest.raises(BadInput, match="could never start"):

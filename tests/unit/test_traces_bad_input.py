@@ -193,6 +193,13 @@ def test_a_table_of_throughputs_that_is_not_there(tmp_path) -> None:
     assert "no such file; throughputs= names a table" in refusal(f"{path}?throughputs={tmp_path}/nope")
 
 
+def test_a_key_given_twice_in_a_table_of_throughputs(tmp_path) -> None:
+    path, table = tmp_path / "t.trace", tmp_path / "rates.json"
+    path.write_text("LM (batch size 5)\tpython main.py\t--steps\t1\t1671228\t0.0\t1\n")
+    table.write_text("""{"v100": {"('LM (batch size 5)', 1)": {"null": 9.0, "null": 1.0}}}""")
+    assert "the key 'null' is there twice: keep one" in refusal(f"{path}?throughputs={table}")
+
+
 def test_a_question_mark_in_a_file_name_is_part_of_it(tmp_path) -> None:
     path = tmp_path / "what?.csv"
     path.write_text(GOOD)
@@ -234,7 +241,8 @@ JOB = {
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[{", "line 1, column 3: not JSON"),
+        ("[{", "not a job log: not JSON (line 1, column 3"),
+        ('[{"jobid": "a", "attempts": [{"x": 1, "x": 2}]}]', "not a job log: the key 'x' is there twice: keep one"),
         ("[]", "the trace is empty"),
         ("[1]", "is a list of jobs"),
         ('{"a": 1}', "is a list of jobs"),

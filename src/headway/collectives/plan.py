@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headway.collectives.simulate.cost import MOST_BYTES, Collective
 from headway.errors import BadInput
+from headway.io.json_file import parse_json
 
 Ints = NDArray[np.int64]
 Step = tuple[int, str]
@@ -104,7 +105,7 @@ class _PlanFile(BaseModel):
 def plan_from_json(text: str, where: str = "plan") -> Plan:
     """Read a plan back; every operation must be there exactly once, and every order must visit all dimensions."""
     try:
-        rows = _PlanFile.model_validate_json(text)
+        rows = _PlanFile.model_validate(parse_json(text, where, "plan", most_bytes=None))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])

@@ -31,14 +31,17 @@ def read_json(path: str | Path, what: str = "certificate", most_bytes: int = MOS
     return parse_json(raw, str(path), what, most_bytes)
 
 
-def parse_json(raw: bytes, where: str, what: str = "certificate", most_bytes: int = MOST_BYTES) -> Any:
-    """The plain data of JSON text; `where` begins every message."""
-    if len(raw) > most_bytes:
+def parse_json(text: bytes | str, where: str, what: str = "certificate", most_bytes: int | None = MOST_BYTES) -> Any:
+    """The plain data of JSON text; `where` begins every message. `most_bytes` None: the text may have any length."""
+    if most_bytes is not None and len(text) > most_bytes:
         raise BadInput(f"{where}: not {a(what)}: longer than {most_bytes >> 20} MB")
     try:
-        text = raw.decode("utf-8")
         return json.loads(
-            text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+            text.decode("utf-8") if isinstance(text, bytes) else text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_constant,
         )
     except UnicodeDecodeError:
         reason = "not UTF-8 text"

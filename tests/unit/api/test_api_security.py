@@ -251,6 +251,27 @@ def test_malformed_bodies_are_refused_in_one_line(idle: Any, body: bytes) -> Non
     assert "\n" not in answer.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "key"),
+    [
+        ("POST", "/v1/jobs", b'{"command": ["true"], "command": ["id"]}', "command"),
+        ("POST", "/v1/jobs", b'{"command": ["true"], "resources": {"cpus": 1, "cpus": 99}}', "cpus"),
+        ("POST", "/v1/jobs", b'{"command": ["true"], "envs": {"A": "1", "\\u0041": "2"}}', "A"),
+        ("POST", "/v1/dry-run", b'{"command": ["true"], "gpus": 1, "gpus": 2}', "gpus"),
+        ("POST", "/v1/actions", b'{"verb": "hold", "verb": "cancel", "job_ids": [1]}', "verb"),
+        ("POST", "/v1/jobs/1/progress", b'{"attempt": 1, "attempt": 2}', "attempt"),
+        ("POST", "/v1/reservations", b'{"nodes": ["n000"], "queue": "a", "queue": "b", "from": 0, "to": 1}', "queue"),
+        ("POST", "/v1/collective", b'{"topology": "a", "topology": "b"}', "topology"),
+        ("POST", "/v1/replay", b'{"policies": ["fifo"], "policies": ["las"]}', "policies"),
+    ],
+)
+def test_a_key_given_twice_is_refused(idle: Any, method: str, path: str, body: bytes, key: str) -> None:
+    """The last value won: a program before the manager that reads the first saw another request."""
+    answer = idle.ask(method, path, content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"] == f"the body: not a JSON object: the key {key!r} is there twice: keep one"
+
+
 def test_bodies_above_the_limit_are_cut_off(idle: Any) -> None:
     answer = idle.ask("POST", "/v1/jobs", content=json.dumps({"run": "x" * 2_000_000}))
     assert answer.status_code == 413

@@ -162,7 +162,7 @@ def _submission(api: FastAPI, manager: Manager) -> None:
         if not headers.get(b"content-type", b"").startswith(b"application/json"):
             raise BadInput("Content-Type: a job is sent as application/json")
         try:
-            spec = JobSpec.model_validate_json(await request.body())
+            spec = JobSpec.model_validate(await request.json())
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_input=False)) from None
         if spec.after:  # looking jobs up may wait for the engine

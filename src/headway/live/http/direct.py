@@ -3,15 +3,42 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from headway.errors import BadInput
+from headway.io.json_file import parse_json
 from headway.live.store.submissions import Submission
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class StrictRequest(Request):
+    """A request whose JSON body is read by the strict reader: a key given twice is refused."""
+
+    async def json(self) -> Any:
+        """Return the content of the body."""
+        try:
+            return parse_json(await self.body(), "the body", "JSON object")
+        except BadInput as error:
+            raise HTTPException(422, str(error)) from None
+
+
+class StrictRoute(APIRoute):
+    """A route that gets strict requests."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler of a request."""
+        handle = super().get_route_handler()
+
+        async def handle_strictly(request: Request) -> Response:
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return handle_strictly
 
 
 class Api(FastAPI):
@@ -22,6 +49,7 @@ class Api(FastAPI):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        self.router.route_class = StrictRoute
         self.direct: dict[tuple[str, str], Endpoint] = {}
 
     def make_direct(self, method: str, path: str) -> None:
@@ -37,7 +65,7 @@ class Api(FastAPI):
             await super().__call__(scope, receive, send)
             return
         scope["app"] = self
-        request = Request(scope, receive)
+        request = StrictRequest(scope, receive)
         try:
             answer = await endpoint(request)
         except Exception as error:

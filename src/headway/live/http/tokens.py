@@ -24,6 +24,7 @@ from typing import Any
 from headway.client.folder import TOKEN_FILE
 from headway.errors import BadInput
 from headway.io.accounts import refuse_others
+from headway.io.json_file import parse_json
 
 TOKENS_FILE = "tokens.json"
 SECRET_FILE = "job-secret"
@@ -154,13 +155,13 @@ def stored_tokens(data: Path) -> dict[str, Caller]:
     """The tokens made for others, by the hashes of their secrets."""
     path = data / TOKENS_FILE
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows = parse_json(path.read_bytes(), TOKENS_FILE, "list of tokens")
         return {row["sha256"]: _caller(row) for row in rows}
     except FileNotFoundError:
         return {}
     except PermissionError:
         raise BadInput(f"{path} belongs to another user: only the manager's owner makes tokens") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} is damaged ({error}): remove it and make the tokens again") from None
 
 

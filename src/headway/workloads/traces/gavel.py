@@ -5,13 +5,13 @@ job type whatever its GPUs, from a table older than the published one. `PHILLY_R
 by matching the jobs with Philly's own durations (decision 0012). Other traces need the table that made them.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
+from headway.io.json_file import parse_json
 from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
 from headway.workloads.parsing.source import read_source
 
@@ -122,8 +122,9 @@ def _throughputs(path: Path) -> dict[tuple[str, int], float]:
         ours = columns["worker_type"] == WORKER
         keys = zip(columns["job_type"][ours].tolist(), columns["num_gpus"][ours].astype(int).tolist(), strict=True)
         return dict(zip(keys, columns["steps_per_s"][ours].tolist(), strict=True))
+    tables = parse_json(source.text, str(path), "table of Gavel's throughputs", most_bytes=None)
     try:
-        return {_job_key(key): float(rates["null"]) for key, rates in json.loads(source.text)[WORKER].items()}
+        return {_job_key(key): float(rates["null"]) for key, rates in tables[WORKER].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path}: not a table of Gavel's throughputs: {error!r}") from None
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headway.errors import BadInput
+from headway.io.json_file import parse_json
 from headway.workloads.parsing import Names, Options, Reader, Rows, Source, Workload, checked_workload
 from headway.workloads.parsing.times import ABSENT, time_s
 
@@ -45,12 +46,7 @@ def read(source: Source, options: Options, *, strict: bool) -> Workload:
 
 
 def _parsed(source: Source) -> list[dict[str, Any]]:
-    try:
-        jobs = json.loads(source.text)
-    except json.JSONDecodeError as error:
-        raise BadInput(f"{source.name}, line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
-    except RecursionError:
-        raise BadInput(f"{source.name}: not a job log: the JSON is nested too deeply") from None
+    jobs = parse_json(source.text, source.name, "job log", most_bytes=None)
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise BadInput(f"{source.name}: Philly cluster_job_log is a list of jobs, each with the keys {', '.join(KEYS)}")
     if not jobs:
