@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
-from headway.cluster.queues import Limits
+from headway.cluster.queues import Access, Limits
 from headway.cluster.queues_file import queues_from
 from headway.errors import BadInput
 
@@ -37,6 +37,28 @@ def test_a_queue_with_nothing_behind_its_name_has_the_defaults(tmp_path: Path) -
     assert queues_from(path).shares() == {"": 1.0, "a": 0.25, "7": 0.75}
 
 
+def test_users_and_groups_may_submit(tmp_path: Path) -> None:
+    path = tmp_path / "q.yaml"
+    path.write_text("queues:\n  a: {users: [root, adda], groups: [root, no-such-group]}\n  b:\n  c: {users: []}\n")
+    made = queues_from(path)
+    assert made["a"].access == Access(("root", "adda"), ("root", "no-such-group"))
+    assert made["b"].access is None
+    assert made["c"].access == Access()
+    assert made.unknown_accounts() == (
+        f"{path}: this machine has no user adda and group no-such-group: check the spelling, or create the accounts"
+    )
+    path.write_text("queues: {a: {users: [root]}}")
+    assert queues_from(path).unknown_accounts() == ""
+
+
+def test_a_simulation_takes_the_jobs_of_all_users(tmp_path: Path) -> None:
+    jobs, path = tmp_path / "jobs.csv", tmp_path / "q.yaml"
+    jobs.write_text("job_id,submit_s,gpus,duration_s,user,queue\n1,0,2,10,vc-17,a\n")
+    path.write_text("queues: {a: {users: [root]}}")
+    ran = CliRunner().invoke(app, ["simulate", str(jobs), "--cluster", "1x4", "--queues", str(path), "--json"])
+    assert ran.exit_code == 0
+
+
 def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_path: Path) -> None:
     jobs, path = tmp_path / "jobs.csv", tmp_path / "q.yaml"
     jobs.write_text("job_id,submit_s,gpus,duration_s\n1,0,2,10\n")
@@ -61,6 +83,20 @@ def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_p
         ('queues: {"a\\nb": {}}', "queue 'a\\nb': a name is at most 256 printable characters"),
         ('queues: {"(no queue)": {}}', "choose another name"),
         ("queues: {a: {guarantee: 4}}", "unknown key 'guarantee'"),
+        (
+            "queues:\n  a:\n    users: ada",
+            "line 3: queues.a.users: should be a valid list, got 'ada', such as users: [ada]",
+        ),
+        ("queues:\n  a:\n    groups: {ml: 1}", "line 3: queues.a.groups: should be a valid list"),
+        (
+            "queues:\n  a:\n    users:\n      - ada\n      - 1001",
+            "line 5: queues.a.users[1]: the name 1001 is not text in YAML: write '1001' in quotes",
+        ),
+        ("queues:\n  a: {users: ['']}", "line 2: queues.a.users[0]: '' is not the name of a user or group"),
+        (
+            'queues: {a: {groups: ["m\\el"]}}',
+            "line 1: queues.a.groups[0]: 'm\\x1bl' is not the name of a user or group",
+        ),
         ("queues: {}", "queues is empty: at least one is needed"),
         ("queues: {7: {}}", "the name 7 is not text in YAML: write '7' in quotes"),
         ("queues: [a]", "queues: should be a valid dictionary, got ['a']"),

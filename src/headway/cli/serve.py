@@ -231,7 +231,10 @@ def _queues(path: str | None) -> "Queues | None":
         return None
     from headway.cluster.queues_file import queues_from
 
-    return queues_from(path)
+    found = queues_from(path)
+    if warning := found.unknown_accounts():
+        note(f"headway: {warning}")
+    return found
 
 
 def _cluster(spec: str | None, executor: "Executor", site: "Site") -> "Cluster":
@@ -309,6 +312,10 @@ def make(
         str | None,
         typer.Option(metavar="TIME", help="How long it is good for, such as 30d; default: until it is revoked."),
     ] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(help="Submit only to this queue and those below it; repeatable; default: every queue."),
+    ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -320,17 +327,23 @@ def make(
     """
     import time
 
+    from headway.io.accounts import user_exists
     from headway.io.units import seconds
     from headway.live.http.tokens import Scope, make_token
 
     if scope not in {"read", "submit", "operate"}:
         raise unknown("scope", scope, ("read", "submit", "operate"))
     until = None if expires is None else time.time() + seconds(expires, "--expires")
-    secret = make_token(data_folder(data), name, user, Scope(scope), until)
+    secret = make_token(data_folder(data), name, user, Scope(scope), until, queue or ())
+    fix = f"create the account, or revoke the token (headway token revoke {name})"
+    warning = None if user_exists(user) else f"this machine has no user {user!r}: {fix}"
     if as_json:
-        print_json({"name": name, "user": user, "scope": scope, "token": secret, "expires": until})
-    else:
-        typer.echo(secret)
+        made = {"name": name, "user": user, "scope": scope, "token": secret, "expires": until, "queues": queue or []}
+        print_json({**made, "warning": warning})
+        return
+    if warning:
+        note(f"headway: {warning}")
+    typer.echo(secret)
 
 
 @token.command("list")
@@ -343,10 +356,12 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     kept = stored_tokens(data_folder(data)).values()
     if as_json:
-        print_json([{"name": o.name, "user": o.user, "scope": o.scope, "expires": o.expires} for o in kept])
+        shown = ("name", "user", "scope", "expires", "queues")
+        print_json([{field: getattr(each, field) for field in shown} for each in kept])
         return
     for each in kept:
-        typer.echo(f"{each.name}  {each.user}  {each.scope}  {_until(each.expires)}")
+        bound = f"  queues {', '.join(each.queues)}" if each.queues else ""
+        typer.echo(f"{each.name}  {each.user}  {each.scope}  {_until(each.expires)}{bound}")
 
 
 def _until(expires: float | None) -> str:

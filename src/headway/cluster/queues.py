@@ -11,6 +11,7 @@ from headway.core.protocols import Policy
 from headway.core.tables.state import BOOKING
 from headway.core.tables.teams import CLUSTER, NO_MOST, Team
 from headway.errors import BadInput, unknown
+from headway.io.accounts import group_exists, groups_of, names_in_words, user_exists
 
 DEFAULT: Final = "default"  # the queue of jobs that name none
 STRANGERS: Final = "(no queue)"  # stands for jobs of queues that the file does not have
@@ -32,8 +33,23 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """Who may submit to a queue: users by name, and members of groups of the manager's machine."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+    def admits(self, user: str) -> bool:
+        """Return whether the user may submit; memberships in groups are looked up now."""
+        return user in self.users or (bool(self.groups) and not groups_of(user).isdisjoint(self.groups))
+
+    def __str__(self) -> str:
+        return names_in_words(self.users, self.groups) or "only operators"
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue: its share beside its siblings, what it is guaranteed, and what it and each of its users may have."""
+    """One queue: its share beside its siblings, what it is guaranteed, what it and each of its users may have, and who may submit."""
 
     name: str
     parent: str = ""  # "": the cluster
@@ -42,6 +58,7 @@ class Queue:
     priority: int = 0
     limits: Limits = Limits()
     per_user: Limits = Limits()
+    access: Access | None = None  # None: everybody, as far as the queues above it allow
 
     @property
     def counts_users(self) -> bool:
@@ -109,6 +126,16 @@ class Queues:
             found.append(self[name])
             name = found[-1].parent
         return found
+
+    def unknown_accounts(self) -> str:
+        """Return a warning about admitted users and groups that this machine does not have; empty if it has all."""
+        every = [queue.access for queue in self.queues if queue.access]
+        users = dict.fromkeys(user for access in every for user in access.users if not user_exists(user))
+        groups = dict.fromkeys(group for access in every for group in access.groups if not group_exists(group))
+        missing = names_in_words([*users], [*groups])
+        return (
+            f"{self.name}: this machine has no {missing}: check the spelling, or create the accounts" if missing else ""
+        )
 
     def shares(self) -> dict[str, float]:
         """The share of the cluster that each queue asks for by its weight, level by level; "" is the cluster."""

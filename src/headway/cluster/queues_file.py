@@ -9,6 +9,8 @@ queues:
     priority: 0                   # larger is served first (default: 0)
     limits: {running: 10, waiting: 100, gpus: 32}
     per_user: {running: 2, waiting: 20, gpus: 8}
+    users: [ada]                  # who may submit to it and to the queues below it (default: everybody)
+    groups: [ml]                  # and members of these groups of the manager's machine
   vision: {parent: research, guaranteed_gpus: 8}
   speech: {parent: research, guaranteed_gpus: 8}
   guests: {}
@@ -24,7 +26,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.cluster.queues import STRANGERS, Booking, Limits, Queue, Queues
+from headway.cluster.queues import STRANGERS, Access, Booking, Limits, Queue, Queues
 from headway.core.tables.teams import NO_MOST
 from headway.errors import BadInput, unknown
 from headway.io.units import seconds
@@ -33,6 +35,7 @@ from headway.io.yaml_file import read_yaml
 MOST_GPUS = 2**31 - 1
 DEEPEST = 8  # queues above one another
 LONGEST = 256  # characters of a name: a job can name no longer one
+MOST_ACCOUNTS = 10_000  # users, or groups, of one queue
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # beyond, sums of shares are no longer exact
 
 
@@ -85,6 +88,17 @@ class LimitsEntry(BaseModel):
         return Limits(*(NO_MOST if value is None else value for value in (self.running, self.waiting, self.gpus)))
 
 
+def _account(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"the name {value} is not text in YAML: write '{value}' in quotes")
+    if not value or not value.isprintable() or len(value) > LONGEST:
+        raise ValueError(f"{value[:LONGEST]!r} is not the name of a user or group")
+    return value
+
+
+Accounts = Annotated[list[Annotated[str, BeforeValidator(_account)]], Field(max_length=MOST_ACCOUNTS)]
+
+
 class QueueEntry(BaseModel):
     """One queue."""
 
@@ -95,6 +109,15 @@ class QueueEntry(BaseModel):
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True, examples=["1"])] = 0
     limits: LimitsEntry = LimitsEntry()
     per_user: LimitsEntry = LimitsEntry()
+    users: Annotated[Accounts | None, Field(examples=["[ada]"])] = None
+    groups: Annotated[Accounts | None, Field(examples=["[ml]"])] = None
+
+    @property
+    def access(self) -> Access | None:
+        """Who may submit; None if the entry has neither users nor groups."""
+        if self.users is None and self.groups is None:
+            return None
+        return Access(tuple(dict.fromkeys(self.users or ())), tuple(dict.fromkeys(self.groups or ())))
 
 
 class ReservationEntry(BaseModel):
@@ -154,7 +177,8 @@ def _queue(name: str, entry: QueueEntry) -> Queue:
         raise BadInput(
             f"queue {name!r} is guaranteed {entry.guaranteed_gpus} GPUs and limited to {most.gpus}: raise the limit"
         )
-    return Queue(name, entry.parent, entry.weight, entry.guaranteed_gpus, entry.priority, most, entry.per_user.made())
+    share = (entry.weight, entry.guaranteed_gpus, entry.priority)
+    return Queue(name, entry.parent, *share, most, entry.per_user.made(), entry.access)
 
 
 def _booking(entry: ReservationEntry, queues: dict[str, QueueEntry]) -> Booking:

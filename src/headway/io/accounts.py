@@ -1,14 +1,16 @@
 """Whose process this is, what that means for other people's jobs, and which ways to a file are nobody else's to change."""
 
+import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headway.errors import BadInput
 
 MOST_WAYS = 1000  # a chain of links that never ends is cut there; the system gives up far earlier
+MOST_NAMES = 6  # of users or groups in one line
 
 
 def refuse_others(user: str) -> None:
@@ -28,6 +30,49 @@ def own_account() -> tuple[str, str, str]:
     except KeyError:
         return os.environ.get("HOME", "/"), str(os.geteuid()), "/bin/sh"
     return found.pw_dir, found.pw_name, found.pw_shell
+
+
+def user_exists(user: str) -> bool:
+    """Return whether this machine has an account of this name."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+def group_exists(group: str) -> bool:
+    """Return whether this machine has a group of this name."""
+    try:
+        grp.getgrnam(group)
+    except KeyError:
+        return False
+    return True
+
+
+def groups_of(user: str) -> set[str]:
+    """Return the names of the groups that a user of this machine is in now; empty if there is no such user."""
+    names: set[str] = set()
+    try:
+        numbers = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
+    except KeyError:
+        return names
+    for number in numbers:
+        try:
+            names.add(grp.getgrgid(number).gr_name)
+        except KeyError:
+            continue  # a number without a name
+    return names
+
+
+def names_in_words(users: Sequence[str], groups: Sequence[str]) -> str:
+    """Return users and groups as in "users ada, bob and group ml"; long lists are cut. Empty if there are none."""
+    parts = []
+    for kind, names in (("user", users), ("group", groups)):
+        if names:
+            rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            parts.append(f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMES])}{rest}")
+    return " and ".join(parts)
 
 
 def loose_ways(path: Path) -> list[Path]:

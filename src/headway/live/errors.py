@@ -13,6 +13,10 @@ class WrongState(HeadwayError):
     """The job exists, but the request does not apply to its state."""
 
 
+class NotAdmitted(HeadwayError):
+    """The user, or the token, may not submit to the queue."""
+
+
 class JournalFailed(HeadwayError):
     """The journal cannot be written: nothing was accepted, and nothing is started until it can."""
 

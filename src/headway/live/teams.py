@@ -13,7 +13,7 @@ from headway.core.tables.teams import CLUSTER, Team
 from headway.errors import BadInput, unknown
 from headway.io.units import counted
 from headway.live.engine import LiveEngine
-from headway.live.errors import WrongState
+from headway.live.errors import NotAdmitted, WrongState
 from headway.live.jobfile.spec import JobSpec
 
 SPARE_ROWS: Final = 16  # for users, at first; doubled when they are used up
@@ -37,6 +37,11 @@ class LiveTeams:
         self._active: Counter[tuple[str, str]] = (
             Counter()
         )  # jobs that have not ended, by queue and user; "": all of a queue
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some queue admits only some users."""
+        return self.queues is not None and any(queue.access for queue in self.queues.queues)
 
     def __bool__(self) -> bool:
         return self.queues is not None
@@ -158,6 +163,21 @@ class LiveTeams:
             raise BadInput(
                 f"the job asks for {counted(spec.gpus, 'GPU')}, and queue {queue.name!r} gives at most {most}{whose}: "
                 "it could never start"
+            )
+
+    def check_access(self, spec: JobSpec, user: str, token_queues: Sequence[str]) -> None:
+        """Refuse a job in a queue that does not admit its user, or that a token bound to queues does not reach (empty: to none)."""
+        path = self._path(spec)
+        names = [queue.name for queue in path] or [spec.queue]
+        if token_queues and not set(names) & set(token_queues):
+            bound = " or ".join(token_queues)
+            raise NotAdmitted(f"this token submits to queue {bound} only: name it with --queue, or use another token")
+        closed = next((queue for queue in path if queue.access and not queue.access.admits(user)), None)
+        if closed is not None:
+            above = "" if closed is path[0] else f"is below {closed.name!r}, which "
+            raise NotAdmitted(
+                f"queue {names[0]!r} {above}admits {closed.access}, and not {user}: "
+                "choose another (`headway queues` says who may submit where), or ask an operator"
             )
 
     def check_waiting(self, spec: JobSpec, user: str, more: int) -> None:

@@ -14,12 +14,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from headway.cluster.named import cluster
+from headway.cluster.queues import Queues
+from headway.errors import BadInput
 from headway.io.accounts import own_account
 from headway.live.executors.process import account
 from headway.live.http import tokens as http_tokens
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
-from headway.live.http.tokens import Scope, Tokens, job_secret, job_token, make_token
+from headway.live.http.tokens import Scope, Tokens, job_secret, job_token, make_token, revoke_token
 from headway.live.manager import Manager
 
 HOST = "127.0.0.1:8642"
@@ -80,13 +82,13 @@ def others_allowed() -> Iterator[None]:
         yield
 
 
-def serve(data: Path, *, drained: bool) -> Iterator[Served]:
+def serve(data: Path, *, drained: bool, queues: Queues | None = None) -> Iterator[Served]:
     with others_allowed():
-        yield from served_by(data, drained)
+        yield from served_by(data, drained, queues)
 
 
-def served_by(data: Path, drained: bool) -> Iterator[Served]:
-    manager = Manager(data, cluster("2x2"), "tiresias-l?threshold=1000")
+def served_by(data: Path, drained: bool, queues: Queues | None) -> Iterator[Served]:
+    manager = Manager(data, cluster("2x2"), "tiresias-l?threshold=1000", queues=queues)
     manager.start()
     try:
         if drained:
@@ -100,6 +102,8 @@ def served_by(data: Path, drained: bool) -> Iterator[Served]:
             ("ada-reads", ADA, Scope.READ),
             ("operator", BOB, Scope.OPERATE),
         ):
+            with contextlib.suppress(BadInput):  # a manager before this one made it
+                revoke_token(data, name)
             tokens[name] = make_token(data, name, user, scope)
         tokens["wrong"] = tokens["owner"][:-1] + ("A" if tokens["owner"][-1] != "A" else "B")
         with TestClient(
@@ -120,6 +124,12 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A manager on which nothing starts."""
     yield from serve(tmp_path_factory.mktemp("idle"), drained=True)
+
+
+@pytest.fixture(scope="module")
+def serve_queues() -> Callable[[Path, Queues], contextlib.AbstractContextManager[Served]]:
+    """A manager with queues of teams on which nothing starts."""
+    return contextlib.contextmanager(lambda data, queues: serve(data, drained=True, queues=queues))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from unittest.mock import MagicMock, patch
 
 import pytest
 
+from headway.cluster.queues import Access, Queue, Queues
 from headway.live.http import streams
 from headway.live.http.api import make_api
 from headway.live.http.tokens import Scope, Tokens
@@ -38,6 +39,7 @@ def table(title: str) -> dict[str, dict[str, str]]:
 
 
 SECRET = "adas-value"  # of a variable of the job's
+QUEUES = Queues("q.yaml", (Queue("default"), Queue("adas", access=Access(users=("nobody",)))), others="default")
 PAGES = {"/", "/web/{given}/{path:path}"}  # of the dashboard: the same for everybody
 API, MACHINE = table("Through the API"), table("On the machine")
 
@@ -56,7 +58,7 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Any]:
     )
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
-        for served in serve(Path(folder) / "data", drained=False):
+        for served in serve(Path(folder) / "data", drained=False, queues=QUEUES):
             served.running = served.submit(
                 "ada",
                 command=["sleep", "600"],
@@ -107,7 +109,7 @@ def acting(verb: str, **given: Any) -> Callable[[Any, str], str]:
 def submitting(path: str, **more: Any) -> Callable[[Any, str], str]:
     def submit(served: Any, who: str) -> str:
         fields = {"after": [served.running]} if more.get("after") else {}
-        body = {"command": ["true"], "workdir": "/", **fields}
+        body = {"command": ["true"], "workdir": "/", "queue": more.get("queue", ""), **fields}
         answer = served.ask("POST", path, who, json=body)
         if answer.status_code == 201:
             served.ask("POST", f"/v1/jobs/{answer.json()['job_id']}/cancel")
@@ -251,7 +253,9 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "report its progress": acting("progress", json={"attempt": 1, "step": 1}),
     "submit a job after it": submitting("/v1/jobs", after=True),
     "submit a job": submitting("/v1/jobs"),
+    "submit a job to a queue that admits ada": submitting("/v1/jobs", queue="adas"),
     "ask when a job would start": submitting("/v1/dry-run"),
+    "ask when a job would start in that queue": submitting("/v1/dry-run", queue="adas"),
     "see how full the nodes are": reading("/v1/nodes"),
     "see what the queues of teams use": reading("/v1/queues"),
     "see which nodes are kept for queues": reading("/v1/reservations"),

@@ -48,6 +48,22 @@ def test_tokens_expire_by_the_command_line(tmp_path: Path) -> None:
     assert (taken.returncode, "already" in taken.stderr) == (1, True)
 
 
+def test_a_token_for_a_user_who_does_not_exist_is_made_with_a_warning(tmp_path: Path) -> None:
+    words = "this machine has no user 'no-such-user': create the account, or revoke the token (headway token revoke {})"
+    made = headway("token", "make", "one", "--user", "no-such-user", "--scope", "read", "--data", tmp_path)
+    assert (made.returncode, made.stderr) == (0, f"headway: {words.format('one')}\n")
+    assert made.stdout.startswith("hw-")
+    told = headway("token", "make", "two", "--user", "no-such-user", "--scope", "read", "--data", tmp_path, "--json")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert json.loads(told.stdout)["warning"] == words.format("two")
+    own = accounts.own_account()[1]
+    bound = ("--queue", "vision", "--queue", "speech")
+    good = headway("token", "make", "three", "--user", own, *bound, "--data", tmp_path, "--json")
+    assert (json.loads(good.stdout)["warning"], json.loads(good.stdout)["queues"]) == (None, ["vision", "speech"])
+    assert "three  " in (listed := headway("token", "list", "--data", tmp_path).stdout)
+    assert "does not expire  queues vision, speech" in listed
+
+
 @pytest.fixture
 def not_root(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on, this process is not root's."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headway.cli.manager_options import Session, add_command, print_view
+from headway.io.accounts import names_in_words
 from headway.io.units import counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def queues(session: Session) -> None:
-    """The queues of teams: share asked for, guaranteed and used GPUs, what is borrowed, and jobs that run and wait (serve --queues).
+    """The queues of teams: shares, guaranteed, used and borrowed GPUs, jobs that run and wait, and who may submit (serve --queues).
 
     Example: headway queues --json
     """
@@ -35,7 +36,7 @@ def queues(session: Session) -> None:
 
 
 def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
-    """One line per queue, those below another indented; then what limits them."""
+    """One line per queue, those below another indented; then what limits them, and who may submit to them."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -54,4 +55,7 @@ def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
         limits += [f"{counted(most, WORDS[name])} per user" for name, most in one["per_user"].items()]
         if limits:
             lines.append(Text(f"{one['name']} may have {', '.join(limits)}", style="dim"))
+        if one.get("users") is not None:
+            admitted = names_in_words(one["users"], one["groups"]) or "only operators"
+            lines.append(Text(f"{one['name']} admits {admitted}", style="dim"))
     return Group(*lines)

@@ -33,6 +33,8 @@ class QueueView:
     borrowed_gpu_h: float
     limits: dict[str, int]
     per_user: dict[str, int]
+    users: tuple[str, ...] | None  # who may submit, as far as the queues above it allow; None: everybody
+    groups: tuple[str, ...] | None
 
 
 def queue_views(state: ClusterState, now: float) -> list[QueueView]:
@@ -47,7 +49,7 @@ def queue_views(state: ClusterState, now: float) -> list[QueueView]:
 def _view(state: ClusterState, queues: Queues, queue: Queue, share: float, now: float) -> QueueView:
     row: Any = state.teams.table(queues.rows[queue.name])
     used, since = int(row["used"] + row["leaving"]), max(0.0, now - float(row["since"]))
-    borrowed = max(0, used - queue.guaranteed_gpus)
+    borrowed, access = max(0, used - queue.guaranteed_gpus), queue.access
     return QueueView(
         queue.name,
         queue.parent or None,
@@ -63,6 +65,8 @@ def _view(state: ClusterState, queues: Queues, queue: Queue, share: float, now: 
         (float(row["borrowed_gpu_s"]) + since * borrowed) / HOUR_S,
         queue.limits.given,
         queue.per_user.given,
+        None if access is None else access.users,
+        None if access is None else access.groups,
     )
 
 

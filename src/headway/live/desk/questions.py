@@ -78,6 +78,15 @@ class Questions(Door):
         found = None if job else self._archived(job_id)
         return job.spec if job else found.job.spec if found else None
 
+    @property
+    def restricts_queues(self) -> bool:
+        """Whether some queue admits only some users."""
+        return self._state.teams.restricted
+
+    def check_access(self, spec: JobSpec, user: str, token_queues: Sequence[str] = ()) -> None:
+        """Refuse (NotAdmitted) a job in a queue that its user, or a token bound to queues, may not submit to."""
+        self._state.teams.check_access(spec, user, token_queues)
+
     def slice(self, job_id: int) -> dict[str, Any] | None:
         """What a job holds of the fabric while it has GPUs: links, signed certificate, collective plan."""
         with self._world.lock:

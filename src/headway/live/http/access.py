@@ -9,6 +9,7 @@ from fastapi.security import HTTPBearer
 from headway.client.job import JobView
 from headway.live.http.problems import MEDIA_TYPE
 from headway.live.http.tokens import Caller, Scope
+from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
 
 # For the description of the API only: the guard has checked the token before.
@@ -49,6 +50,20 @@ def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:
     if job is None or not caller.sees(job_id, job.user):
         raise HTTPException(404, f"there is no job {job_id}")
     return job
+
+
+def is_restricted(manager: Manager, caller: Caller) -> bool:
+    """Return whether some queues may be closed to the caller; none is to those who operate."""
+    return not caller.operates and (bool(caller.queues) or manager.restricts_queues)
+
+
+def check_queue(manager: Manager, caller: Caller, spec: JobSpec) -> None:
+    """Refuse (NotAdmitted) a job in a queue that the caller may not submit to.
+
+    Submissions, dry runs, requeues and releases pass here. It may look up groups: keep it off the server's loop.
+    """
+    if is_restricted(manager, caller):
+        manager.check_access(spec, caller.user, caller.queues)
 
 
 def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:

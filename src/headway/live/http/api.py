@@ -23,7 +23,7 @@ from headway.live.ask.explain import Explanation
 from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
 from headway.live.desk.accepting import MOST_KEY
-from headway.live.errors import JournalFailed, NotFound, WrongState
+from headway.live.errors import JournalFailed, NotAdmitted, NotFound, WrongState
 from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
 from headway.live.http.cluster_routes import STATE, Moment
@@ -134,7 +134,7 @@ def handle_errors(api: FastAPI) -> None:
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
         return problem(500, "the manager made a mistake; its own messages say which")
 
-    statuses = {NotFound: 404, WrongState: 409, JournalFailed: 503, BadInput: 422, HeadwayError: 400}
+    statuses = {NotAdmitted: 403, NotFound: 404, WrongState: 409, JournalFailed: 503, BadInput: 422, HeadwayError: 400}
     for kind, status in statuses.items():
 
         async def expected(_: Request, error: Exception, status: int = status) -> JSONResponse:
@@ -165,8 +165,8 @@ def _submission(api: FastAPI, manager: Manager) -> None:
             spec = JobSpec.model_validate(await request.json())
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_input=False)) from None
-        if spec.after:  # looking jobs up may wait for the engine
-            await run_in_threadpool(_check_after, manager, caller, spec)
+        if spec.after or access.is_restricted(manager, caller):  # jobs and groups may take a while to look up
+            await run_in_threadpool(_check_submission, manager, caller, spec)
         key = headers.get(b"idempotency-key")
         # Without a thread that waits for the disk: the journal's own answers.
         waiting, tell = answers.expect()
@@ -181,14 +181,15 @@ def _submission(api: FastAPI, manager: Manager) -> None:
     @api.post("/v1/dry-run", tags=["jobs"], responses=REFUSALS)
     def dry_run(spec: JobSpec, caller: access.Submitter) -> DryRun:
         """Where and roughly when a job would start. Nothing is submitted."""
-        _check_after(manager, caller, spec)
+        _check_submission(manager, caller, spec)
         answer = manager.dry_run(spec, caller.user)
         mine = manager.visible(answer.preempts, caller.sees)
         return replace(answer, preempts=tuple(number for number in answer.preempts if number in mine))
 
 
-def _check_after(manager: Manager, caller: Caller, spec: JobSpec) -> None:
-    """Jobs that the caller may not see do not exist for its own jobs either."""
+def _check_submission(manager: Manager, caller: Caller, spec: JobSpec) -> None:
+    """Refuse a queue that does not admit the caller, and jobs in `after` that do not exist for the caller."""
+    access.check_queue(manager, caller, spec)
     named = [need.job for need in spec.needs]
     if not named:
         return

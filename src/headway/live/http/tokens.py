@@ -15,7 +15,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +30,7 @@ TOKENS_FILE = "tokens.json"
 SECRET_FILE = "job-secret"
 OWNER = "owner"  # the name of the token in the data folder
 _JOB_TOKEN = re.compile(r"job-([0-9]{1,15})-([0-9]{1,9})-([0-9a-f]{64})", re.ASCII)
+LONGEST_QUEUE = 256  # characters of a queue's name
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -58,6 +59,7 @@ class Caller:
     scope: Scope
     job_id: int | None = None
     expires: float | None = None  # seconds since 1970; None: never
+    queues: tuple[str, ...] = ()  # that it may submit to, with the queues below them; empty: to every queue
 
     @property
     def operates(self) -> bool:
@@ -176,23 +178,36 @@ def damage(data: Path) -> str:
 
 def _caller(row: dict[str, Any]) -> Caller:
     expires = row.get("expires")
-    return Caller(row["name"], row["user"], Scope(row["scope"]), expires=None if expires is None else float(expires))
+    until = None if expires is None else float(expires)
+    return Caller(row["name"], row["user"], Scope(row["scope"]), None, until, tuple(row.get("queues", ())))
 
 
-def make_token(data: Path, name: str, user: str, scope: Scope, expires: float | None = None) -> str:
+def make_token(
+    data: Path, name: str, user: str, scope: Scope, expires: float | None = None, queues: Sequence[str] = ()
+) -> str:
     """Make a token and store its hash; the secret is returned once and kept nowhere."""
     for what, text in (("token name", name), ("user", user)):
         if not _NAME.fullmatch(text):
             raise BadInput(f"{what} {text!r}: use letters, digits, dot, dash and underscore, at most 64")
     if scope is Scope.JOB:
         raise BadInput("tokens of scope job are made by the manager for its jobs: make one of read, submit or operate")
+    if queues and scope is not Scope.SUBMIT:
+        raise BadInput(
+            f"a token of scope {scope} is not bound to queues: leave out --queue, or make one of scope submit"
+        )
+    for queue in queues:
+        if not (0 < len(queue) <= LONGEST_QUEUE and queue.isprintable()):
+            raise BadInput(
+                f"--queue {queue[:LONGEST_QUEUE]!r}: a queue's name is 1 to {LONGEST_QUEUE} printable characters"
+            )
     if scope is not Scope.READ:
         refuse_others(user)
     kept = stored_tokens(data)
     if name == OWNER or any(each.name == name for each in kept.values()):
         raise BadInput(f"there is a token named {name!r} already: revoke it first, or choose another name")
     token = _new_token()
-    _store(data, {**kept, _hash(token): Caller(name, user, scope, expires=expires)})
+    bound = tuple(dict.fromkeys(queues))
+    _store(data, {**kept, _hash(token): Caller(name, user, scope, expires=expires, queues=bound)})
     return token
 
 
@@ -235,7 +250,7 @@ def _private(path: Path, make: Callable[[], str]) -> str:
 
 def _store(data: Path, tokens: dict[str, Caller]) -> None:
     rows = [
-        {"name": o.name, "user": o.user, "scope": o.scope, "sha256": digest, "expires": o.expires}
+        {"name": o.name, "user": o.user, "scope": o.scope, "sha256": digest, "expires": o.expires, "queues": o.queues}
         for digest, o in tokens.items()
     ]
     _write_private(data / TOKENS_FILE, json.dumps(rows, indent=2) + "\n")

@@ -1,16 +1,17 @@
 """Routes that change jobs: cancel, hold, release and requeue, for one job or for many."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from fastapi import FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from headway.client.job import JobView
-from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Submitter, seen
+from headway.live.errors import NotAdmitted
+from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Submitter, check_queue, is_restricted, seen
 from headway.live.http.tokens import Caller
 from headway.live.manager import Manager
 
+SUBMITTING = frozenset({"release", "requeue"})  # verbs that ask for a job's queue again
 MOST_AT_ONCE = 1000  # jobs of one request: the engine does nothing else meanwhile
 
 
@@ -42,10 +43,16 @@ class Acted(BaseModel):
 def add_routes(api: FastAPI, manager: Manager) -> None:
     """One route per verb, and one for many jobs."""
 
-    def changed(caller: Caller, job_id: int, change: Callable[[], None]) -> JobView:
+    def check(caller: Caller, job_id: int, verb: str) -> None:
+        """Refuse (NotAdmitted) a verb that puts a job into a queue that the caller may not submit to."""
+        if verb in SUBMITTING and is_restricted(manager, caller) and (spec := manager.spec(job_id)) is not None:
+            check_queue(manager, caller, spec)
+
+    def changed(caller: Caller, job_id: int, verb: str, *option: bool) -> JobView:
         """Change a job that the caller may see; how it is afterwards."""
         seen(manager, caller, job_id)
-        change()
+        check(caller, job_id, verb)
+        getattr(manager, verb)(job_id, *option)
         return seen(manager, caller, job_id)
 
     @api.post("/v1/jobs/{job_id}/cancel", tags=["jobs"], responses=ABOUT_A_JOB)
@@ -55,17 +62,17 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         now: Annotated[bool, Query(description="Kill it at once, without the grace of its preemption.")] = False,
     ) -> JobView:
         """Stop a job and take it out of the queue."""
-        return changed(caller, job_id, lambda: manager.cancel(job_id, now))
+        return changed(caller, job_id, "cancel", now)
 
     @api.post("/v1/jobs/{job_id}/hold", tags=["jobs"], responses=ABOUT_A_JOB)
     def hold(job_id: JobId, caller: Submitter) -> JobView:
         """Keep a waiting job from starting; one that runs is left alone, and refused."""
-        return changed(caller, job_id, lambda: manager.hold(job_id))
+        return changed(caller, job_id, "hold")
 
     @api.post("/v1/jobs/{job_id}/release", tags=["jobs"], responses=ABOUT_A_JOB)
     def release(job_id: JobId, caller: Submitter) -> JobView:
         """Let a held job start again."""
-        return changed(caller, job_id, lambda: manager.release(job_id))
+        return changed(caller, job_id, "release")
 
     @api.post("/v1/jobs/{job_id}/requeue", tags=["jobs"], responses=ABOUT_A_JOB)
     def requeue(
@@ -74,7 +81,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         hold: Annotated[bool, Query(description="Keep it from starting again until it is released.")] = False,
     ) -> JobView:
         """Stop a job and put it back into the queue. What a running one has not saved (`unsaved_s`) is lost."""
-        return changed(caller, job_id, lambda: manager.requeue(job_id, hold))
+        return changed(caller, job_id, "requeue", hold)
 
     @api.post("/v1/actions", tags=["jobs"], responses=REFUSALS)
     def act(action: Action, caller: Submitter) -> Acted:
@@ -82,8 +89,13 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         numbers = list(dict.fromkeys(action.job_ids))
         mine = manager.visible(numbers, caller.sees)
         refused = {number: (404, f"there is no job {number}") for number in numbers if number not in mine}
+        for number in mine:
+            try:
+                check(caller, number, action.verb)
+            except NotAdmitted as closed:
+                refused[number] = (403, str(closed))
         option = action.now if action.verb == "cancel" else action.hold
-        for number, error in manager.act(action.verb, [n for n in numbers if n in mine], option).items():
+        for number, error in manager.act(action.verb, [n for n in numbers if n not in refused], option).items():
             refused[number] = (404 if error.exit_code == 102 else 409, str(error))
         done = manager.views([number for number in numbers if number not in refused])
         named = [Refused(job_id=n, status=refused[n][0], detail=refused[n][1]) for n in numbers if n in refused]

@@ -31,12 +31,13 @@ BUSY = refusals({409: "Another question of this kind is being computed."})
 
 
 class Me(BaseModel):
-    """The token that asks: its name, the user it acts as, and what it allows."""
+    """The token that asks: its name, the user it acts as, what it allows, and the queues that it is bound to (none: to all)."""
 
     name: str
     user: str
     scope: str
     expires: float | None
+    queues: tuple[str, ...] = ()
 
 
 class Choice(BaseModel):
@@ -78,7 +79,9 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     @api.get("/v1/me", tags=["cluster"], responses=REFUSALS)
     def me(caller: JobReader) -> Me:
         """Who the token belongs to, and what it allows."""
-        return Me(name=caller.name, user=caller.user, scope=caller.scope.value, expires=caller.expires)
+        return Me(
+            name=caller.name, user=caller.user, scope=caller.scope.value, expires=caller.expires, queues=caller.queues
+        )
 
     @api.get("/v1/overview", tags=["cluster"], responses=REFUSALS)
     def glance(caller: Reader) -> answers.Overview:
