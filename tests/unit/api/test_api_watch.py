@@ -92,6 +92,7 @@ def test_who_am_i(busy: Any) -> None:
         "user": "nobody",
         "scope": "submit",
         "expires": None,
+        "queues": [],
     }
     assert busy.ask("GET", "/v1/me", "").status_code == 401
 

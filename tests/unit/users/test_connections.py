@@ -13,6 +13,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.live_manager import wait_for
 
 from headway.client.client import Client
 from headway.client.transport import ApiError
@@ -26,7 +27,7 @@ from headway.live.http.server.connections import MOST_STRANGERS, Connections, Se
 from headway.live.http.server.limits import MOST_AT_ONCE
 from headway.live.http.server.liveness import Liveness
 from headway.live.http.streams import MOST_STREAMS
-from headway.live.http.tokens import Scope, Tokens, make_token, revoke_token, stored_tokens
+from headway.live.http.tokens import Scope, Tokens, job_secret, job_token, make_token, revoke_token, stored_tokens
 from headway.live.manager import Manager
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -61,7 +62,13 @@ def listening(tmp_path: Path) -> Iterator[Listening]:
     bound = socket.create_server(("127.0.0.1", 0))
     port = bound.getsockname()[1]
     (tmp_path / "url").write_text(f"http://127.0.0.1:{port}\n")
-    server = make_server(Guard(make_api(manager), Tokens(tmp_path, own_account()[1]), [f"127.0.0.1:{port}"]))
+    server = make_server(
+        Guard(
+            make_api(manager),
+            Tokens(tmp_path, own_account()[1], attempt_runs=manager.attempt_runs),
+            [f"127.0.0.1:{port}"],
+        )
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     yield Listening(tmp_path, port, manager, server)
@@ -158,6 +165,21 @@ def test_a_stream_ends_with_its_token(listening: Listening) -> None:
             assert all(event.get("job_id") != second for event in each)  # it ends
         while next(streams[2]).get("job_id") != second:
             pass
+
+
+def test_a_stream_of_a_jobs_token_ends_with_the_attempt(listening: Listening) -> None:
+    """It went on with what the next attempt wrote."""
+    with Client(data=listening.data) as owner:
+        job = owner.submit(["sh", "-c", "echo attempt $HEADWAY_ATTEMPT; exec sleep 600"])
+        wait_for(lambda: owner.job(job).state == "RUNNING")
+        token = job_token(job_secret(listening.data), job, 1)
+        own = Client(f"http://127.0.0.1:{listening.port}", token).transport
+        stream = own.lines(f"/v1/jobs/{job}/logs", {"follow": True})
+        assert next(stream) == b"attempt 1"
+        listening.manager.requeue(job)
+        assert not [line for line in stream if b"attempt 2" in line]  # it ends when attempt 2 writes
+        assert owner.job(job).attempt == 2
+        listening.manager.cancel(job)
 
 
 def stored_expiry(data: Path, name: str) -> float:
