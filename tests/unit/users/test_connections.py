@@ -177,7 +177,7 @@ def test_a_stream_of_a_jobs_token_ends_with_the_attempt(listening: Listening) ->
         stream = own.lines(f"/v1/jobs/{job}/logs", {"follow": True})
         assert next(stream) == b"attempt 1"
         listening.manager.requeue(job)
-        assert not [line for line in stream if b"attempt 2" in line]  # it ends when attempt 2 writes
+        assert not any(b"attempt 2" in line for line in stream)  # it ends when attempt 2 writes
         assert owner.job(job).attempt == 2
         listening.manager.cancel(job)
 
