@@ -71,7 +71,12 @@ def test_every_way_to_submit_is_refused_alike(shell: Shell, user: dict[str, str]
         assert f"{named}{own_account()[1]}: choose another" in done.stderr
     for words in ((), ("--queue", "guests"), ("--queue", "anything")):
         assert shell("submit", *words, "--", "true", env=user).returncode == 0
-    assert shell("submit", "--queue", "vision", "--", "true").returncode == 0  # the owner operates
+    # The owner operates, and may submit: the same user may not release or requeue that job with the other token.
+    job = shell.json("submit", "--queue", "vision", "--hold", "--", "true")["job_id"]
+    for words in (("release", str(job)), ("requeue", str(job)), ("release", str(job), str(job))):
+        done = shell(*words, env=user)
+        assert (done.returncode, "is below 'team', which admits" in done.stderr) == (1, True), (words, done)
+    assert shell("release", str(job)).returncode == 0
 
 
 def test_the_queues_say_who_may_submit_at_80_columns(shell: Shell, user: dict[str, str]) -> None:
