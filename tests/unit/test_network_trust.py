@@ -175,7 +175,7 @@ MALFORMED = {
     "half a character": ('{"\\ud800": 1}', "rejected: field"),
     "control characters": ('{"a\\nb\\u001b[31m": 1}', "rejected: field"),
     "a list": ("[1, 2]", "field certificate"),
-    "too long": ("[" + "1," * (9 << 20) + "1]", "longer than 8 MB"),
+    "too long": ("[" + "1," * (9 << 20) + "1]", "longer than 8 MiB"),
 }
 
 

@@ -18,6 +18,7 @@ from headway.cli.manager_options import (
 )
 from headway.cli.tables.terminal import plain
 from headway.errors import BadInput
+from headway.io.files import open_file
 
 if TYPE_CHECKING:
     from headway.client.job import JobView
@@ -143,7 +144,7 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
         if not words:
             raise BadInput("what should run? headway submit -- COMMAND ARGS..., or give a job file or a script")
         return {"command": words, "name": Path(words[0]).name[:64]}
-    if not file.is_file():
+    if not file.exists():
         raise BadInput(f"{file}: no such file; to run a command write: headway submit -- {file}")
     if file.suffix.lower() in {".yaml", ".yml"}:
         if words:
@@ -153,8 +154,9 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
 
         spec = read_yaml(file, JobSpec, "job file")
         return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
-    if file.suffix.lower() not in SCRIPTS and not file.read_bytes().startswith(b"#!"):
-        raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
+    with open_file(file) as script_file:
+        if file.suffix.lower() not in SCRIPTS and script_file.read(2) != b"#!":
+            raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
     from headway.live.jobfile.sbatch import read_script
 
     script = read_script(file, tuple(words))

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.io.files import write_atomically
+from headway.io.files import read_file, write_atomically
 
 # A PEM file of such a key has some 120 bytes.
 MOST_BYTES = 16384
@@ -73,7 +73,6 @@ def read_public_key(path: Path) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES)
+        return read_file(path, MOST_BYTES)
     except OSError as error:
         raise BadInput(f"{path}: the key cannot be read: {error.strerror}") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from headway.errors import BadInput, unknown
+from headway.io.files import read_file
 from headway.io.units import a
 
 if TYPE_CHECKING:
@@ -45,11 +46,7 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
     import yaml
 
     try:
-        with Path(path).open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise BadInput(f"{path}: not {a(what)}: longer than {MOST_BYTES >> 20} MB")
-        text = raw.decode("utf-8")
+        text = read_file(path, MOST_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
         known = {UnicodeDecodeError: "it is not UTF-8 text", FileNotFoundError: "no such file"}
         reason = known.get(type(error)) or getattr(error, "strerror", None) or error

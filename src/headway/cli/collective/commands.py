@@ -10,6 +10,7 @@ from headway.cli.collective.links import links
 from headway.cli.collective.training import iteration, together
 from headway.cli.manager_options import JsonOption, note, print_json
 from headway.errors import BadInput
+from headway.io.files import read_file
 from headway.io.json_file import shown
 from headway.io.specs import plain_whole
 
@@ -24,6 +25,7 @@ collective = typer.Typer(invoke_without_command=True, context_settings={"help_op
 USUAL = ("baseline", "themis-scf")
 PAPERS = ("baseline@64", "themis-scf@64")
 COMPARED = "baseline,themis-fifo,themis-scf,best,baseline@64,themis-fifo@64,themis-scf@64"
+MOST_PLAN_BYTES = 64 << 20  # a plan of 65,536 chunks is some 10 MB
 
 
 def register(app: typer.Typer) -> None:
@@ -203,7 +205,7 @@ def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
     from headway.collectives.simulate.play import play
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, MOST_PLAN_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(f"cannot read plan {path}: {reason}") from None

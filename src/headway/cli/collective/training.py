@@ -1,6 +1,5 @@
 """`headway collective iteration` and `together`: training iterations, and several collectives in flight at once."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from headway.cli.collective import options
 from headway.cli.manager_options import JsonOption, print_json
 from headway.errors import BadInput
+from headway.io.files import read_file
 from headway.io.json_file import shown
 from headway.io.specs import plain_whole
 
@@ -80,11 +80,8 @@ def _workload(name: str) -> "tuple[Workload | TextWorkload, bool]":
 
     if not name.endswith(".txt"):
         return workload(name), False
-    path = Path(name)
     try:
-        if path.stat().st_size > MOST_FILE_BYTES:
-            raise BadInput(f"workload {name}: a file of more than {MOST_FILE_BYTES:,} bytes is not one")
-        return workload_from_text(path.read_text(encoding="utf-8-sig"), name), True
+        return workload_from_text(read_file(name, MOST_FILE_BYTES).decode("utf-8-sig"), name), True
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(f"cannot read workload {name}: {reason}") from None

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.collectives.topology.text import topology_from
 from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring, wiring_of
 from headway.errors import BadInput
+from headway.io.files import read_file
 from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
 from headway.io.yaml_file import MOST_BYTES, read_yaml
@@ -65,9 +66,8 @@ def wiring_from(text: str) -> Wiring:
 def _has_links(path: Path) -> bool:
     """Whether a file speaks of links, in block or flow style; what else is wrong with it is told by its reader."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return LINKS.search(file.read(MOST_BYTES)) is not None
-    except (OSError, UnicodeDecodeError):
+        return LINKS.search(read_file(path, MOST_BYTES).decode("utf-8")) is not None
+    except (OSError, ValueError):
         return False
 
 

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput, unknown
+from headway.io.files import read_file
 from headway.io.units import counted
 from headway.live.jobfile.after import ANY, NOTOK, OK, SINGLETON
 from headway.live.jobfile.sbatch_options import FLAGS, REFUSED, SHORT, VARIABLES, WITHOUT_EFFECT
 
+# The API takes requests of at most 1 MiB, the script included.
+MOST_SCRIPT_BYTES = 1 << 20
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 
@@ -32,8 +35,8 @@ class Script:
 def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
     """Read a script as a job. Its text is kept with the job: later edits of the file change nothing."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_file(path, MOST_SCRIPT_BYTES).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if "\0" in text:
         raise BadInput(f"{path}: holds a NUL byte: a script is text")
