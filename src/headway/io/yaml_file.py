@@ -107,7 +107,7 @@ def _loader(path: str | Path) -> type["yaml.SafeLoader"]:
             """Return the tag of a node; a plain scalar with an underscore is text."""
             if kind is yaml.ScalarNode and implicit[0] and "_" in value:
                 return self.DEFAULT_SCALAR_TAG
-            return super().resolve(kind, value, implicit)
+            return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:
             """Return what a node stands for; PyYAML's own functions fail in many ways on a scalar that is not of its kind."""

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.collective import options
-from headway.cli.manager_options import JsonOption, print_json
+from headway.cli.manager_options import JsonOption, number_option, print_json
 from headway.errors import BadInput
 from headway.io.files import read_file
 from headway.io.json_file import shown
-from headway.io.specs import plain_whole
+from headway.io.numbers import Range, plain_whole
 
 if TYPE_CHECKING:
     from headway.collectives.simulate.graph import Request
@@ -31,7 +31,7 @@ def iteration(
     ],
     topologies: options.TopologiesOption = None,
     tflops: Annotated[
-        float, typer.Option("--compute-tflops", help="Sustained speed of one NPU; a file has times.")
+        float, number_option(Range(1e-3, 1e9), "--compute-tflops", help="Sustained speed of one NPU; a file has times.")
     ] = 120.0,
     bucket: Annotated[
         str | None,
@@ -41,7 +41,7 @@ def iteration(
         str, typer.Option("--precision", help="Of gradients: fp16, bf16 or fp32; a file has bytes.")
     ] = "fp16",
     chunks: Annotated[
-        int, typer.Option("--chunks", help="Most chunks per bucket; the papers' rows use this number.")
+        int, number_option(options.CHUNKS, "--chunks", help="Most chunks per bucket; the papers' rows use this number.")
     ] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
@@ -93,7 +93,7 @@ def together(
         typer.Argument(metavar="REQUEST...", help="KIND:SIZE[:ISSUED[:PRIORITY]], e.g. all-gather:10MB:1ms:5."),
     ],
     topology: options.TopologyOption,
-    chunks: Annotated[int, typer.Option("--chunks", help="Most chunks per collective.")] = 64,
+    chunks: Annotated[int, number_option(options.CHUNKS, "--chunks", help="Most chunks per collective.")] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,

@@ -18,11 +18,13 @@ from headway.collectives.topology.text import topology_from
 from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring, wiring_of
 from headway.errors import BadInput
 from headway.io.files import read_file
+from headway.io.numbers import Range
 from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
 from headway.io.yaml_file import MOST_BYTES, read_yaml
 
 LINKS = re.compile(r"""(^|[{,\s])["']?links["']?\s*:""")
+FRACTION = Range(0, 1)
 FAULT = "FROM>TO:FRACTION, such as 0>1:0.5 for half the bandwidth (both ways: 0-1:0.5) or 0-1:0 for a missing link"
 
 
@@ -86,11 +88,8 @@ def faults_from(texts: Iterable[str]) -> dict[tuple[str, str], float]:
     for text in texts:
         ends, colon, fraction = text.rpartition(":")
         source, way, target = ends.partition(">") if ">" in ends else ends.partition("-")
-        try:
-            left = float(fraction)
-        except ValueError:
-            left = -1.0
-        if not (colon and way and source and target and 0 <= left <= 1):
+        left = FRACTION.read(fraction)
+        if not (colon and way and source and target and left is not None):
             raise BadInput(f"--fault {text}: write {FAULT}")
         found[source.strip(), target.strip()] = left
         if way == "-":
