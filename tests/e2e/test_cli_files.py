@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from headway.cli.operate.site import start_webhook
+from headway.errors import BadInput
+
 # Commands with FILE in the place of the file, and the suffix that makes them read it.
 COMMANDS = {
     "trace": ("simulate FILE --cluster 1x4", ".csv"),
@@ -55,6 +58,13 @@ def test_a_socket_is_refused_with_the_reason(run, tmp_path) -> None:
     assert (code, "a socket, not a file" in err) == (1, True)
 
 
+def test_the_secret_of_a_webhook_is_a_file(tmp_path) -> None:
+    pipe = tmp_path / "secret"
+    os.mkfifo(pipe)
+    with pytest.raises(BadInput, match="a pipe, not a file"):
+        start_webhook(None, "http://127.0.0.1:1", pipe)  # type: ignore[arg-type]
+
+
 def test_too_little_memory_is_one_line(tmp_path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("job_id,submit_s,gpus,duration_s\n")
@@ -66,6 +76,7 @@ def test_too_little_memory_is_one_line(tmp_path) -> None:
         capture_output=True,
         text=True,
         timeout=600,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # each thread takes address space of its own
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
     )
     assert done.returncode == 1
