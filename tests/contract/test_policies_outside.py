@@ -5,6 +5,7 @@
 
 import math
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,39 @@ class Plain:
         self.key = latest if stops else first
         for name, value in given.items():
             setattr(self, name, value)
+
+
+# ---- functions of built-in policies
+
+
+def counts(job, now, group, options):
+    """Compiled."""
+    group.own[0] += 1.0
+
+
+def looks_up(job, now, group, options):
+    """Called back: numba compiles no look-up by name."""
+    group.own[0] += getattr(math, "pi".replace("pi", "tau")) / math.tau
+
+
+@pytest.mark.parametrize("ended", [counts, looks_up])
+@pytest.mark.parametrize("name", ["headway", "tiresias-l", "tiresias-g", "gittins", "2d-las"])
+def test_a_policy_may_take_the_functions_of_a_built_in_one_and_watch_ends(name, ended):
+    """What was compiled before comes from disk as machine code alone, and nothing could be linked with it."""
+    built_in = find_policy(name)
+    compiled(name)  # now they are on disk
+
+    class Watching:
+        group = ("user",)
+
+    for field in fields(built_in):
+        if field.name not in ("name", "group", "ended"):
+            setattr(Watching, field.name, property(lambda _, given=getattr(built_in, field.name): given))
+    Watching.ended = staticmethod(ended)
+    engine, rows = in_python(Watching())
+    table = engine.options.history.groups
+    assert table["own"][0, 0] == table["jobs"][0] == len(jobs_of())
+    assert compiled(Watching()).entries.tobytes() == compiled(name).entries.tobytes() == rows.tobytes()
 
 
 # ---- the example

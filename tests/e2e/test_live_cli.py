@@ -307,7 +307,7 @@ def test_bad_input_is_one_line_and_exit_1(shell: Shell, tmp_path: Path) -> None:
         done = shell(*words, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), (words, done.stderr)
         assert done.stderr.startswith("headway: ")
-    assert shell("submit", "--gpus", "0", "--", "true").returncode == 2
+    assert shell("submit", "--gpus", "0", "--", "true").returncode == 1
 
 
 def test_nobody_answers(shell: Shell, tmp_path: Path) -> None:

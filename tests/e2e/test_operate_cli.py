@@ -64,6 +64,32 @@ def test_verbs_take_ranges_tasks_and_filters(shell: Shell) -> None:
     assert shell("cancel", str(runs), "--now", "--wait").returncode == 0
 
 
+def test_a_job_is_named_in_the_same_way_everywhere(shell: Shell) -> None:
+    array = shell.json("submit", "--array", "3-5", "--hold", "--", "true")["job_ids"]
+    word = f"{array[0]}_4"
+    assert shell.json("show", word)["job_id"] == array[1]
+    assert shell.json("explain", word)["job_id"] == array[1]
+    assert shell.json("logs", word) == {"job_id": array[1], "lines": []}
+    assert [job["job_id"] for job in shell.json("hold", word)] == [array[1]]
+    follows = shell.json("submit", "--after", word, "--after", f"any:{array[0]}_[4-5]", "--", "true")["job_id"]
+    assert shell.json("explain", str(follows))["reason"] == "dependency"
+    for index in (4, 5):
+        assert shell("cancel", f"{array[0]}_{index}").returncode == 0
+    shell.until(follows, "CANCELLED")  # of the tasks that it named, none is left; the first task still waits
+    assert "stands for all of it" in shell("submit", "--after", f"{array[0]}_3", "--", "true").stderr
+    for command in ("show", "explain", "logs", "cancel", "hold", "release", "requeue"):
+        absent = shell(command, f"{array[0]}_99")
+        assert (absent.returncode, absent.stdout) == (
+            0 if command in ("cancel", "hold", "release", "requeue") else 102,
+            "",
+        )
+        assert "no such jobs" in absent.stderr or f"there is no job {array[0]}_99" in absent.stderr
+        assert shell(command, "9999_1").returncode == 102
+    several = shell("show", f"{array[0]}_[4-5]")
+    assert (several.returncode, "names 2 jobs: give one" in several.stderr) == (1, True)
+    assert shell("cancel", str(array[0])).returncode == 0
+
+
 def test_a_grace_has_a_limit_and_kills_are_at_once(shell: Shell) -> None:
     answer = shell("submit", "--grace", "24h", "--", "sh", "-c", STUBBORN)
     assert "preemption.grace: 86400 s is more than this cluster allows: the job is killed after 1 s" in answer.stderr

@@ -221,7 +221,7 @@ def test_the_report_stands_alone(tmp_path):
         (["compare", "--schedulers", "themis-scf@x"], "themis-scf@64"),
         (["links", "ring:4:800Gbps", "--fault", "0-9:0.5"], "no link 0>9"),
         (["links", "ring:4:800Gbps", "--fault", "oops"], "FROM>TO:FRACTION"),
-        (["links", "ring:4:800Gbps", "--chunks", "0"], "at least 1"),
+        (["links", "ring:4:800Gbps", "--chunks", "0"], "from 1 to"),
         (["links", "ring:4:800Gbps", "--size", "2B"], "4 ranks need 4 or more"),
         (["links", "no-such.yaml"], "no such file"),
         (["links", "ring:4:800Gbps", "--collective", "all-to-all", "--chunks", "4"], "leave out the number"),
@@ -231,7 +231,7 @@ def test_the_report_stands_alone(tmp_path):
         (["--topology", "2D-SW_SW", "--size", "100000TB"], "pebibyte"),
         (["--topology", "switch:4:1Mbps:0ns", "--size", "1PB"], "unknown unit"),
         (["--topology", "switch:4:1Mbps:0ns", "--size", "1000TB"], "months"),
-        (["--topology", "2D-SW_SW", "--size", "1GB", "--in-flight", "99999"], "at most 1024"),
+        (["--topology", "2D-SW_SW", "--size", "1GB", "--in-flight", "99999"], "from 1 to 1,024"),
         (["--topology", "2D-SW_SW", "--size", "1GB", "--chunks", "70000", "--scheduler", "themis"], "at most 65536"),
         # Digits that Python takes for digits and cannot read, takes for others, or takes for too many.
         (["--topology", "ring:²:800Gbps", "--size", "1GB"], "is not a whole number"),
@@ -248,8 +248,8 @@ def test_the_report_stands_alone(tmp_path):
         (["--topology", "ring:1048576:1e9Gbps", "--size", "1000TB", "--collective", "all-to-all"], "would take months"),
         (["links", "ring:8:800Gbps", "--fault", "0-1:1e-300"], "link 0>1 with a bandwidth of 4e-298 Gbps"),
         (["links", "ring:8:10Mbps", "--size", "1000TB"], "could take months"),
-        (["iteration", "gnmt", "--topology", "2D-SW_SW", "--compute-tflops", "1e-300"], "would take months"),
-        (["together", "all-reduce:1GB:1e300s", "--topology", "2D-SW_SW"], "would take months"),
+        (["iteration", "gnmt", "--topology", "2D-SW_SW", "--compute-tflops", "1e-300"], "from 0.001 to"),
+        (["together", "all-reduce:1GB:1e300s", "--topology", "2D-SW_SW"], r"from 0 to 1e\+12 seconds"),
         (["together", "all-reduce:1GB:1e8s", "--topology", "2D-SW_SW"], "would take months"),
     ],
 )

@@ -40,7 +40,7 @@ def test_the_papers_topologies_have_1024_npus_each():
         ("switch:0:100Gbps:0ns", "2 to 1,048,576 NPUs"),
         ("switch:-4:100Gbps:0ns", "not a whole number"),
         ("switch:4:0Gbps:0ns", "must be between 1 Mbps and 1 million Tbps"),
-        ("switch:4:100Gbps:-5ns", "non-negative"),
+        ("switch:4:100Gbps:-5ns", "of at least 0"),
         ("switch:4:100:0ns", "has no unit"),
         ("switch:4:100Gbps:5", "has no unit"),
         ("swich:4:100Gbps:5ns", "did you mean 'switch'"),

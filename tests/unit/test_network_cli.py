@@ -146,7 +146,7 @@ def test_routes_of_circuits(tmp_path):
     [
         (["show", "vclos-51"], "did you mean 'vclos-512'"),
         (["allocate", "vclos-512", "--gpus", "37"], "the nearest sizes that fit are 36 or 38"),
-        (["allocate", "vclos-512", "--gpus", "0"], "0 GPUs asked"),
+        (["allocate", "vclos-512", "--gpus", "0"], "--gpus 0 is not a whole number from 1"),
         (["allocate", "vclos-512", "--gpus", "8", "--pattern", "rign"], "did you mean 'ring'"),
         (["allocate", "vclos-512", "--gpus", "8", "--pattern", "hybrid:²"], "the group is a number of ranks"),
         (

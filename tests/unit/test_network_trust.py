@@ -175,7 +175,7 @@ MALFORMED = {
     "half a character": ('{"\\ud800": 1}', "rejected: field"),
     "control characters": ('{"a\\nb\\u001b[31m": 1}', "rejected: field"),
     "a list": ("[1, 2]", "field certificate"),
-    "too long": ("[" + "1," * (9 << 20) + "1]", "longer than 8 MB"),
+    "too long": ("[" + "1," * (9 << 20) + "1]", "longer than 8 MiB"),
 }
 
 
@@ -307,11 +307,26 @@ def test_keys_are_private_and_never_written_over(keys, tmp_path):
     assert "chmod 600" in str(run(*allocate_words, "--sign", open_key).exception)
     open_key.chmod(0o600)
     open_key.write_bytes((keys / "manager.key.pub").read_bytes())
+    assert "give the private key of the pair" in str(run(*allocate_words, "--sign", open_key).exception)
+    open_key.write_text("nothing")
     assert "not a private Ed25519 key" in str(run(*allocate_words, "--sign", open_key).exception)
     path = tmp_path / "one.json"
     run(*allocate_words, "--out", path)
-    assert "this is the private one, give its .pub" in str(run("verify", path, "--key", private).exception)
+    assert f"a private key: give its public key, {private.name}.pub" in str(
+        run("verify", path, "--key", private).exception
+    )
+    assert "not a public Ed25519 key" in str(run("verify", path, "--key", open_key).exception)
     assert "the key cannot be read" in str(run("verify", path, "--key", tmp_path / "none.pub").exception)
+
+
+def test_a_public_key_does_not_sign_and_is_called_public(tmp_path, keys):
+    """It was called a private key that others can read."""
+    path, public = tmp_path / "one.json", keys / "manager.key.pub"
+    run("allocate", "vclos-512", "--gpus", 8, "--out", path)
+    for words in (("sign", path, "--fabric", "vclos-512", "--key"), ("allocate", "vclos-512", "--gpus", 8, "--sign")):
+        message = str(run(*words, public).exception)
+        assert message.startswith(f"{public}: this is a public key, and signing needs the private one")
+        assert message.endswith(f"give its private key, {keys / 'manager.key'}")
 
 
 def test_no_traceback_reaches_a_terminal(tmp_path):

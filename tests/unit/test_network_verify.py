@@ -8,6 +8,7 @@ import pytest
 from headway.errors import BadInput
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import Certificate, certificate_from, digest_of
+from headway.network.certificates.flows import Model
 from headway.network.certificates.verify import verify
 from headway.network.fabric.file import fabric_from, load_fabric
 from headway.network.sharing.patterns import parse_pattern
@@ -250,3 +251,19 @@ def test_the_pattern_restricts_the_shape():
     blocks = allocate(occupied_by(fabric), 48, "vclos", parse_pattern("hybrid:16")).certificate
     assert blocks.routing["modulus"] == 16
     assert blocks.patterns[0] == "hybrid:16"
+
+
+@pytest.mark.parametrize("name", ["hybrid:7", "halving-doubling", "ring-a-ring", "hierarchical-ring"])
+def test_patterns_are_all_known_before_one_is_followed(monkeypatch, name):
+    """All-to-all of 20,000 ranks was followed for 41 s before a pattern after it was refused."""
+    content = issued(fabric_from(SMALL, "x"), 12)
+    followed = []
+    worst = Model.worst
+    monkeypatch.setattr(Model, "worst", lambda model, pattern: (followed.append(pattern), worst(model, pattern))[1])
+    assert not reasons(content)
+    assert "all-to-all" in followed
+    followed.clear()
+    wrong = reasons(edited(content, patterns=["all-to-all", "ring", name]))
+    assert len(wrong) == 1
+    assert "is not known" in wrong[0] or "needs a group" in wrong[0] or "does not exist" in wrong[0]
+    assert followed == []

@@ -130,7 +130,7 @@ def test_seeds_of_a_file_that_nothing_is_drawn_from_say_so(tmp_path):
 
 
 def test_no_seeds_are_refused():
-    with pytest.raises(BadInput, match="at least one"):
+    with pytest.raises(BadInput, match="whole number from 1"):
         headway.compare(TRACE, "15x4", ["fifo"], seeds=0)
 
 
@@ -188,7 +188,7 @@ def test_what_is_no_value_is_refused_in_words(given, words):
         ([], {}, "policies is empty"),
         (["fifo"], {"seeds": 2, "seed": 1}, "leave out --seed 1"),
         (["fifo"], {"seeds": 2, "trace": f"{TRACE}&seed=4"}, "leave out seed= in"),
-        (["fifo"], {"seeds": "2"}, "seeds is '2'"),
+        (["fifo"], {"seeds": "2"}, "seeds '2' is not a whole number from 1"),
     ],
 )
 def test_compare_refuses_what_it_would_ignore(policies, given, words):

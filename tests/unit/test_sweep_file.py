@@ -119,7 +119,7 @@ def test_networks_that_cannot_be_are_told_before_the_first_cell(tmp_path):
         (LEAST + "network: []\n", "network"),
         ("traces: a.csv\npolicies: fifo\n", "clusters is missing: a sweep needs traces, clusters"),
         (LEAST + "seeds: -1\n", "seeds"),
-        (LEAST + "seeds: 0\n", "seeds is empty: at least one is needed, such as seeds: 3"),
+        (LEAST + "seeds: 0\n", "seeds: 0 is not a whole number from 1 to 10,000"),
         (LEAST + "loads: [0.5, 0]\n", "loads[1]"),
         (LEAST + "slowdown: some\n", "slowdown"),
         (LEAST + "collective: thems\n", "unknown collective 'thems': did you mean 'themis'"),
@@ -132,7 +132,8 @@ def test_networks_that_cannot_be_are_told_before_the_first_cell(tmp_path):
         (LEAST.replace("[fifo, srtf]", "[{threshold: 5}]"), "needs the key policy"),
         ("- a\n- b\n", "a sweep is a mapping of keys to values, such as policies: [fifo, tiresias-l]"),
         ("traces: [a\n", "line 2, column 1: not YAML"),
-        (LEAST + "seeds: 2000000\n", "cells"),
+        (LEAST + "seeds: 2000000\n", "2000000 is not a whole number from 1 to 10,000"),
+        (LEAST + "seeds: 10000\nloads: [" + "0.5, " * 99 + "0.5]\n", "cells"),
     ],
 )
 def test_mistakes_are_named(tmp_path, text, said):

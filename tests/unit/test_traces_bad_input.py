@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 import zstandard
@@ -141,6 +142,48 @@ def test_truncated_zst(tmp_path) -> None:
         assert "cut short" in refusal(path)
     path.write_bytes(content[:4] + b"\xff" * 40)
     assert "damaged" in refusal(path)
+
+
+PACK = {
+    "plain": lambda raw: raw,
+    "gzip": lambda raw: gzip.compress(raw, mtime=0),
+    "two gzip members": lambda raw: gzip.compress(raw[:99], mtime=0) + gzip.compress(raw[99:], mtime=0),
+    "zst": zstandard.compress,
+    "two zst frames": lambda raw: zstandard.compress(raw[:99]) + zstandard.compress(raw[99:]),
+}
+
+
+@pytest.mark.parametrize("pack", PACK.values(), ids=PACK)
+def test_the_limit_is_that_of_the_unpacked_trace(tmp_path, monkeypatch, pack) -> None:
+    raw = (HEADER + "".join(f"j{i},{i},1,1\n" for i in range(5000))).encode()
+    path = tmp_path / "t.csv"
+    path.write_bytes(pack(raw))
+    monkeypatch.setenv("HEADWAY_MAX_TRACE", f"{len(raw)}B")
+    assert len(load(str(path)).gpus) == 5000
+    monkeypatch.setenv("HEADWAY_MAX_TRACE", f"{len(raw) - 1}B")
+    message = refusal(path)
+    assert f"the trace is longer than {len(raw) - 1:,} bytes once unpacked" in message
+    assert "HEADWAY_MAX_TRACE=" in message
+    monkeypatch.setenv("HEADWAY_MAX_TRACE", "lots")
+    assert "HEADWAY_MAX_TRACE: 'lots' is not a size" in refusal(path)
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zst"])
+def test_no_more_than_the_limit_is_unpacked(tmp_path, monkeypatch, pack: str) -> None:
+    """A gibibyte of zeros, packed: what is held in memory is some multiple of the limit, not of the content."""
+    path = tmp_path / "t.csv"
+    zeros = bytes(1 << 20)
+    writer = {"gzip": gzip.open, "zst": zstandard.open}[pack]
+    with writer(path, "wb") as packed:
+        for _ in range(1 << 10):
+            packed.write(zeros)
+    monkeypatch.setenv("HEADWAY_MAX_TRACE", "8MiB")
+    tracemalloc.start()
+    try:
+        assert "longer than 8 MiB once unpacked" in refusal(path)
+        assert tracemalloc.get_traced_memory()[1] < 128 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_archives_are_named(tmp_path) -> None:

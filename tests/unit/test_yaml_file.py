@@ -1,14 +1,23 @@
 """Reading YAML files: what is accepted, and one line with file, line, field and fix for every mistake."""
 
+import contextlib
+import re
 import subprocess
 import sys
 from typing import Annotated, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from headway.cluster.file import ClusterFile
+from headway.cluster.queues_file import QueuesFile
 from headway.errors import BadInput
 from headway.io.yaml_file import check_content, read_yaml
+from headway.live.jobfile.spec import JobSpec
+from headway.network.fabric.file import FabricFile
+from headway.sim.sweep.file import SweepFile
 
 
 class Wheel(BaseModel):
@@ -79,7 +88,7 @@ def test_on_and_yes_are_words_and_truth_is_true(tmp_path) -> None:
         (GOOD + "doors: {a: [1\n", "line 4, column 1: not YAML: expected ',' or ']', but got '<stream end>'"),
         ("wheels:\n\t- a\n", "line 2, column 1: not YAML: found character '\\t' that cannot start any token"),
         ("a: 1\n---\nb: 2\n", "line 2, column 1: not YAML: but found another document"),
-        (GOOD + "from: 2024-13-45\n", "not YAML: month must be in 1..12"),
+        (GOOD + "from: 2024-13-45\n", "line 3, column 7: not YAML: '2024-13-45' is not a valid timestamp: quote it if it is text"),
         (GOOD + "from: \x07\n", "not YAML: unacceptable character #x0007"),
         ("[" * 5000, "not a car file: it is nested too deeply"),
         ("wheels: &w [*w]\n", "car.yaml"),
@@ -107,6 +116,100 @@ def test_what_cannot_be_read_is_named(tmp_path) -> None:
     ):
         with pytest.raises(BadInput, match=f"cannot read the car file .*{said}"):
             read_yaml(path, Car, "car file")
+
+
+WORDS = [
+    *("true-north", "trueish", "True1", "TRUEst", "false-flag", "falsehood", "yes-man", "no-op", "off-site", "on-call"),
+    *(
+        "null-island",
+        "nullify",
+        "~x",
+        "1e5x",
+        "0x1G",
+        "0b12",
+        "0o8",
+        "08x",
+        "12:30:45x",
+        "1:99",
+        "2001-13",
+        "2001-01-01x",
+    ),
+    *(".inf-ish", ".nano", "-.infinite", "+x", "1_000", "12_3", "1_", "0x_ff", "0b_1", "=x", "<x", "."),
+]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_words_that_begin_like_a_value_are_words(tmp_path, word: str) -> None:
+    assert read(tmp_path, GOOD + f"from: {word}\n").start == word
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        ("true", True),
+        ("False", False),
+        ("TRUE", True),
+        ("~", None),
+        ("null", None),
+        ("5", 5),
+        ("0x10", 16),
+        ("-1.5", -1.5),
+    ],
+)
+def test_values_are_values(tmp_path, scalar: str, value: object) -> None:
+    class Holder(BaseModel):
+        value: object
+
+    path = tmp_path / "holder.yaml"
+    path.write_text(f"value: {scalar}\n")
+    found = read_yaml(path, Holder, "holder").value
+    assert (found, type(found)) == (value, type(value))
+
+
+SCALARS = st.one_of(
+    st.text(max_size=20),
+    st.text("0123456789_.:-+eExobtTrRuUfnNiI~<=", max_size=12),
+    st.sampled_from(WORDS),
+    st.sampled_from(["9" * 5000, "0x" + "f" * 5000, "9" * 4000 + ":1", "1e400", "-.inf", ".nan", "2001-01-01", "[a, 1]", "{a: 1}"]),
+    st.builds(
+        "!!{} {}".format,
+        st.sampled_from(["int", "float", "bool", "null", "timestamp", "binary", "str", "set", "omap", "pairs", "seq", "map", "merge"]),
+        st.sampled_from(["''", "x", "_", "0x", "1:x", "[1]", "{a: 1}", "maybe", "2001-99-99"]),
+    ),
+)  # fmt: skip
+# Files of every kind, all correct.
+FILES = {
+    "car": (Car, GOOD + "from: home\nfast: false\ndoors: {a: 1}\n"),
+    "cluster": (ClusterFile, "name: c\nnodes: [{count: 2, gpus: 4, name: n}]\n"),
+    "queues": (
+        QueuesFile,
+        "notice: 60s\nqueues: {a: {weight: 2, guaranteed_gpus: 4, limits: {gpus: 4}}}\n"
+        "reservations: [{nodes: [n0], queue: a, from: 2027-01-31, to: 48h}]\n",
+    ),
+    "fabric": (FabricFile, "name: f\nkind: leaf-spine\nleaves: 2\nspines: 4\nservers_per_leaf: 1\ngpus_per_server: 4\n"),
+    "job": (JobSpec, "name: j\nrun: x\nafter: [12]\ntime_limit: 5m\nresources: {accelerators: 1}\nenvs: {A: b}\n"),
+    "sweep": (SweepFile, "traces: [t.csv]\nclusters: [1x4]\npolicies: [fifo]\nseeds: [1]\nloads: 0.5\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_files_of_the_next_test_are_correct(tmp_path, kind: str) -> None:
+    model, text = FILES[kind]
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    assert isinstance(read_yaml(path, model, kind), model)
+
+
+@pytest.mark.parametrize("kind", FILES)
+@given(data=st.data(), scalar=SCALARS)
+def test_any_scalar_anywhere_is_read_or_refused(tmp_path_factory, kind: str, data, scalar: str) -> None:
+    model, text = FILES[kind]
+    places = list(re.finditer(r"(?<=[:\[{] )[^\s\[\],{}]+", text))
+    place = data.draw(st.sampled_from(places))
+    path = tmp_path_factory.getbasetemp() / f"{kind}.yaml"
+    path.write_bytes((text[: place.start()] + scalar + text[place.end() :]).encode("utf-8", "surrogatepass"))
+    with contextlib.suppress(BadInput):
+        read_yaml(path, model, f"{kind} file")
 
 
 def test_content_without_a_file_has_no_lines() -> None:

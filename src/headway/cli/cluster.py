@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.manager_options import (
+    COUNT,
+    FROM_ZERO,
     JobArgument,
     Session,
     add_command,
     exit_code,
+    number_option,
     print_json,
     print_notes,
     print_view,
 )
+from headway.cli.operate.selection import one_job
 from headway.cli.tables.terminal import plain
 from headway.errors import BadInput, unknown
+from headway.io.numbers import Range
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ VERBS = ("drain", "resume", "reserve", "unreserve")  # of nodes
 UserOption = Annotated[str | None, typer.Option("--user", "-u", help="Only jobs of this user.")]
 StateOption = Annotated[list[str] | None, typer.Option("--state", "-s", help="Only jobs in this state; repeatable.")]
 NameOption = Annotated[str | None, typer.Option("--name", help="Only jobs of this name.")]
-EveryOption = Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates.")]
+EveryOption = Annotated[float, number_option(Range(0.2, 86_400), "--every", help="Seconds between updates.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +46,7 @@ def queue(
     state: StateOption = None,
     name: NameOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Also show ended jobs.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most jobs to show.")] = 50,
+    limit: Annotated[int, number_option(COUNT, "--limit", "-n", help="The most jobs to show.")] = 50,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep it up to date until Ctrl-C.")] = False,
     every: EveryOption = 1.0,
 ) -> None:
@@ -80,7 +85,7 @@ def show(
 
     Example: headway show 12 --json
     """
-    found = session.client.job(job)
+    found = session.client.job(one_job(session.client, job))
     print_notes(found.notes)
     if not session.printed_as_json(found):
         from headway.cli.tables.job_details import job_table
@@ -95,7 +100,7 @@ def explain(session: Session, job: JobArgument) -> None:
 
     Example: headway explain 12
     """
-    answer = session.client.explain(job)
+    answer = session.client.explain(one_job(session.client, job))
     if not session.printed_as_json(answer):
         from headway.cli.tables.job_details import explanation
 
@@ -108,10 +113,14 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Continue until the job ends, then exit with its code.")
     ] = False,
-    rank: Annotated[int | None, typer.Option(min=0, help="Only this rank; default: all, each line labelled.")] = None,
-    attempt: Annotated[int | None, typer.Option(min=0, help="Only this attempt; default: the latest.")] = None,
+    rank: Annotated[
+        int | None, number_option(FROM_ZERO, "--rank", help="Only this rank; default: all, each line labelled.")
+    ] = None,
+    attempt: Annotated[
+        int | None, number_option(FROM_ZERO, "--attempt", help="Only this attempt; default: the latest.")
+    ] = None,
     tail: Annotated[
-        int | None, typer.Option("--tail", "-n", min=0, help="Only the last lines (of every rank).")
+        int | None, number_option(FROM_ZERO, "--tail", "-n", help="Only the last lines (of every rank).")
     ] = None,
 ) -> None:
     """What a job printed. With --follow it continues until the job ends, through preemptions and restarts of the manager; the exit
@@ -119,9 +128,10 @@ def logs(
 
     Example: headway logs 12 --follow --tail 20
     """
-    lines = session.client.logs(job, follow=follow, rank=rank, attempt=attempt, tail=tail)
+    number = one_job(session.client, job)
+    lines = session.client.logs(number, follow=follow, rank=rank, attempt=attempt, tail=tail)
     if session.as_json:
-        print_json({"job_id": job, "lines": list(lines)})
+        print_json({"job_id": number, "lines": list(lines)})
     else:
         shown = plain if sys.stdout.isatty() else str
         for line in lines:
@@ -129,7 +139,7 @@ def logs(
             if follow:
                 sys.stdout.flush()
     if follow:
-        raise typer.Exit(exit_code(session.client.job(job)))
+        raise typer.Exit(exit_code(session.client.job(number)))
 
 
 def nodes(

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import typer
 
-from headway.sim.experiment import MOST_SEED, flag_of, options
+from headway.cli.manager_options import number_option
+from headway.sim.experiment import flag_of, options
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -17,8 +18,8 @@ def option(name: str, **changed: Any) -> Any:
     default, help = changed.get("default", field.default), changed.get("help", field.help)
     if name == "trace":
         return typer.Argument(default, metavar="TRACE", help=help)
-    if field.kind is int:
-        return typer.Option(default, flag_of(field), help=help, min=0, max=MOST_SEED)
+    if field.allowed is not None:
+        return number_option(field.allowed, default, flag_of(field), help=help)
     return typer.Option(default, flag_of(field), help=help)
 
 

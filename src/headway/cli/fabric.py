@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.manager_options import COUNT, FROM_ZERO, number_option
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def show(
 @fabric.command()
 def allocate(
     name: FabricArgument,
-    gpus: Annotated[int, typer.Option("--gpus", help="GPUs of the job.")],
+    gpus: Annotated[int, number_option(COUNT, "--gpus", help="GPUs of the job.")],
     pattern: Annotated[
         str, typer.Option("--pattern", help="What the job sends: ring, all-to-all, hybrid:16, ...; auto chooses.")
     ] = "auto",
@@ -266,7 +267,9 @@ def routes(
     form: Annotated[str, typer.Option("--format", help="linux, sonic, eos, nvue, frr or json.")] = "linux",
     undo: Annotated[bool, typer.Option("--undo", help="The way back: what takes these routes away again.")] = False,
     switch: Annotated[str, typer.Option("--switch", help="Only this switch.")] = "",
-    budget: Annotated[int | None, typer.Option("--budget", min=0, help="Policy rules that a switch takes.")] = None,
+    budget: Annotated[
+        int | None, number_option(FROM_ZERO, "--budget", help="Policy rules that a switch takes.")
+    ] = None,
     beside: Annotated[
         list[Path] | None, typer.Option("--beside", metavar="CERT", help="A slice in force, counted too; repeatable.")
     ] = None,

@@ -44,6 +44,9 @@ def main() -> None:
     except HeadwayError as error:
         print(plain_lines(f"headway: {error}"), file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except MemoryError:
+        print("headway: not enough memory: take a smaller input, or a machine with more", file=sys.stderr)
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.tables.terminal import plain_lines
+from headway.errors import BadInput
+from headway.io.json_file import shown
+from headway.io.numbers import Range
 from headway.job_state import JobState
 
 if TYPE_CHECKING:
@@ -34,7 +37,23 @@ DataOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
-JobArgument = Annotated[int, typer.Argument(metavar="JOB", min=1, help="The job's number.")]
+# Of things that are counted, such as jobs and lines; a limit that depends on something else is checked where that is known.
+COUNT, FROM_ZERO = Range(1, 10**9, whole=True), Range(0, 10**9, whole=True)
+PORT = Range(0, 65_535, whole=True)
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's number, or 12_3 for task 3 of array 12.")]
+
+
+def number_option(allowed: Range, *words: Any, help: str) -> Any:
+    """Return an option that takes the numbers of a range, in plain digits: typer itself reads 1_2 as 12."""
+    flag = next(word for word in words if str(word).startswith("--"))
+
+    def parse(text: Any) -> float:
+        value = allowed.read(str(text))  # a default is a number already
+        if value is None:
+            raise BadInput(f"{flag} {shown(str(text))} is not {allowed}")
+        return value
+
+    return typer.Option(*words, parser=parse, metavar=f"{allowed.least:g}..{allowed.most:g}", help=help)
 
 
 class Session:

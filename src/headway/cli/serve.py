@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import DataOption, JsonOption, note, print_json
+from headway.cli.manager_options import COUNT, PORT, DataOption, JsonOption, note, number_option, print_json
 from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.errors import BadInput, HeadwayError, unknown
+from headway.io.numbers import Range
 from headway.io.units import counted
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def serve(
     ] = "process",
     data: DataOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8642,
+    port: Annotated[int, number_option(PORT, "--port", help="Port to listen on; 0 takes a free one.")] = 8642,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
     ] = None,
@@ -82,7 +83,10 @@ def serve(
         typer.Option(metavar="TIME", help="The longest time that a job may take to stop; longer graces are cut to it."),
     ] = "10m",
     max_jobs_per_user: Annotated[
-        int | None, typer.Option(min=1, help="Jobs of one user that may run and wait; default: any number.")
+        int | None,
+        number_option(
+            COUNT, "--max-jobs-per-user", help="Jobs of one user that may run and wait; default: any number."
+        ),
     ] = None,
     gpu_type: Annotated[
         str, typer.Option(help="The type of GPUs, such as a100, of nodes that the cluster says none of.")
@@ -105,7 +109,9 @@ def serve(
     webhook_secret: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A file with the secret that what is sent is signed with.")
     ] = None,
-    rate: Annotated[float, typer.Option(min=1, help="Requests per second that one token may send.")] = 2000.0,
+    rate: Annotated[
+        float, number_option(Range(1, 1e6), "--rate", help="Requests per second that one token may send.")
+    ] = 2000.0,
     tls_cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Speak TLS, with this certificate and its chain (PEM).")
     ] = None,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.experiment_options import takes_experiment
+from headway.cli.manager_options import PORT, number_option
 from headway.cli.tables.progress import following, kernels_ready
-from headway.sim.experiment import Experiment
+from headway.sim.experiment import SEEDS, Experiment
 
 if TYPE_CHECKING:
     from headway.sim.results.result import Comparison, Result
@@ -39,7 +40,7 @@ def simulate(
     web: Annotated[
         bool, typer.Option("--web", help="Watch the run in a browser afterwards, with a time slider.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --web; 0: any free.")] = 0,
+    port: Annotated[int, number_option(PORT, "--port", help="Of --web; 0: any free.")] = 0,
     as_json: JsonOption = False,
     **given: Any,
 ) -> None:
@@ -133,7 +134,7 @@ def compare(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option("--seeds", min=1, help="Run seeds 0 to N-1, synthetic traces too, with confidence intervals."),
+        number_option(SEEDS, "--seeds", help="Run seeds 0 to N-1, synthetic traces too, with confidence intervals."),
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write the report to this HTML file.")] = None,
     png: Annotated[

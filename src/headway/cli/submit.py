@@ -8,16 +8,20 @@ from typer.core import TyperCommand
 
 from headway.cli.manager_options import (
     CANCELLED,
+    COUNT,
     FAILED,
     NOT_FINISHED,
     Session,
     add_command,
     exit_code,
     note,
+    number_option,
     print_notes,
 )
+from headway.cli.operate.selection import by_word
 from headway.cli.tables.terminal import plain
 from headway.errors import BadInput
+from headway.io.files import open_file
 
 if TYPE_CHECKING:
     from headway.client.job import JobView
@@ -51,8 +55,8 @@ def submit(
         typer.Argument(metavar="[FILE | -- COMMAND ARGS...]", help="A job file (YAML) or a script with #SBATCH lines."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the job; default: its program.")] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", "-N", min=1, help="Nodes; default: 1.")] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", "-g", min=1, help="GPUs on each node; default: 1.")] = None,
+    nodes: Annotated[int | None, number_option(COUNT, "--nodes", "-N", help="Nodes; default: 1.")] = None,
+    gpus: Annotated[int | None, number_option(COUNT, "--gpus", "-g", help="GPUs on each node; default: 1.")] = None,
     tasks: Annotated[
         str | None,
         typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU; default: 1."),
@@ -109,8 +113,9 @@ def submit(
     """
     words = context.meta.get(COMMAND_WORDS, [])
     spec = _spec(file, words)
-    flat = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit, "after": after}
+    flat: dict[str, Any] = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit}
     flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks, "constraints": constraint}
+    flat["after"] = None if after is None else [need for text in after for need in _needs(session, text)]
     flat |= {"hold": True if hold else None, "output": output}
     spec |= {field: value for field, value in flat.items() if value is not None}
     for field, part, value in (
@@ -143,7 +148,7 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
         if not words:
             raise BadInput("what should run? headway submit -- COMMAND ARGS..., or give a job file or a script")
         return {"command": words, "name": Path(words[0]).name[:64]}
-    if not file.is_file():
+    if not file.exists():
         raise BadInput(f"{file}: no such file; to run a command write: headway submit -- {file}")
     if file.suffix.lower() in {".yaml", ".yml"}:
         if words:
@@ -153,13 +158,25 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
 
         spec = read_yaml(file, JobSpec, "job file")
         return {"name": file.stem, **spec.model_dump(mode="json", exclude_unset=True)}
-    if file.suffix.lower() not in SCRIPTS and not file.read_bytes().startswith(b"#!"):
-        raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
+    with open_file(file) as script_file:
+        if file.suffix.lower() not in SCRIPTS and script_file.read(2) != b"#!":
+            raise BadInput(f"{file} is neither a job file (.yaml) nor a script (it begins with #!/bin/bash)")
     from headway.live.jobfile.sbatch import read_script
 
     script = read_script(file, tuple(words))
     print_notes(script.notes)
     return script.fields
+
+
+def _needs(session: Session, text: str) -> list[str]:
+    """Return what `--after` names, with the tasks of arrays as the numbers of jobs."""
+    kind, colon, word = text.rpartition(":")
+    if "_" not in word:
+        return [text]
+    numbers = by_word(session.client, word)
+    if int(word.partition("_")[0]) in numbers and not word.endswith("*"):
+        raise BadInput(f"--after {text}: the first task of an array has the array's number, which stands for all of it")
+    return [f"{kind}{colon}{number}" for number in numbers]
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from headway.cli.manager_options import number_option
 from headway.cli.tables.progress import following, kernels_ready
 from headway.errors import BadInput, HeadwayError, unknown
-from headway.io.specs import plain_whole
+from headway.io.numbers import Range, plain_whole
 from headway.io.units import counted
 from headway.sim.experiment import options
 
@@ -52,7 +53,11 @@ def run(
     out: OutOption = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, help="Processes, by default one per core; on Slurm, jobs of the array."),
+        number_option(
+            Range(1, 4096, whole=True),
+            "--workers",
+            help="Processes, by default one per core; on Slurm, jobs of the array.",
+        ),
     ] = None,
     on: Annotated[str, typer.Option("--on", help="local, or slurm: as an array of Slurm jobs.")] = "local",
     slurm: Annotated[

@@ -14,7 +14,7 @@ from headway.collectives.simulate.play import Timeline
 from headway.collectives.topology.model import Topology
 from headway.errors import BadInput, unknown
 from headway.io.json_file import shown
-from headway.io.specs import plain_whole
+from headway.io.numbers import plain_whole
 
 SCHEDULERS = ("baseline", "themis", "best")
 # Themis cuts a collective into 64 chunks by default (section 5).

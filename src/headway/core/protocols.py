@@ -127,12 +127,10 @@ def change_function(function: Callable[..., Any], ended: Callable[..., Any] | No
     """Compile a policy's change in the same way and, where it wants to be told of ends, that too: a change that is asked about a job that
     has ended tells the policy, once for its group and once for all jobs.
     """
-    change = _compiled(function, CHANGE_SIGNATURE, _call_back_change)
     if ended is None:
-        return change
-    if isinstance(function, Kernel) and function.signature == CHANGE_SIGNATURE:
-        change = function  # what Python calls of it may come from disk, and then nothing can be linked with it
-    return _with_ends(change, _compiled(ended, ENDED_SIGNATURE, _call_back_ended))
+        return _compiled(function, CHANGE_SIGNATURE, _call_back_change)
+    change = _linkable(function, CHANGE_SIGNATURE, _call_back_change)
+    return _with_ends(change, _linkable(ended, ENDED_SIGNATURE, _call_back_ended))
 
 
 @cache
@@ -148,14 +146,22 @@ def place_function(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Any, signature: Any, call_back: Callable[..., Any]) -> Any:
-    if isinstance(function, Kernel) and function.signature == signature:
-        return function.entry
+    """Return the compiled function that Python calls, or that is passed as a value."""
+    found = _linkable(function, signature, call_back)
+    return found.entry if isinstance(found, Kernel) else found
+
+
+def _linkable(function: Any, signature: Any, call_back: Callable[..., Any]) -> Any:
+    """Return what other compiled code calls: a kernel, not its `entry`, which may come from disk as machine code alone."""
     if isinstance(function, Dispatcher) and signature in function.nopython_signatures:
         return function
+    same = isinstance(function, Kernel) and function.signature == signature
+    kernel = function if same else jit(signature)(getattr(function, "py_func", function))
     try:
-        return jit(signature)(getattr(function, "py_func", function)).entry
+        kernel.entry  # noqa: B018 - compiles it
     except (NumbaError, TypeError, AttributeError):
         return call_back(function)
+    return kernel
 
 
 def _with_ends(change: Any, ended: Any) -> Any:

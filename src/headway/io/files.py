@@ -1,10 +1,15 @@
-"""Writing files so that the old one stays whole until the new one is complete: write beside it, flush to disk, rename."""
+"""Read files that people name, up to a limit, and write files so that the old one stays whole until the new one is complete.
 
+A file is written beside the old one, flushed to disk and renamed.
+"""
+
+import errno
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +19,55 @@ from headway.errors import BadInput
 MODE = 0o666
 # The temporary name is longer than the name itself, and a file system allows 255 bytes.
 LONGEST_PREFIX = 50
+NOT_FILES = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
+
+
+class TooLong(OSError):
+    """A file is longer than its reader allows."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(errno.EFBIG, f"longer than {shown_size(most_bytes)}")
+
+
+@contextmanager
+def open_file(path: Path | str) -> Iterator[BufferedReader]:
+    """Open a regular file for reading; OSError with a `strerror` if there is none at `path`.
+
+    Devices, pipes and sockets are refused: one may never end, and another may never begin.
+    """
+    _refuse_special(path, os.stat(path).st_mode)
+    # If a pipe replaces the file meanwhile, opening must not wait for a writer.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        _refuse_special(path, os.fstat(file.fileno()).st_mode)
+        yield file
+
+
+def _refuse_special(path: Path | str, mode: int) -> None:
+    for is_kind, kind in NOT_FILES.items():
+        if is_kind(mode):
+            raise OSError(errno.EINVAL, f"{kind}, not a file: copy what it gives to a file, and name that file", path)
+
+
+def read_rest(file: BufferedIOBase, most_bytes: int) -> bytes:
+    """Return the rest of an open file; TooLong if that is more than `most_bytes`. A packed file is unpacked no further."""
+    raw = file.read(most_bytes + 1)
+    if len(raw) > most_bytes:
+        raise TooLong(most_bytes)
+    return raw
+
+
+def read_file(path: Path | str, most_bytes: int) -> bytes:
+    """Return the bytes of a regular file; OSError with a `strerror` if it is none or longer than `most_bytes`."""
+    with open_file(path) as file:
+        return read_rest(file, most_bytes)
+
+
+def shown_size(size_bytes: int) -> str:
+    """Return a size in the largest unit that divides it: 16 MiB."""
+    for unit, exponent in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size_bytes % (1 << exponent) == 0:
+            return f"{size_bytes >> exponent} {unit}"
+    return f"{size_bytes:,} bytes"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headway.errors import BadInput
+from headway.io.files import read_file, shown_size
 from headway.io.units import a
 
 # Far above any certificate (of 8,192 GPUs: 0.3 MB); once it is read, a file of this length is some 300 MB. Inventories may be longer.
@@ -24,8 +25,7 @@ LONGEST_SHOWN = 60
 def read_json(path: str | Path, what: str = "certificate", most_bytes: int = MOST_BYTES) -> Any:
     """The plain data of a JSON file, or a refusal that names it; `what` the file should be."""
     try:
-        with Path(path).open("rb") as file:
-            raw = file.read(most_bytes + 1)
+        raw = read_file(path, most_bytes)
     except (OSError, ValueError) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return parse_json(raw, str(path), what, most_bytes)
@@ -34,7 +34,7 @@ def read_json(path: str | Path, what: str = "certificate", most_bytes: int = MOS
 def parse_json(text: bytes | str, where: str, what: str = "certificate", most_bytes: int | None = MOST_BYTES) -> Any:
     """The plain data of JSON text; `where` begins every message. `most_bytes` None: the text may have any length."""
     if most_bytes is not None and len(text) > most_bytes:
-        raise BadInput(f"{where}: not {a(what)}: longer than {most_bytes >> 20} MB")
+        raise BadInput(f"{where}: not {a(what)}: longer than {shown_size(most_bytes)}")
     try:
         return json.loads(
             text.decode("utf-8") if isinstance(text, bytes) else text,

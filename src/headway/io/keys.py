@@ -8,10 +8,11 @@ import stat
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.io.files import write_atomically
+from headway.io.files import read_file, write_atomically
 
 # A PEM file of such a key has some 120 bytes.
 MOST_BYTES = 16384
+PUBLIC_SUFFIX = ".pub"
 
 
 def make_keys(path: Path) -> tuple[Path, bytes]:
@@ -19,7 +20,7 @@ def make_keys(path: Path) -> tuple[Path, bytes]:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    public_path = path.with_name(f"{path.name}.pub")
+    public_path = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
     for taken in (path, public_path):
         if taken.exists() or taken.is_symlink():
             raise BadInput(f"{taken} is there already: keys are never written over, give another path")
@@ -39,19 +40,25 @@ def make_keys(path: Path) -> tuple[Path, bytes]:
 
 
 def read_private_key(path: Path) -> bytes:
-    """The 32 bytes of a private key; refused where others can read the file."""
+    """Return the 32 bytes of a private key; refuse a file that others can read."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     raw = _read(path)
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise BadInput(f"{path}: others can read this private key: chmod 600 {path}")
+    if b"PUBLIC" in raw:
+        private = path.with_suffix("") if path.suffix == PUBLIC_SUFFIX else None
+        give = (
+            f"give its private key, {private}" if private and private.exists() else "give the private key of the pair"
+        )
+        raise BadInput(f"{path}: this is a public key, and signing needs the private one: {give}")
     try:
         key = serialization.load_pem_private_key(raw, password=None)
     except Exception:  # cryptography raises many kinds
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise BadInput(f"{path}: not a private Ed25519 key in PEM without a password; `headway fabric key` makes one")
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise BadInput(f"{path}: others can read this private key: chmod 600 {path}")
     return key.private_bytes_raw()
 
 
@@ -66,14 +73,14 @@ def read_public_key(path: Path) -> bytes:
     except Exception:  # cryptography raises many kinds
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        hint = ": this is the private one, give its .pub" if b"PRIVATE" in raw else ""
-        raise BadInput(f"{path}: not a public Ed25519 key in PEM{hint}")
+        if b"PRIVATE" in raw:
+            raise BadInput(f"{path}: this is a private key: give its public key, {path.name}{PUBLIC_SUFFIX}")
+        raise BadInput(f"{path}: not a public Ed25519 key in PEM: `headway fabric key` makes one")
     return key.public_bytes_raw()
 
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES)
+        return read_file(path, MOST_BYTES)
     except OSError as error:
         raise BadInput(f"{path}: the key cannot be read: {error.strerror}") from None

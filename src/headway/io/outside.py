@@ -14,6 +14,10 @@ from typing import Any
 
 from headway.errors import BadInput
 from headway.io import specs
+from headway.io.numbers import MOST_WHOLE, Range, plain_number
+
+WHOLE = Range(-MOST_WHOLE, MOST_WHOLE, whole=True)
+INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def imported(what: str, name: str) -> Any:
@@ -72,11 +76,8 @@ def _read(whose: str, name: str, text: str, kind: Any) -> Any:
     """An option as the number that it is said to be, or as it was written."""
     if kind not in (int, float):
         return text
-    try:
-        value = kind(text)
-    except ValueError:
-        value = math.nan
-    if math.isnan(value):
+    value = WHOLE.read(text) if kind is int else INFINITE.get(text, plain_number(text))
+    if value is None:
         raise BadInput(f"{whose}: {name}={text} is not {'a whole number' if kind is int else 'a number'}")
     return value
 

@@ -1,13 +1,12 @@
 """How people name a policy, a placement or a workload: `NAME?option=value&option=value`."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 
 from headway.errors import BadInput, unknown
+from headway.io.json_file import shown
+from headway.io.numbers import MOST_NUMBER, MOST_WHOLE, Range, plain_number
 
-# Enough for any seed; more digits are a typing error.
-MOST_DIGITS = 18
 # Names end up in tables, commands and on terminals: nothing that one of them could take for more than a name.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,63}")
 
@@ -39,13 +38,11 @@ def check(options: Mapping[str, str], known: Iterable[str], what: str) -> None:
 
 
 def number(options: Mapping[str, str], key: str, zero: bool = False) -> float:
-    """A finite number above 0, or also 0 where that means something."""
-    try:
-        value = float(options[key])
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
-        raise BadInput(f"{key}={options[key]} must be a finite number {'of at least' if zero else 'above'} 0")
+    """Return an option that is a number above 0, or also 0 where that means something."""
+    value = plain_number(options[key])
+    if value is None or not (0 < value <= MOST_NUMBER or (zero and value == 0)):
+        bounds = f"{'of at least' if zero else 'above'} 0 and at most {MOST_NUMBER:g}"
+        raise BadInput(f"{key}={options[key]} must be a number {bounds}")
     return value
 
 
@@ -56,19 +53,14 @@ def check_name(what: str, name: str) -> None:
         raise BadInput(f"{what} {ascii(name)[:80]}: a name is {allowed}, and begins with a letter or a digit")
 
 
-def plain_whole(text: str) -> int | None:
-    """A whole number in the digits 0 to 9; None if it is none. Python also takes digits of other scripts, or fails on them."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
-
-
-def whole(options: Mapping[str, str], key: str, default: int, least: int, most: int | None = None) -> int:
-    """A whole-number option of at least `least`, and at most `most` where that is given."""
+def whole(options: Mapping[str, str], key: str, default: int, least: int, most: int = MOST_WHOLE) -> int:
+    """Return a whole-number option from `least` to `most`."""
     text = options.get(key, str(default))
-    value = plain_whole(text)
-    if value is None or value < least or (most is not None and value > most):
-        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise BadInput(f"{key}={text} must be a whole number {bounds}")
-    return value
+    allowed = Range(least, most, whole=True)
+    value = allowed.read(text)
+    if value is None:
+        raise BadInput(f"{key}={shown(text)} must be {allowed}")
+    return int(value)
 
 
 # Name: (module, what it does, options with their defaults).

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from headway.errors import BadInput
+from headway.io.numbers import NUMBER
 
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -12,11 +13,15 @@ BYTES = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**1
 BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 GBPS = {"Mbps": 1e-3, "Gbps": 1.0, "Tbps": 1e3}
 
-_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z]*)\s*")
+# 30,000 years: dates as seconds since 1970 stay far below, and seconds stay exact to the millisecond.
+MOST_S = 1e12
+_QUANTITY = re.compile(rf"\s*({NUMBER})\s*([A-Za-z]*)\s*", re.ASCII)
 
 
-def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare: float | None) -> float:
-    """A number with one of `units`; without a unit it is multiplied by `bare` (None: a unit is required)."""
+def _parse(
+    text: str, units: dict[str, float] | dict[str, int], what: str, bare: float | None, most: float = math.inf
+) -> float:
+    """Return a number with one of `units`; without a unit it is multiplied by `bare` (None: a unit is required)."""
     such = "5m or 1h" if what == "time" else f"5{next(reversed(units))}"
     example = f"{what}: write a number and a unit, such as {such}; units: {', '.join(units)}"
     found = _QUANTITY.fullmatch(text)
@@ -27,15 +32,16 @@ def _parse(text: str, units: dict[str, float] | dict[str, int], what: str, bare:
     if scale is None:
         raise BadInput(f"{text!r} {'has no unit' if not unit else f'has the unknown unit {unit!r}'}: not a {example}")
     value = number * scale
-    if not math.isfinite(value) or value < 0:
-        raise BadInput(f"{text!r} must be a finite, non-negative {what}")
+    if not (0 <= value <= most and math.isfinite(value)):
+        bounds = f"from 0 to {most:g} seconds" if math.isfinite(most) else "of at least 0, and finite"
+        raise BadInput(f"{text!r} must be {a(what)} {bounds}")
     return value
 
 
-def seconds(text: str, option: str = "") -> float:
-    """`90`, `90s`, `15m`, `24h`, `7d` in seconds; `option` begins the message if it is none of these."""
+def seconds(text: str, option: str = "", most: float = MOST_S) -> float:
+    """Return `90`, `90s`, `15m`, `24h`, `7d` in seconds; `option` begins the message if it is none of these."""
     try:
-        return _parse(text, SECONDS, "time", 1.0)
+        return _parse(text, SECONDS, "time", 1.0, most)
     except BadInput as error:
         raise BadInput(f"{option}: {error}" if option else str(error)) from None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from headway.errors import BadInput, unknown
+from headway.io.files import read_file
 from headway.io.units import a
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ Place = tuple[str | int, ...]
 LONGEST_VALUE = 80
 # Bytes of a file, and parts of it once what aliases stand for is written out: a few hundred bytes of aliases can stand for gigabytes.
 MOST_BYTES, MOST_PARTS = 16 << 20, 1 << 20
+# Of a whole number; no field takes more than 64, and Python neither prints nor converts very long ones.
+MOST_BITS = 128
 BOOL, MERGE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge"
 
 
@@ -45,11 +48,7 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
     import yaml
 
     try:
-        with Path(path).open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise BadInput(f"{path}: not {a(what)}: longer than {MOST_BYTES >> 20} MB")
-        text = raw.decode("utf-8")
+        text = read_file(path, MOST_BYTES).decode("utf-8")
     except (OSError, ValueError) as error:
         known = {UnicodeDecodeError: "it is not UTF-8 text", FileNotFoundError: "no such file"}
         reason = known.get(type(error)) or getattr(error, "strerror", None) or error
@@ -69,8 +68,6 @@ def _parsed(path: str | Path, what: str) -> tuple["yaml.Node | None", Any]:
         raise BadInput(f"{path}{at}: not YAML: {problem}") from None
     except RecursionError:
         raise BadInput(f"{path}: not {a(what)}: it is nested too deeply") from None
-    except ValueError as error:  # such as a 13th month
-        raise BadInput(f"{path}: not YAML: {error}") from None
 
 
 def _parts(node: "yaml.Node | None", known: dict[int, float]) -> float:
@@ -86,7 +83,10 @@ def _parts(node: "yaml.Node | None", known: dict[int, float]) -> float:
 
 
 def _loader(path: str | Path) -> type["yaml.SafeLoader"]:
-    """A safe loader with the truth values of YAML 1.2, true and false only: `on` is a key of job files."""
+    """A safe loader with the truth values of YAML 1.2, true and false only: `on` is a key of job files.
+
+    A number holds no underscores, as in YAML 1.2: `12_3` is a task of an array, not 123.
+    """
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -103,9 +103,27 @@ def _loader(path: str | Path) -> type["yaml.SafeLoader"]:
                 lines[key.value] = line
             return node
 
+        def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+            """Return the tag of a node; a plain scalar with an underscore is text."""
+            if kind is yaml.ScalarNode and implicit[0] and "_" in value:
+                return self.DEFAULT_SCALAR_TAG
+            return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+
+        def construct_object(self, node: Any, deep: bool = False) -> Any:
+            """Return what a node stands for; PyYAML's own functions fail in many ways on a scalar that is not of its kind."""
+            try:
+                value = super().construct_object(node, deep)
+                if isinstance(value, int) and value.bit_length() > MOST_BITS:
+                    raise OverflowError
+                return value
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                kind = node.tag.rpartition(":")[2]
+                problem = f"{_shown(node.value)} is not a valid {kind}: quote it if it is text"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+
     inherited = yaml.SafeLoader.yaml_implicit_resolvers
     Loader.yaml_implicit_resolvers = {key: [one for one in found if one[0] != BOOL] for key, found in inherited.items()}
-    Loader.add_implicit_resolver(BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
+    Loader.add_implicit_resolver(BOOL, re.compile("(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
     return Loader
 
 

@@ -19,7 +19,7 @@ from headway.iteration.plans import plan_number
 from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
-from headway.sim.experiment import Experiment, flag_of, options, turns
+from headway.sim.experiment import SEEDS, Experiment, flag_of, options, turns
 from headway.sim.models.network import find_network, only_isolable
 from headway.sim.results import metrics
 from headway.sim.results.result import Comparison, Result
@@ -218,8 +218,8 @@ def _check_compared(trace: Any, policies: Any, stacks: Any, seeds: int | None, s
         raise BadInput("policies is empty: name at least one, such as ['fifo', 'tiresias-l']")
     if seeds is None:
         return
-    if not isinstance(seeds, int) or seeds < 1:
-        raise BadInput(f"seeds is {seeds!r}: at least one is needed")
+    if seeds not in SEEDS:
+        raise BadInput(f"seeds {seeds!r} is not {SEEDS}")
     if seed is not None:
         raise BadInput(f"--seeds {seeds} runs seeds 0 to {seeds - 1}: leave out --seed {seed}")
     if isinstance(trace, str) and has_seed(trace):

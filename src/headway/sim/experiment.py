@@ -4,7 +4,6 @@ The command line, the Python functions, sweep files, summaries, result tables an
 of `Experiment`. A new option is one field here, and the code that obeys it. This module loads neither NumPy nor the engine.
 """
 
-import math
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from headway.errors import BadInput, unknown
 from headway.io import units
+from headway.io.numbers import MOST_WHOLE, Range
 from headway.network.sharing.rules import NETWORKS, parse_network
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from headway.network.fabric.model import Fabric
     from headway.workloads.workload import Workload
 
-MOST_SEED = 2**63 - 1  # the largest that compiled code can hold
+SEED = Range(0, MOST_WHOLE, whole=True)
+SEEDS = Range(1, 10_000, whole=True)  # how many of them a comparison or a sweep runs
+# 31 years: what a job loses or keeps at most; decisions at the microsecond stay exact.
+LONGEST_S = 1e9
 Named = str | os.PathLike[str]
 PLAIN = (str, int, float, type(None))  # values that can be written down
 
@@ -45,6 +48,7 @@ class Option:
     flag: str = ""  # on the command line, where it is not the field's name
     key: str = ""  # in a sweep file, where it is not the flag's name
     beside: str = ""  # the field whose entry in a sweep file may set this one too, such as a network for one placement
+    allowed: Range | None = None  # of a number, which then needs no other check
     name: str = ""  # of the field
     kind: type = str  # on the command line and in tables
     default: Any = ...  # of the field; `...`: it is required
@@ -106,45 +110,18 @@ def turns(text: str, option: str = "") -> dict[str, float | None]:
                 f"{option}: {text!r} gives {f'queue {queue.strip()!r}' if queue else 'a time for all'} twice"
             )
         named.add(queue.strip())
-        found[queue.strip()] = None if time.strip() == "auto" else units.seconds(time, option)
+        found[queue.strip()] = None if time.strip() == "auto" else units.seconds(time, option, LONGEST_S)
     return found
 
 
 def _cost(option: "Option", value: Any) -> str:
     if value not in ("none", "model"):
         try:
-            units.seconds(str(value))
+            units.seconds(str(value), most=LONGEST_S)
         except BadInput:
-            raise BadInput(f"{option.words} {value!r} is not none, model or a time such as 30s") from None
+            right = f"none, model or a time from 0 to {LONGEST_S:g} seconds, such as 30s"
+            raise BadInput(f"{option.words} {value!r} is not {right}") from None
     return str(value)
-
-
-def _seed(option: "Option", value: Any) -> int:
-    """A whole number, of Python or of NumPy."""
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not whole or not 0 <= value <= MOST_SEED:
-        raise BadInput(f"{option.words} {value!r} is not a whole number from 0 to 2^63 - 1")
-    return int(value)
-
-
-def _above_zero(option: "Option", value: Any) -> float:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not (math.isfinite(value) and value > 0):
-        raise BadInput(f"{option.words} {value!r} is not a number above 0")
-    return float(value)
-
-
-def _share(option: "Option", value: Any) -> float:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1:
-        raise BadInput(f"{option.words} {value!r} is not a number from 0 to 1")
-    return float(value)
-
-
-def _at_least_one(option: "Option", value: Any) -> float:
-    if _above_zero(option, value) < 1:
-        raise BadInput(f"{option.words} {value!r} is not a number of at least 1")
-    return float(value)
 
 
 def _yes_or_no(option: "Option", value: Any) -> bool:
@@ -207,14 +184,17 @@ class Experiment:
         ),
     ] = None
     progress_reports: Annotated[
-        float, Option("Share of jobs, 0 to 1, that report how much work is left to policies that ask.", _share)
+        float,
+        Option("Share of jobs, 0 to 1, that report how much work is left to policies that ask.", allowed=Range(0, 1)),
     ] = 0.0
-    progress_error: Annotated[float, Option("Reports are wrong by up to this factor, either way.", _at_least_one)] = 1.0
+    progress_error: Annotated[
+        float, Option("Reports are wrong by up to this factor, either way.", allowed=Range(1, 1e6))
+    ] = 1.0
     seed: Annotated[
         int,
         Option(
             "Seed of samples, placements, networks and loss curves; a synthetic trace has its own, ?seed=.",
-            _seed,
+            allowed=SEED,
             key="seeds",
         ),
     ] = 0
@@ -230,9 +210,10 @@ class Experiment:
     ] = "0"
     end: Annotated[str | float | None, Option("End of the window.", _time, "to", beside="trace")] = None
     sample: Annotated[str | int | None, Option("Jobs to take at random: 1000, or 10%.", _text, beside="trace")] = None
-    time_scale: Annotated[float, Option("Multiply all times by this.", _above_zero, beside="trace")] = 1.0
+    time_scale: Annotated[float, Option("Multiply all times by this.", allowed=Range(1e-6, 1e6), beside="trace")] = 1.0
     load: Annotated[
-        float | None, Option("Scale the gaps to this load on --cluster.", _above_zero, key="loads", beside="trace")
+        float | None,
+        Option("Scale the gaps to this load on --cluster.", allowed=Range(1e-3, 1e3), key="loads", beside="trace"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -275,7 +256,13 @@ def options() -> Mapping[str, Option]:
 def check(name: str, value: Any) -> Any:
     """The value of a field as an experiment keeps it; BadInput where it cannot be."""
     option = options()[name]
-    return value if value is None and option.default is None else option.check(option, value)
+    if value is None and option.default is None:
+        return value
+    if option.allowed is None:
+        return option.check(option, value)
+    if value not in option.allowed:
+        raise BadInput(f"{option.words} {value!r} is not {option.allowed}")
+    return option.kind(value)  # also one of NumPy
 
 
 def _in_words(value: Any) -> Any:

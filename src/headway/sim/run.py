@@ -26,12 +26,13 @@ from headway.io.units import counted
 from headway.iteration.plans import NO_PLAN
 from headway.network.sharing.links import Links
 from headway.network.slices.colouring import new_circuits
+from headway.network.slices.sizes import why_never
 from headway.sim.loop import FINISHED, JOURNAL_FULL, STUCK, drive_compiled, new_buffers
 from headway.sim.models import communication, profiles
 from headway.sim.models.communication import Traffic
 from headway.sim.models.contention import Holders, shared_links
 from headway.sim.models.loss_curves import LossCurves
-from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated, why_never
+from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated
 from headway.sim.models.outages import outages
 from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
 from headway.sim.world_tables import World, new_world, truth_table
@@ -132,7 +133,7 @@ def prepare(
     fabric = setting.network.fabric
     never = never_isolated(workload.gpus, fabric, placement)
     if fabric and never.any():
-        raise BadInput(why_never(int(workload.gpus[never.argmax()]), fabric, placement))
+        raise BadInput(why_never(fabric, placement.name, int(workload.gpus[never.argmax()])))
     if (placement.needs_fabric or (placement.shares and fabric)) and policy.packs:
         raise BadInput(
             f"policy {policy.name} puts two jobs on one GPU, where they would share links: {placement.name} cannot isolate them"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headway.errors import BadInput, unknown
+from headway.io.numbers import plain_number
 from headway.io.specs import check_name
 from headway.sim.experiment import check, options
 
@@ -102,11 +103,10 @@ def _set(settings: dict[str, Any], word: str, value: str, part: str) -> None:
         raise BadInput(f"--stacks: {part!r}: {unknown('part of a stack', word, WORDS)}")
     if word in settings:
         raise BadInput(f"--stacks: {part!r} gives {word} a second time")
-    number = options()[word].kind is float
-    try:
-        settings[word] = check(word, float(value) if number else value)
-    except ValueError:
-        raise BadInput(f"--stacks: {part!r} needs a number") from None
+    given = plain_number(value) if options()[word].kind is float else value
+    if given is None:
+        raise BadInput(f"--stacks: {part!r} needs a number")
+    settings[word] = check(word, given)
 
 
 def _found(lines: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Stack]:

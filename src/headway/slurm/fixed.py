@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 
 from headway.errors import BadInput
-from headway.io.specs import plain_whole
+from headway.io.numbers import plain_whole
 from headway.slurm.answers import Unreadable, gpus_in
 from headway.slurm.hostlist import expand
 from headway.slurm.snapshot import ANYBODY, Share, SlurmJob, SlurmNode

@@ -38,7 +38,13 @@ def _numbers(text: str, whole: str) -> list[str]:
     found: list[str] = []
     for part in text.split(","):
         low, dash, high = part.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()) or len(low) > 9 or len(high) > 9:
+        if (
+            not (low + high).isascii()
+            or not low.isdigit()
+            or (dash and not high.isdigit())
+            or len(low) > 9
+            or len(high) > 9
+        ):
             raise BadInput(f"{whole[:80]!r} is not a list of hosts such as gpu[01-16]")
         last = int(high or low)
         if last - int(low) > MOST_HOSTS:

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
-from headway.io.units import seconds
+from headway.io.numbers import Range
+from headway.io.units import MOST_S, seconds
 from headway.workloads.workload import Workload
 
 MICROSECOND_S = 1e-6
+PERCENT, COUNT = Range(1e-6, 100), Range(1, 1e9)  # of a sample
 
 
 def work_gpu_s(jobs: Workload) -> float:
@@ -62,13 +64,10 @@ def shaped(
 def sample_count(text: str, jobs: int) -> int:
     """`1000` jobs, or `10%` of them (at least one)."""
     share = text.endswith("%")
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if share and 0 < value <= 100:
+    value = (PERCENT if share else COUNT).read(text.removesuffix("%"))
+    if value is not None and share:
         return max(1, round(jobs * value / 100))
-    if not share and value >= 1 and value.is_integer():
+    if value is not None and value.is_integer():
         return int(value)
     raise BadInput(f"--sample {text}: write a number of jobs such as 1000, or a share such as 10%")
 
@@ -105,7 +104,9 @@ def scale_time(jobs: Workload, factor: float) -> Workload:
     """All times multiplied: submissions and durations; the load stays as it is."""
     _check_positive(factor, "time scale")
     duration_s = np.maximum(_tidy(jobs.duration_s * factor), MICROSECOND_S)
-    scaled = replace(jobs, submit_s=_tidy(jobs.submit_s * factor), duration_s=duration_s, limit_s=jobs.limit_s * factor)
+    submit_s = _tidy(jobs.submit_s * factor)
+    refuse_long(f"{jobs.name}: with the time scale {factor:g}", max(np.abs(submit_s).max(), duration_s.max()))
+    scaled = replace(jobs, submit_s=submit_s, duration_s=duration_s, limit_s=jobs.limit_s * factor)
     return _noted(scaled, f"all times were multiplied by {factor:g}")
 
 
@@ -120,8 +121,15 @@ def with_load(jobs: Workload, cluster: Cluster, load: float) -> Workload:
         raise BadInput(f"{jobs.name}: all jobs are submitted at the same time: gaps cannot be scaled to a load")
     start = jobs.submit_s[0]
     factor = offered_load(jobs, cluster.total) / load
+    refuse_long(f"{jobs.name}: with the load {load:g}", span_s(jobs) * factor)
     scaled = replace(jobs, submit_s=_tidy(start + (jobs.submit_s - start) * factor))
     return _noted(scaled, f"gaps between submissions were multiplied by {factor:.4g} for a load of {load:g}")
+
+
+def refuse_long(what: str, longest_s: float) -> None:
+    """Refuse a workload whose times are beyond every clock."""
+    if not longest_s <= MOST_S:
+        raise BadInput(f"{what}, times would reach {longest_s:g} s: at most {MOST_S:g} s are allowed")
 
 
 def _tidy(times_s: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from headway.errors import BadInput, unknown
 from headway.io import specs
 from headway.io.units import seconds
 from headway.workloads import published
-from headway.workloads.shaping import with_load
+from headway.workloads.shaping import refuse_long, with_load
 from headway.workloads.workload import Workload, workload
 
 Floats = NDArray[np.float64]
@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 PREFIX = "synthetic:"
 # At 100 bytes per job, ten million take about a gigabyte.
 MOST_JOBS = 20_000_000
+MOST_GAP_S = 86400.0 * 365
 OPTIONS = ("jobs", "seed", "gap", "load", "cluster")
 
 # Gu et al., NSDI'19, section 5.1 (testbed workload): GPUs of a job -> jobs out of 480.
@@ -137,21 +138,19 @@ def made_up(
     name: str, submit_s: Floats, gpus: NDArray[Any], duration_s: Floats, note: str, model: NDArray[Any] | None = None
 ) -> Workload:
     """The workload, with ids 0, 1, 2 ... in no more characters than the last one needs: a million take 24 MB, not 84."""
+    refuse_long(f"{PREFIX}{name}: with this gap", float(submit_s.max()))
     ids = np.arange(len(gpus)).astype(f"U{len(str(len(gpus) - 1))}")
     return workload(name, submit_s, gpus, duration_s, job_id=ids, model=model, caveats=(f"made up: {note}",))
 
 
 def job_count(options: Mapping[str, str], default: int) -> int:
     """How many jobs to make."""
-    jobs = specs.whole(options, "jobs", default, least=1)
-    if jobs > MOST_JOBS:
-        raise BadInput(f"jobs={jobs} is more than {MOST_JOBS:,}, the most that fit in memory")
-    return jobs
+    return specs.whole(options, "jobs", default, least=1, most=MOST_JOBS)
 
 
 def gap_s(options: Mapping[str, str], default_s: float) -> float:
     """The mean time between submissions."""
-    gap = seconds(options["gap"]) if "gap" in options else default_s
+    gap = seconds(options["gap"], "gap", MOST_GAP_S) if "gap" in options else default_s
     if gap <= 0:
         raise BadInput(f"gap={options['gap']} must be above 0")
     return gap

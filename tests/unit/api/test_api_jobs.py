@@ -209,3 +209,10 @@ def test_a_journal_that_cannot_be_written_is_said_and_acknowledges_nothing(
         "status": 503,
         "detail": "the journal cannot be written (disk full): nothing was accepted",
     }
+
+
+def test_a_number_of_a_job_is_plain_digits(idle) -> None:
+    number = idle.submit()
+    assert idle.ask("GET", f"/v1/jobs/{number}").status_code == 200
+    for word in (f"0{number}", f"+{number}", f" {number}", f"{number}.0", f"{number}_", f"0_{number}", "1_2", "\u0661"):
+        assert idle.ask("GET", f"/v1/jobs/{word}").status_code == 422, word

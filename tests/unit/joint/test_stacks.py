@@ -113,7 +113,7 @@ def test_a_report_of_stacks_names_what_they_are(tmp_path):
 
 
 def test_wrong_numbers_of_joint_and_policies_beside_stacks_are_told():
-    with pytest.raises(BadInput, match="patience=-1 must be a finite number of at least 0"):
+    with pytest.raises(BadInput, match="patience=-1 must be a number of at least 0"):
         find_placement("joint?patience=-1")
     assert find_placement("joint?patience=0.0").patience == 0
     both = ["--cluster", "tiresias-testbed", "--stacks", "yarn", "--policies", "fifo"]

@@ -8,10 +8,11 @@ import typer
 from headway.cli.collective import options
 from headway.cli.collective.links import links
 from headway.cli.collective.training import iteration, together
-from headway.cli.manager_options import JsonOption, note, print_json
+from headway.cli.manager_options import JsonOption, note, number_option, print_json
 from headway.errors import BadInput
+from headway.io.files import read_file
 from headway.io.json_file import shown
-from headway.io.specs import plain_whole
+from headway.io.numbers import Range, plain_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,8 @@ collective = typer.Typer(invoke_without_command=True, context_settings={"help_op
 USUAL = ("baseline", "themis-scf")
 PAPERS = ("baseline@64", "themis-scf@64")
 COMPARED = "baseline,themis-fifo,themis-scf,best,baseline@64,themis-fifo@64,themis-scf@64"
+FRACTION = Range(1e-6, 1)
+MOST_PLAN_BYTES = 64 << 20  # a plan of 65,536 chunks is some 10 MB
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +54,9 @@ def plan(
         list[str] | None,
         typer.Option("--degrade", help="DIM:FRACTION, repeatable: the plan does not know (2:0.5 halves dim 2)."),
     ] = None,
-    straggler: Annotated[float, typer.Option("--straggler", help="One NPU is slower by this factor.")] = 1.0,
+    straggler: Annotated[
+        float, number_option(Range(1, 1e6), "--straggler", help="One NPU is slower by this factor.")
+    ] = 1.0,
     replay: Annotated[
         Path | None, typer.Option("--replay", help="Simulate this plan file instead of planning.")
     ] = None,
@@ -203,7 +208,7 @@ def _replayed(network: "Topology", path: Path, in_flight: int) -> "Outcome":
     from headway.collectives.simulate.play import play
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, MOST_PLAN_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(f"cannot read plan {path}: {reason}") from None
@@ -225,12 +230,12 @@ def _impaired(outcome: "Outcome", degrade: list[str], straggler: float) -> "Outc
 
     degraded: dict[int, float] = {}
     for text in degrade:
-        dim, _, fraction = text.partition(":")
-        try:
-            degraded[int(dim) - 1] = float(fraction)
-        except ValueError:
-            right = "write DIM:FRACTION, such as 2:0.5 for half the bandwidth of dim 2"
-            raise BadInput(f"--degrade {text}: {right}") from None
+        dim, _, share = text.partition(":")
+        number, fraction = plain_whole(dim), FRACTION.read(share)
+        if number is None or fraction is None:
+            right = f"write DIM:FRACTION, such as 2:0.5 for half the bandwidth of dim 2; FRACTION is {FRACTION}"
+            raise BadInput(f"--degrade {text}: {right}")
+        degraded[number - 1] = fraction
     network = impaired(outcome.topology, degraded, straggler)
     limit, latency_limit_s = bounds(Task(network, outcome.collective, outcome.size_bytes, outcome.in_flight))
     line = play(outcome.plan, network, outcome.in_flight)

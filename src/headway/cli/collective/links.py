@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.collective import options
-from headway.cli.manager_options import JsonOption, note, print_json
+from headway.cli.manager_options import COUNT, JsonOption, note, number_option, print_json
 from headway.errors import BadInput
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def links(
         list[str] | None,
         typer.Option("--fault", help="FROM-TO:FRACTION of the bandwidth left, both ways (FROM>TO: one); 0: missing."),
     ] = None,
-    chunks: Annotated[int | None, typer.Option("--chunks", help="Chunks per rank; chosen if left out.")] = None,
+    chunks: Annotated[int | None, number_option(COUNT, "--chunks", help="Chunks per rank; chosen if left out.")] = None,
     plan_file: options.PlanOption = None,
     form: options.FormatOption = "headway",
     as_json: JsonOption = False,

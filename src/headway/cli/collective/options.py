@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.manager_options import number_option
+from headway.io.numbers import Range
+
 if TYPE_CHECKING:
     from headway.collectives.simulate.cost import Collective
     from headway.collectives.topology.model import Topology
 
+IN_FLIGHT, CHUNKS = Range(1, 1024, whole=True), Range(1, 65_536, whole=True)
 TOPOLOGY_HELP = "A preset (2D-SW_SW, ...), a YAML file, or switch:16:1200Gbps:700ns,ring:8:800Gbps:0ns."
 TopologyOption = Annotated[str, typer.Option("--topology", help=TOPOLOGY_HELP)]
 TopologiesOption = Annotated[
@@ -32,7 +36,8 @@ MostChunksOption = Annotated[
     ),
 ]
 InFlightOption = Annotated[
-    int, typer.Option("--in-flight", help="Chunks in flight on a dimension; several are played step by step.")
+    int,
+    number_option(IN_FLIGHT, "--in-flight", help="Chunks in flight on a dimension; several are played step by step."),
 ]
 BoundOption = Annotated[bool, typer.Option("--bandwidth-bound", help="Leave out all latencies.")]
 PlanOption = Annotated[Path | None, typer.Option("--plan", help="Write the plan to this file, as JSON.")]

@@ -1,15 +1,15 @@
 """`headway collective iteration` and `together`: training iterations, and several collectives in flight at once."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.collective import options
-from headway.cli.manager_options import JsonOption, print_json
+from headway.cli.manager_options import JsonOption, number_option, print_json
 from headway.errors import BadInput
+from headway.io.files import read_file
 from headway.io.json_file import shown
-from headway.io.specs import plain_whole
+from headway.io.numbers import Range, plain_whole
 
 if TYPE_CHECKING:
     from headway.collectives.simulate.graph import Request
@@ -31,7 +31,7 @@ def iteration(
     ],
     topologies: options.TopologiesOption = None,
     tflops: Annotated[
-        float, typer.Option("--compute-tflops", help="Sustained speed of one NPU; a file has times.")
+        float, number_option(Range(1e-3, 1e9), "--compute-tflops", help="Sustained speed of one NPU; a file has times.")
     ] = 120.0,
     bucket: Annotated[
         str | None,
@@ -41,7 +41,7 @@ def iteration(
         str, typer.Option("--precision", help="Of gradients: fp16, bf16 or fp32; a file has bytes.")
     ] = "fp16",
     chunks: Annotated[
-        int, typer.Option("--chunks", help="Most chunks per bucket; the papers' rows use this number.")
+        int, number_option(options.CHUNKS, "--chunks", help="Most chunks per bucket; the papers' rows use this number.")
     ] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
@@ -80,11 +80,8 @@ def _workload(name: str) -> "tuple[Workload | TextWorkload, bool]":
 
     if not name.endswith(".txt"):
         return workload(name), False
-    path = Path(name)
     try:
-        if path.stat().st_size > MOST_FILE_BYTES:
-            raise BadInput(f"workload {name}: a file of more than {MOST_FILE_BYTES:,} bytes is not one")
-        return workload_from_text(path.read_text(encoding="utf-8-sig"), name), True
+        return workload_from_text(read_file(name, MOST_FILE_BYTES).decode("utf-8-sig"), name), True
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(f"cannot read workload {name}: {reason}") from None
@@ -96,7 +93,7 @@ def together(
         typer.Argument(metavar="REQUEST...", help="KIND:SIZE[:ISSUED[:PRIORITY]], e.g. all-gather:10MB:1ms:5."),
     ],
     topology: options.TopologyOption,
-    chunks: Annotated[int, typer.Option("--chunks", help="Most chunks per collective.")] = 64,
+    chunks: Annotated[int, number_option(options.CHUNKS, "--chunks", help="Most chunks per collective.")] = 64,
     in_flight: options.InFlightOption = 1,
     bandwidth_bound: options.BoundOption = False,
     as_json: JsonOption = False,

@@ -6,8 +6,11 @@ from pathlib import Path
 from headway.cli.manager_options import note
 from headway.client.folder import CERTIFICATE_FILE
 from headway.errors import BadInput
+from headway.io.files import read_file
 
 END = "-----END CERTIFICATE-----"
+# A certificate of PEM with its chain has some 10 KB.
+MOST_BYTES = 1 << 20
 
 
 def checked(certificate: Path | None, key: Path | None) -> tuple[str, str] | None:
@@ -20,7 +23,7 @@ def checked(certificate: Path | None, key: Path | None) -> tuple[str, str] | Non
         )
     for option, path in (("--tls-cert", certificate), ("--tls-key", key)):
         try:
-            path.read_bytes()
+            read_file(path, MOST_BYTES)
         except OSError as error:
             raise BadInput(f"{option} {path}: {error.strerror}") from None
     try:
@@ -38,7 +41,7 @@ def publish(certificate: str, data: Path) -> Path:
     """Leave the certificate (not its chain) in the data folder, where this machine's commands and jobs find it and trust it alone."""
     from headway.io.files import write_atomically
 
-    first, end, _ = Path(certificate).read_text(encoding="ascii").partition(END)
+    first, end, _ = read_file(certificate, MOST_BYTES).decode("ascii").partition(END)
     path = (data / CERTIFICATE_FILE).absolute()
     write_atomically(path, first + end + "\n")
     path.chmod(0o644)

@@ -10,8 +10,10 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.machine.certificates import MOST_BYTES
 from headway.cli.manager_options import DataOption, JsonOption, print_json, print_view
 from headway.client.folder import URL_FILE, data_folder
+from headway.io.files import read_file
 
 OK, LIMITED, BAD = "ok", "limited", "bad"
 # A journal on these cannot be locked or flushed for sure (SQLite's WAL needs memory that all its users share).
@@ -204,7 +206,7 @@ def _certificate(path: Path) -> Finding:
     from cryptography import x509
 
     try:
-        found = x509.load_pem_x509_certificate(path.read_bytes())
+        found = x509.load_pem_x509_certificate(read_file(path, MOST_BYTES))
     except (OSError, ValueError) as error:
         return Finding("certificate", BAD, f"{path} cannot be read as a certificate: {error}", "give one in PEM")
     until = found.not_valid_after_utc

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import Session, add_command, note, print_view
+from headway.cli.manager_options import Session, add_command, note, number_option, print_view
 from headway.errors import BadInput, unknown
+from headway.io.numbers import Range
 from headway.io.units import counted, seconds
 from headway.job_state import SHOWN_STATES
 
@@ -42,7 +43,9 @@ def history(
     by: Annotated[str | None, typer.Option(metavar="user|queue|state", help="Sums instead of jobs.")] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, max=MOST, help="The most jobs; default: 50 in a table, else all."),
+        number_option(
+            Range(1, MOST, whole=True), "--limit", "-n", help="The most jobs; default: 50 in a table, else all."
+        ),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headway.client.transport import ApiError
 from headway.errors import BadInput, unknown
+from headway.io.numbers import JOB_NUMBER
 from headway.io.units import counted, ranges
 from headway.job_state import FINAL_STATES, SHOWN_STATES
 
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
 MANY = 10  # jobs that a verb may be for without being asked again
 MOST = 100_000  # as many as the tasks of an array: a typo such as 1-100000000 must not fill the memory
 HOW = "write 12, 100-120, 12_3, 12_[3-7] or '12_*'"
-_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
-_TASKS = re.compile(r"(\d{1,15})_(?:(\d{1,9})|\[([\d,-]{1,1000})\]|\*)", re.ASCII)
+_JOBS = re.compile(rf"({JOB_NUMBER})(?:-({JOB_NUMBER}))?")
+_TASKS = re.compile(rf"({JOB_NUMBER})_(?:(\d{{1,9}})|\[([\d,-]{{1,1000}})\]|\*)", re.ASCII)
+_INDICES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,9 @@ def chosen(client: "Client", words: Sequence[str], filters: Filters, verb: str, 
 
 def by_word(client: "Client", word: str) -> list[int]:
     """The jobs that one word stands for."""
-    if found := _RANGE.fullmatch(word):
+    if found := _JOBS.fullmatch(word):
         first, last = int(found[1]), int(found[2] or found[1])
-        if first < 1 or last < first or last - first >= MOST:
+        if last < first or last - first >= MOST:
             raise BadInput(f"{word!r}: a range goes from a smaller number to a larger one, over at most {MOST:,} jobs")
         if found[2] is None:
             return [first]
@@ -68,10 +71,20 @@ def by_word(client: "Client", word: str) -> list[int]:
     if found := _TASKS.fullmatch(word):
         tasks = client.jobs(array_id=int(found[1]))
         if not tasks:
-            raise BadInput(f"{word!r}: there is no array {found[1]}")
+            raise ApiError(404, f"{word!r}: there is no array {found[1]}")
         wanted = _indices(word, found[2] or found[3])
         return [task.job_id for task in tasks if wanted is None or task.array_index in wanted]
     raise BadInput(f"{word!r} names no job: {HOW}")
+
+
+def one_job(client: "Client", word: str) -> int:
+    """Return the number of the only job that a word stands for."""
+    numbers = by_word(client, word)
+    if not numbers:
+        raise ApiError(404, f"there is no job {word}")
+    if len(numbers) > 1:
+        raise BadInput(f"{word!r} names {counted(len(numbers), 'job')}: give one, such as {numbers[0]}")
+    return numbers[0]
 
 
 def _indices(word: str, text: str | None) -> set[int] | None:
@@ -80,7 +93,7 @@ def _indices(word: str, text: str | None) -> set[int] | None:
         return None
     found: set[int] = set()
     for part in text.split(","):
-        bounds = _RANGE.fullmatch(part)
+        bounds = _INDICES.fullmatch(part)
         if not bounds or int(bounds[2] or bounds[1]) - int(bounds[1]) >= MOST:
             raise BadInput(f"{word!r}: {HOW}")
         found.update(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import CANCELLED, FAILED, Session, add_command, note, print_notes
+from headway.cli.manager_options import CANCELLED, COUNT, FAILED, Session, add_command, note, number_option, print_notes
 from headway.cli.submit import COMMAND_WORDS, CommandAfterDashes
 from headway.errors import BadInput, HeadwayError
 from headway.job_state import FINAL_STATES
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 def shell(
     session: Session,
     context: typer.Context,
-    gpus: Annotated[int, typer.Option("--gpus", "-g", min=1, help="GPUs.")] = 1,
+    gpus: Annotated[int, number_option(COUNT, "--gpus", "-g", help="GPUs.")] = 1,
     name: Annotated[str, typer.Option("--name", "-n", help="Name of the job.")] = "shell",
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Queue.")] = None,
     time_limit: Annotated[

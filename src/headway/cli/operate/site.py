@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from headway.cli.manager_options import note
 from headway.errors import BadInput
 from headway.io.accounts import loose_ways
+from headway.io.files import read_file
 from headway.io.units import seconds, size_bytes
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
     from headway.live.operation.site import Site
     from headway.live.operation.webhook import Webhook
+
+MOST_SECRET_BYTES = 4096
 
 
 def site_of(
@@ -78,7 +81,7 @@ def start_webhook(manager: "Manager", url: str | None, secret_file: Path | None)
     secret = ""
     if secret_file is not None:
         try:
-            secret = secret_file.read_text(encoding="utf-8").strip()
+            secret = read_file(secret_file, MOST_SECRET_BYTES).decode("utf-8").strip()
             if secret_file.stat().st_mode & 0o077:
                 note(f"headway: {secret_file} can be read by others: chmod 600 {secret_file}")
         except (OSError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ import typer
 
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json, print_view
 from headway.errors import BadInput
+from headway.io.numbers import plain_number
 from headway.io.units import counted
 
 if TYPE_CHECKING:
@@ -135,11 +136,8 @@ def _only_slurm(slurm: bool, command: str) -> None:
 
 
 def _thresholds(text: str) -> list[float]:
-    try:
-        found = [float(part) for part in text.split(":")]
-    except ValueError:
-        found = []
-    if not found or found != sorted(found) or min(found) <= 0:
+    found = [bound for part in text.split(":") if (bound := plain_number(part)) is not None]
+    if len(found) != text.count(":") + 1 or found != sorted(found) or found[0] <= 0:
         raise BadInput(f"--thresholds {text}: ascending GPU-seconds, such as 3600:36000")
     return found
 

@@ -16,7 +16,8 @@ from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import preset
 from headway.errors import BadInput, unknown
 from headway.io.json_file import shown
-from headway.io.specs import check_name, plain_whole
+from headway.io.numbers import plain_whole
+from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
 from headway.io.yaml_file import read_yaml
 

@@ -17,11 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.collectives.topology.text import topology_from
 from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring, wiring_of
 from headway.errors import BadInput
+from headway.io.files import read_file
+from headway.io.numbers import Range
 from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
 from headway.io.yaml_file import MOST_BYTES, read_yaml
 
 LINKS = re.compile(r"""(^|[{,\s])["']?links["']?\s*:""")
+FRACTION = Range(0, 1)
 FAULT = "FROM>TO:FRACTION, such as 0>1:0.5 for half the bandwidth (both ways: 0-1:0.5) or 0-1:0 for a missing link"
 
 
@@ -65,9 +68,8 @@ def wiring_from(text: str) -> Wiring:
 def _has_links(path: Path) -> bool:
     """Whether a file speaks of links, in block or flow style; what else is wrong with it is told by its reader."""
     try:
-        with path.open(encoding="utf-8") as file:
-            return LINKS.search(file.read(MOST_BYTES)) is not None
-    except (OSError, UnicodeDecodeError):
+        return LINKS.search(read_file(path, MOST_BYTES).decode("utf-8")) is not None
+    except (OSError, ValueError):
         return False
 
 
@@ -86,11 +88,8 @@ def faults_from(texts: Iterable[str]) -> dict[tuple[str, str], float]:
     for text in texts:
         ends, colon, fraction = text.rpartition(":")
         source, way, target = ends.partition(">") if ">" in ends else ends.partition("-")
-        try:
-            left = float(fraction)
-        except ValueError:
-            left = -1.0
-        if not (colon and way and source and target and 0 <= left <= 1):
+        left = FRACTION.read(fraction)
+        if not (colon and way and source and target and left is not None):
             raise BadInput(f"--fault {text}: write {FAULT}")
         found[source.strip(), target.strip()] = left
         if way == "-":

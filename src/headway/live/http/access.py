@@ -1,12 +1,15 @@
 """Who may reach what in the API: scopes as dependencies of the routes, and the one rule about other people's jobs."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Path, Request, Security
 from fastapi.security import HTTPBearer
+from pydantic import BeforeValidator
 
 from headway.client.job import JobView
+from headway.io.numbers import JOB_NUMBER
 from headway.live.http.problems import MEDIA_TYPE
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
@@ -16,8 +19,17 @@ from headway.live.manager import Manager
 bearer = HTTPBearer(
     auto_error=False, description="The owner's token, one made with `headway token make`, or a job's own."
 )
+
+
+def _job_number(text: Any) -> Any:
+    """Refuse what is not the number of a job in plain digits: pydantic reads 1_2 as 12."""
+    if isinstance(text, str) and not re.fullmatch(JOB_NUMBER, text):
+        raise ValueError("a job's number is written in the digits 0 to 9")
+    return text
+
+
 # The journal's integers are 64-bit; nobody reaches this.
-JobId = Annotated[int, Path(ge=1, le=2**53, description="The job's number.")]
+JobId = Annotated[int, BeforeValidator(_job_number), Path(ge=1, le=2**53, description="The job's number.")]
 
 
 def allowed(request: Request, scope: Scope, own_job: bool = False) -> Caller:

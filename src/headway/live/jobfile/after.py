@@ -7,9 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headway.io.numbers import JOB_NUMBER
+
 OK, ANY, NOTOK, SINGLETON = "ok", "any", "notok", "singleton"
 WORDS: Final = {OK: "must complete", ANY: "must end", NOTOK: "must end without completing"}
-_NEED = re.compile(r"(?:(?:after)?(ok|any|notok):)?([1-9]\d{0,15})", re.ASCII)
+_NEED = re.compile(rf"(?:(?:after)?(ok|any|notok):)?({JOB_NUMBER})")
 HOW: Final = "write a job's number (it must complete), any:12, notok:12 or singleton"
 
 

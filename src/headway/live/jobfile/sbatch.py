@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import BadInput, unknown
+from headway.io.files import read_file
+from headway.io.numbers import JOB_NUMBER, plain_whole
 from headway.io.units import counted
 from headway.live.jobfile.after import ANY, NOTOK, OK, SINGLETON
 from headway.live.jobfile.sbatch_options import FLAGS, REFUSED, SHORT, VARIABLES, WITHOUT_EFFECT
 
+# The API takes requests of at most 1 MiB, the script included.
+MOST_SCRIPT_BYTES = 1 << 20
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 
@@ -32,8 +36,8 @@ class Script:
 def read_script(path: Path, arguments: tuple[str, ...] = ()) -> Script:
     """Read a script as a job. Its text is kept with the job: later edits of the file change nothing."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_file(path, MOST_SCRIPT_BYTES).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if "\0" in text:
         raise BadInput(f"{path}: holds a NUL byte: a script is text")
@@ -136,14 +140,15 @@ def _export(script: Script, value: str, where: str) -> None:
 
 
 def _whole(value: str, where: str) -> int:
-    if not value.isascii() or not value.isdigit():
-        raise BadInput(f"{where}: {value!r} is not a whole number")
-    return int(value)
+    number = plain_whole(value)
+    if number is None:
+        raise BadInput(f"{where}: {value[:80]!r} is not a whole number")
+    return number
 
 
 def time_limit_s(value: str, where: str) -> float:
     """Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]."""
-    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", value, re.ASCII):
+    if not re.fullmatch(r"(\d{1,9}-)?\d{1,9}(:\d{1,9}){0,2}", value, re.ASCII):
         raise BadInput(f"{where}: {value!r} is not a time: write minutes, h:m:s, or days-hours")
     days, dash, rest = value.rpartition("-")
     numbers = [int(part) for part in rest.split(":")]
@@ -155,7 +160,7 @@ def time_limit_s(value: str, where: str) -> float:
 
 def memory_gb(value: str, where: str) -> float:
     """Slurm's memory of a node in GB; without a unit it counts megabytes."""
-    found = re.fullmatch(r"(\d+)([KMGT]?)B?", value, re.ASCII | re.IGNORECASE)
+    found = re.fullmatch(r"(\d{1,15})([KMGT]?)B?", value, re.ASCII | re.IGNORECASE)
     if not found:
         raise BadInput(f"{where}: {value!r} is not a size of memory: write 64G or 64000M")
     scale = {"K": 2**10, "M": 2**20, "": 2**20, "G": 2**30, "T": 2**40}[found[2].upper()]
@@ -169,7 +174,7 @@ def _after(value: str, where: str) -> list[int | str]:
         kind, *numbers = part.split(":")
         if part == SINGLETON:
             found.append(part)
-        elif kind in KINDS and numbers and all(number.isascii() and number.isdigit() for number in numbers):
+        elif kind in KINDS and numbers and all(re.fullmatch(JOB_NUMBER, number) for number in numbers):
             found += [int(number) if KINDS[kind] == OK else f"{KINDS[kind]}:{number}" for number in numbers]
         else:
             known = "afterok:JOB[:JOB...], afterany, afternotok or singleton, several with commas"

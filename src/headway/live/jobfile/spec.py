@@ -32,7 +32,7 @@ def _time(value: Any) -> Any:
 
 def _gigabytes(value: Any) -> Any:
     """A number of GB; says so where a unit is written."""
-    if isinstance(value, str) and not re.fullmatch(r"[\d.]+", value):
+    if isinstance(value, str) and not re.fullmatch(r"[0-9.]+", value):
         raise ValueError("is a number of GB, such as 64 or 0.5: leave the unit out")
     return value
 

@@ -22,10 +22,9 @@ from headway.network.slices.colouring import BLOCKED, Circuits, block_port, conn
 from headway.network.slices.fallback import solve_slice
 from headway.network.slices.padded import find_padded
 from headway.network.slices.room import NO_ROOM, UNDECIDED, UNPROVEN, Room, new_room, survey, take_in_leaf
+from headway.network.slices.sizes import METHODS, why_never
 from headway.network.slices.solver import OutOfTime, PodChoice, solve_pods
-from headway.network.slices.vclos import NODE_BUDGET, can_ever_fit, find_slice, possible_sizes
-
-METHODS = ("vclos", "vclos-padded", "ocs-vclos")
+from headway.network.slices.vclos import NODE_BUDGET, find_slice
 
 
 @dataclass(slots=True)
@@ -150,25 +149,8 @@ def _check(fabric: Fabric, gpus: int, method: str, pattern: Pattern | None) -> N
         raise BadInput(f"{gpus} GPUs asked: certificates are issued and checked for at most {MOST_RANKS:,} ranks")
     if pattern and (reason := why_undefined(pattern, gpus)):
         raise BadInput(reason)
-    _check_size(fabric, gpus, method)
-
-
-def _check_size(fabric: Fabric, gpus: int, method: str) -> None:
-    """Refuse sizes that no slice of the empty fabric has."""
-    unit = fabric.rails if gpus > fabric.rails else 1
-    if gpus % unit:
-        below = gpus // unit * unit
-        fix = f"whole servers of {unit} only, so {below} or {below + unit}"
-        raise BadInput(f"{gpus} GPUs can never be isolated on rails: {fix}")
-    if fabric.ocs and gpus <= fabric.ocs.switches * fabric.ocs.spine_fibres:
-        return  # one spine takes any split over the leaves
-    limits = (fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus // unit)
-    if not can_ever_fit(*limits):
-        near = " or ".join(str(size * unit) for size in possible_sizes(*limits) if size)
-        most = min(fabric.gpus_per_leaf, fabric.uplinks)
-        why = f"no m <= {fabric.groups} leaves and n <= {most} with m*n = {gpus // unit}"
-        never = f"{gpus} GPUs can never be isolated by {method} on {fabric.name}"
-        raise BadInput(f"{never}: {why}; the nearest sizes that fit are {near}")
+    if reason := why_never(fabric, method, gpus, direct=True):
+        raise BadInput(reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
         raise Undefined(f"pattern {name!r} is not known")
 
 
+def refuse_undefined(name: str, ranks: int) -> None:
+    """Raise Undefined if a pattern does not exist for so many ranks; its first step tells."""
+    next(pattern_steps(name, ranks), None)
+
+
 class Model:
     """A certificate's fabric and routing rule as look-up tables."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headway.io.json_file import shown
-from headway.network.certificates.flows import Fault, Marks, Model, Undefined, Worst
+from headway.network.certificates.flows import Fault, Marks, Model, Undefined, Worst, refuse_undefined
 from headway.network.certificates.form import canonical, complete_fabric, malformed
 from headway.network.certificates.signature import fingerprint, is_signed_by, key_in
 
@@ -214,6 +214,8 @@ def _check_alone(content: dict[str, Any], verdict: Verdict) -> None:
     if model.kind == "rail":
         held[model.cables + model.order] = True  # the NICs of its GPUs
     try:
+        for name in content["patterns"]:
+            refuse_undefined(name, len(order))  # before any is followed: that takes seconds per thousand ranks
         model.follow()
         _check_patterns(content, model, held, verdict)
     except Fault as fault:

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median_high
 
 from headway.errors import BadInput
+from headway.io.files import TooLong, open_file, read_rest, shown_size
 from headway.network.fabric.model import MOST_GPUS, MOST_UPLINKS, Fabric
 
 GPUS_PER_SERVER = 8  # an inventory says neither GPUs nor cables
@@ -49,12 +50,12 @@ def read_inventory(path: Path) -> Fabric:
 def _text(path: Path) -> str:
     """What the file says, unpacked up to a bound: a small packed file can unfold to gigabytes."""
     try:
-        with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        with open_file(path) as file:
+            raw = read_rest(gzip.GzipFile(fileobj=file) if path.name.endswith(".gz") else file, MOST_BYTES)
+    except TooLong:
+        raise BadInput(f"{path}: more than {shown_size(MOST_BYTES)} once unpacked: not an inventory of hosts") from None
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MOST_BYTES:
-        raise BadInput(f"{path}: more than {MOST_BYTES >> 20} MB once unpacked: not an inventory of hosts")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headway.errors import BadInput, unknown
 from headway.io.json_file import shown
-from headway.io.specs import plain_whole
+from headway.io.numbers import plain_whole
 
 PATTERNS = ("ring", "halving-doubling", "hierarchical-ring", "all-to-all", "pipeline", "hybrid")
 DEFAULT_GROUP = 8  # GPUs of one server in vClos's evaluation: the inner ring of hierarchical-ring, the hybrid's block

@@ -116,19 +116,3 @@ def write_slice(room: Room, chosen: NDArray[np.int64], width: int, rest: int, sp
         at = take_in_leaf(room, chosen[i], rest if i == chosen.size - 1 else min(leaf.free, width), at)
         leaf.taken = spines
     return at
-
-
-def can_ever_fit(leaves: int, gpus_per_leaf: int, uplinks: int, gpus: int) -> bool:
-    """Whether N has a shape at all: one leaf, or m <= L and n <= p with m*n = N."""
-    most = min(gpus_per_leaf, uplinks)
-    return 0 < gpus <= gpus_per_leaf or any(gpus % n == 0 and gpus // n <= leaves for n in range(1, most + 1))
-
-
-def possible_sizes(leaves: int, gpus_per_leaf: int, uplinks: int, near: int) -> tuple[int, int]:
-    """The nearest sizes below and above `near` that some slice m x n can have (0: none that way)."""
-    smaller, larger = range(near - 1, 0, -1), range(near + 1, leaves * gpus_per_leaf + 1)
-    below, above = (
-        next((size for size in sizes if can_ever_fit(leaves, gpus_per_leaf, uplinks, size)), 0)
-        for sizes in (smaller, larger)
-    )
-    return below, above

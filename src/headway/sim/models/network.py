@@ -14,8 +14,7 @@ from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.rules import Sharing, parse_network
-from headway.network.slices.circuits import ports_suffice
-from headway.network.slices.vclos import can_ever_fit
+from headway.network.slices.sizes import has_slice, why_never
 from headway.workloads.workload import Workload
 
 SLICES = "vclos, vclos-padded or ocs-vclos"
@@ -108,20 +107,8 @@ def never_isolated(gpus: NDArray[np.int32], fabric: Fabric | None, placement: Pl
     never = np.zeros(len(gpus), np.bool_)
     if fabric and placement.needs_fabric:
         for size in np.unique(gpus):
-            never[gpus == size] = not _fits(fabric, int(size))
+            never[gpus == size] = not has_slice(fabric, placement.name, int(size))
     return never
-
-
-def _fits(fabric: Fabric, gpus: int) -> bool:
-    """Whether an empty fabric holds a slice of so many GPUs."""
-    if fabric.ocs is None:
-        return can_ever_fit(fabric.groups, fabric.gpus_per_leaf, fabric.uplinks, gpus)
-    on_leaf = np.bincount(fabric.leaf_of_gpu, minlength=fabric.leaves)
-    if gpus <= on_leaf.max():
-        return True
-    fibres = np.full(fabric.leaves, fabric.uplinks)
-    ports = np.full(fabric.spines, fabric.uplinks * fabric.ocs.spine_fibres)
-    return ports_suffice(on_leaf, fibres, ports, gpus)
 
 
 def only_isolable(workload: Workload, network: Network, placement: Placement, skip_impossible: bool) -> Workload:
@@ -132,20 +119,5 @@ def only_isolable(workload: Workload, network: Network, placement: Placement, sk
         return workload.take(~never)
     raise BadInput(
         f"{workload.name}: {count} of {jobs} jobs fit no slice; job {workload.job_id[first]}: "
-        f"{why_never(int(workload.gpus[first]), network.fabric, placement)}; leave such jobs out with --skip-impossible"
-    )
-
-
-def why_never(gpus: int, fabric: Fabric, placement: Placement) -> str:
-    """Why a size can never be isolated, and the nearest that can."""
-    below = next((size for size in range(gpus - 1, 0, -1) if _fits(fabric, size)), 0)
-    above = next((size for size in range(gpus + 1, fabric.gpus + 1) if _fits(fabric, size)), 0)
-    near = " or ".join(str(size) for size in (below, above) if size)
-    most = min(fabric.gpus_per_leaf, fabric.uplinks)
-    shape = f"no m <= {fabric.groups} leaves and n <= {most} with m*n = {gpus}"
-    if fabric.ocs:
-        shape = f"no P that divides {gpus} with {gpus}/P free ports for each of P classes of ranks"
-    return (
-        f"{gpus} GPUs can never be isolated by {placement.name} on {fabric.name}: {shape}; "
-        f"the nearest sizes that fit are {near}"
+        f"{why_never(network.fabric, placement.name, int(workload.gpus[first]))}; leave such jobs out with --skip-impossible"
     )

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from headway.errors import BadInput
 from headway.io.yaml_file import read_yaml
-from headway.sim.experiment import Experiment, Option, check, options
+from headway.sim.experiment import SEEDS, Experiment, Option, check, options
 from headway.sim.trace import has_seed
 
 # More cells than this are a slip: a cell takes at least a few milliseconds, and has a file of its own.
@@ -36,7 +36,11 @@ def _listed(value: Any) -> Any:
 
 def _counted(value: Any) -> Any:
     """`seeds: 5` is 0 to 4."""
-    return list(range(value)) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else value
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if value not in SEEDS:
+        raise ValueError(f"{value} is not {SEEDS}")
+    return list(range(value))
 
 
 def _one(option: Option) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import BadInput
-from headway.workloads.parsing.table import MOST_S, Table, wrong_gpus
+from headway.io.units import MOST_S
+from headway.workloads.parsing.table import Table, wrong_gpus
 from headway.workloads.workload import Workload, workload
 
 NO_LIMIT = -1  # as SWF writes a time limit that is not known

@@ -3,13 +3,23 @@
 import contextlib
 import csv
 import gzip
+import os
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
 from headway.errors import BadInput
+from headway.io.files import TooLong, open_file, read_rest
+from headway.io.units import size_bytes
 
+# The longest trace, unpacked: 17 million jobs as `trace generate` writes them (a million: 30 MB); the longest shared trace is 4 MB.
+# Reading takes seven times as much memory.
+MAX_TRACE, MOST_BYTES = "HEADWAY_MAX_TRACE", 512 << 20
+# Four packed bytes can be a block of 128 KiB: so many are at most 32 MiB.
+ZSTD_STEP_BYTES = 1024
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -47,14 +57,17 @@ def read_source(name: str, what: str = "a trace is a file or synthetic:NAME") ->
     """Read, unpack and decode the file at `name`; `what` says what it should be if there is no such file."""
     path = Path(name)
     try:
-        raw = path.read_bytes()
+        with open_file(path) as file:
+            raw = _unpacked(name, file, _most_bytes())
+    except TooLong as error:
+        more = f"take a part of it, or allow more with {MAX_TRACE}=4GiB"
+        raise BadInput(f"{name}: the trace is {error.strerror} once unpacked: {more}") from None
     except FileNotFoundError:
         raise BadInput(f"{name}: no such file; {what}") from None
     except IsADirectoryError:
         raise BadInput(f"{name} is a folder: give the path of a trace file") from None
-    except OSError as error:
-        raise BadInput(f"{name}: cannot be read: {error.strerror}") from None
-    raw = _unpacked(name, raw)
+    except (OSError, ValueError) as error:  # such as a name with a NUL byte
+        raise BadInput(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if raw[TAR_MARK_AT:].startswith(b"ustar") or raw.startswith(ZIP_MAGIC):
         raise BadInput(f"{name}: an archive of files, not a trace: unpack it and give the file inside")
     text = _decoded(name, raw)
@@ -63,34 +76,55 @@ def read_source(name: str, what: str = "a trace is a file or synthetic:NAME") ->
     return Source(name, path, text)
 
 
-def _unpacked(name: str, raw: bytes) -> bytes:
-    if raw.startswith(GZIP_MAGIC):
+def _most_bytes() -> int:
+    """Return the longest trace that is read, unpacked."""
+    text = os.environ.get(MAX_TRACE)
+    try:
+        return size_bytes(text) if text else MOST_BYTES
+    except BadInput as error:
+        raise BadInput(f"{MAX_TRACE}: {error}") from None
+
+
+def _unpacked(name: str, file: BufferedReader, most_bytes: int) -> bytes:
+    """Return the content of a trace file, unpacked up to the limit: 2 MB of gzip can be 2 GB."""
+    magic = file.read(len(ZSTD_MAGIC))
+    file.seek(0)
+    if magic.startswith(GZIP_MAGIC):
         try:
-            return gzip.decompress(raw)
+            return read_rest(gzip.GzipFile(fileobj=file), most_bytes)
+        except TooLong:
+            raise
         except EOFError:
             raise BadInput(f"{name}: the gzip file is cut short: copy or download it again") from None
         except (OSError, zlib.error) as error:
             raise BadInput(f"{name}: the gzip file is damaged ({error}): copy or download it again") from None
-    if raw.startswith(ZSTD_MAGIC):
-        return _unpacked_zstd(name, raw)
-    return raw
+    if magic == ZSTD_MAGIC:
+        content = bytearray()
+        for part in _zstd_parts(name, file):
+            content += part
+            if len(content) > most_bytes:
+                raise TooLong(most_bytes)
+        return bytes(content)
+    return read_rest(file, most_bytes)
 
 
-def _unpacked_zstd(name: str, raw: bytes) -> bytes:
+def _zstd_parts(name: str, file: BufferedReader) -> Iterator[bytes]:
+    """Yield the content of a Zstandard file in small parts."""
     import zstandard
 
-    parts = []
-    while raw:
+    frame, packed = None, b""
+    while packed := packed or file.read(ZSTD_STEP_BYTES):
         # One frame at a time: only its end says that nothing is missing.
-        frame = zstandard.ZstdDecompressor().decompressobj()
+        frame = frame or zstandard.ZstdDecompressor().decompressobj()
         try:
-            parts.append(frame.decompress(raw))
+            yield frame.decompress(packed)
         except zstandard.ZstdError as error:
             raise BadInput(f"{name}: the zst file is damaged ({error}): copy or download it again") from None
-        if not frame.eof:
-            raise BadInput(f"{name}: the zst file is cut short: copy or download it again")
-        raw = frame.unused_data
-    return b"".join(parts)
+        packed = frame.unused_data
+        if frame.eof:
+            frame = None
+    if frame is not None:
+        raise BadInput(f"{name}: the zst file is cut short: copy or download it again")
 
 
 def _decoded(name: str, raw: bytes) -> str:

@@ -21,8 +21,6 @@ COMMENT = ";"
 # What no job of any trace exceeds: larger values are mistakes, and the engine could not store them.
 # More than the processors of any machine; the job table holds 32-bit numbers.
 MOST_GPUS = 10_000_000
-# 30,000 years: dates as seconds since 1970 stay far below, and seconds stay exact to the millisecond.
-MOST_S = 1e12
 
 
 def plain(value: float) -> float | int:

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from headway.io.numbers import plain_number
 from headway.workloads.parsing import Names, Options, Reader, Source, Table, Workload, checked_workload, table_rows
 from headway.workloads.parsing.table import COMMENT
 
@@ -19,15 +20,7 @@ def _is_swf(source: Source, header: list[str]) -> bool:
     """By a first line of 18 numbers after the comments."""
     lines = (line for line in source.text[:100_000].splitlines() if line.strip())
     first = next(itertools.dropwhile(lambda line: line.lstrip().startswith(COMMENT), lines), "").split()
-    return len(first) == len(FIELDS) and all(_is_number(value) for value in first[:5])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return len(first) == len(FIELDS) and all(plain_number(value) is not None for value in first[:5])
 
 
 def read(source: Source, options: Options, *, strict: bool) -> Workload:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.io.specs import plain_whole
+from headway.io.numbers import plain_whole
 from headway.live.executors import ENDED, Report, Stamp
 from headway.live.executors.process.progress import read_own
 from headway.live.executors.process.system import read, write

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headway.io.specs import plain_whole
+from headway.io.numbers import plain_whole
 from headway.live.executors import Launch
 from headway.live.executors.process.render import job_environment, output_path
 from headway.live.executors.slurm.layout import Part, layout
