@@ -33,7 +33,7 @@ BODY_TIMEOUT_S = 30.0
 RATE_PER_S = 2000.0
 STRANGERS_PER_S = 50.0
 # Headers that would mean two things if they were given twice.
-ONCE = frozenset({b"host", b"origin", b"authorization", b"content-length"})
+ONCE = frozenset({b"host", b"origin", b"authorization", b"content-length", b"content-type", b"idempotency-key"})
 # What a refusal says beside its words.
 MORE_HEADERS = {
     401: {"www-authenticate": "Bearer", "connection": "close"},
@@ -155,7 +155,7 @@ def _headers(scope: Message) -> dict[bytes, str]:
     for name, value in scope["headers"]:
         if name in ONCE:
             if name in found:
-                raise HTTPException(400, f"the header {name.decode()} is given twice")
+                raise HTTPException(400, f"the header {name.decode()} is given twice: send it once")
             found[name] = value.decode("latin-1")
     return found
 
