@@ -176,6 +176,35 @@ def test_who_loses_the_right_keeps_waiting_jobs_and_puts_none_back(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("later", "reason"),
+    [
+        ((Queue("crew", access=Access(users=(ADA,))),), "unknown queue 'team': one of: crew (q.yaml)"),
+        (
+            (Queue("team", access=Access(users=(ADA,))), Queue("vision", parent="team")),
+            "queue 'team' has queues below it: name one of vision (q.yaml)",
+        ),
+    ],
+)
+def test_a_job_of_a_queue_that_takes_no_more_jobs_is_not_put_back(
+    tmp_path: Path, serve_queues: Any, later: tuple[Queue, ...], reason: str
+) -> None:
+    """Its user ran it again, outside all queues, though no queue admitted the user."""
+    with serve_queues(tmp_path, Queues("q.yaml", (Queue("team"),))) as served:
+        held, ended = (served.submit("bob", queue="team", hold=True) for _ in range(2))
+        served.ask("POST", f"/v1/jobs/{ended}/cancel", "bob")
+    with serve_queues(tmp_path, Queues("q.yaml", later)) as served:
+        for verb, number in (("release", held), ("requeue", ended)):
+            answer = served.ask("POST", f"/v1/jobs/{number}/{verb}", "bob")
+            assert (answer.status_code, answer.json()["detail"]) == (422, reason)
+            acted = served.ask("POST", "/v1/actions", "bob", json={"verb": verb, "job_ids": [number, 999]}).json()
+            assert [(each["status"], each["detail"]) for each in acted["refused"]] == [
+                (422, reason),
+                (404, "there is no job 999"),
+            ]
+            assert served.ask("POST", f"/v1/jobs/{number}/{verb}", "operator").status_code == 200
+
+
+@pytest.mark.parametrize(
     ("users", "groups", "words"),
     [
         ([], [], ""),
