@@ -187,8 +187,16 @@ def _queue(name: str, entry: QueueEntry) -> Queue:
         raise BadInput(
             f"queue {name!r} is guaranteed {entry.guaranteed_gpus} GPUs and limited to {most.gpus}: raise the limit"
         )
-    share = (entry.weight, entry.guaranteed_gpus, entry.priority)
-    return Queue(name, entry.parent, *share, most, entry.per_user.made(), entry.access)
+    return Queue(
+        name,
+        parent=entry.parent,
+        weight=entry.weight,
+        guaranteed_gpus=entry.guaranteed_gpus,
+        priority=entry.priority,
+        limits=most,
+        per_user=entry.per_user.made(),
+        access=entry.access,
+    )
 
 
 def _booking(entry: ReservationEntry, queues: dict[str, QueueEntry]) -> Booking:

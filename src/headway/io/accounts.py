@@ -1,5 +1,6 @@
 """Whose process this is, what that means for other people's jobs, and which ways to a file are nobody else's to change."""
 
+import contextlib
 import grp
 import os
 import pwd
@@ -54,14 +55,12 @@ def groups_of(user: str) -> set[str]:
     """Return the names of the groups that a user of this machine is in now; empty if there is no such user."""
     names: set[str] = set()
     try:
-        numbers = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
+        gids = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
     except KeyError:
         return names
-    for number in numbers:
-        try:
-            names.add(grp.getgrgid(number).gr_name)
-        except KeyError:
-            continue  # a number without a name
+    for gid in gids:
+        with contextlib.suppress(KeyError):  # a group without a name
+            names.add(grp.getgrgid(gid).gr_name)
     return names
 
 

@@ -137,7 +137,7 @@ def test_bound_tokens_are_kept_and_checked(tmp_path: Path) -> None:
     assert caller is not None
     assert caller.queues == ("b", "a")
     for scope in (Scope.READ, Scope.OPERATE):
-        with pytest.raises(BadInput, match=f"scope {scope} is not bound to queues"):
+        with pytest.raises(BadInput, match=f"scope {scope} cannot be bound to queues"):
             make_token(tmp_path, "other", user, scope, queues=["a"])
     for name in ("", "a\nb", "x" * 257):
         with pytest.raises(BadInput, match="a queue's name is 1 to 256 printable characters"):

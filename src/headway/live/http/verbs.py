@@ -13,7 +13,9 @@ from headway.live.http.problems import status_of
 from headway.live.http.tokens import Caller
 from headway.live.manager import Manager
 
-SUBMITTING = frozenset({"release", "requeue"})  # verbs that ask for a job's queue again
+SUBMITTING = frozenset(
+    {"release", "requeue"}
+)  # verbs that put a job into its queue again, and are checked like a submission
 MOST_AT_ONCE = 1000  # jobs of one request: the engine does nothing else meanwhile
 
 
@@ -55,7 +57,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         check_queue(manager, caller, spec)
 
     def changed(caller: Caller, job_id: int, verb: str, *option: bool) -> JobView:
-        """Change a job that the caller may see; how it is afterwards."""
+        """Change a job that the caller may see, and return it as it is afterwards."""
         seen(manager, caller, job_id)
         check(caller, job_id, verb)
         getattr(manager, verb)(job_id, *option)
