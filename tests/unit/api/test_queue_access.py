@@ -112,7 +112,9 @@ def test_a_token_bound_to_queues_submits_only_there(served: Any) -> None:
         assert served.ask("POST", "/v1/jobs", "bound", json=job).status_code == status, queue
         assert served.ask("POST", "/v1/dry-run", "bound", json=job).status_code == (200 if status == 201 else 403)
     detail = served.ask("POST", "/v1/jobs", "bound", json={"command": ["true"]}).json()["detail"]
-    assert detail == "this token submits to queue team only: name it with --queue, or use another token"
+    assert detail == (  # `team` itself has queues below it, and takes no jobs
+        "this token submits only to queue team and the queues below it: choose one with --queue, or use another token"
+    )
     assert served.ask("GET", "/v1/me", "bound").json()["queues"] == ["team"]
     # It sees its user's jobs as before, and may cancel them; it may not put one back into another queue.
     number = served.submit("ada", hold=True)
@@ -127,7 +129,7 @@ def test_a_token_bound_to_queues_needs_no_queues_file(idle: Any) -> None:
     for queue, status in (("vision", 201), ("speech", 201), ("other", 403), ("", 403)):
         answer = idle.ask("POST", "/v1/jobs", "bound", json={"command": ["true"], "queue": queue})
         assert answer.status_code == status
-    assert "submits to queue vision or speech only" in answer.json()["detail"]
+    assert "submits only to queues vision, speech and the queues below them: choose one" in answer.json()["detail"]
 
 
 def test_bound_tokens_are_kept_and_checked(tmp_path: Path) -> None:
