@@ -11,7 +11,7 @@ from headway.core.protocols import Policy
 from headway.core.tables.state import BOOKING
 from headway.core.tables.teams import CLUSTER, NO_MOST, Team
 from headway.errors import BadInput, unknown
-from headway.io.accounts import group_exists, groups_of, names_in_words, user_exists
+from headway.io.accounts import group_exists, is_member, names_in_words, user_exists
 
 DEFAULT: Final = "default"  # the queue of jobs that name none
 STRANGERS: Final = "(no queue)"  # stands for jobs of queues that the file does not have
@@ -41,7 +41,7 @@ class Access:
 
     def admits(self, user: str) -> bool:
         """Return whether the user may submit; memberships in groups are looked up now."""
-        return user in self.users or (bool(self.groups) and not groups_of(user).isdisjoint(self.groups))
+        return user in self.users or is_member(user, self.groups)
 
     def __str__(self) -> str:
         return names_in_words(self.users, self.groups) or "only operators"

@@ -1,11 +1,10 @@
 """Whose process this is, what that means for other people's jobs, and which ways to a file are nobody else's to change."""
 
-import contextlib
 import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from headway.errors import BadInput
@@ -44,24 +43,23 @@ def user_exists(user: str) -> bool:
 
 def group_exists(group: str) -> bool:
     """Return whether this machine has a group of this name."""
-    try:
-        grp.getgrnam(group)
-    except KeyError:
-        return False
-    return True
+    return _gid(group) is not None
 
 
-def groups_of(user: str) -> set[str]:
-    """Return the names of the groups that a user of this machine is in now; empty if there is no such user."""
-    names: set[str] = set()
+def is_member(user: str, groups: Iterable[str]) -> bool:
+    """Return whether a user of this machine is in one of these groups now. Names of the same gid are one group."""
     try:
         gids = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
     except KeyError:
-        return names
-    for gid in gids:
-        with contextlib.suppress(KeyError):  # a group without a name
-            names.add(grp.getgrgid(gid).gr_name)
-    return names
+        return False
+    return any(_gid(group) in gids for group in groups)
+
+
+def _gid(group: str) -> int | None:
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        return None
 
 
 def names_in_words(users: Sequence[str], groups: Sequence[str]) -> str:

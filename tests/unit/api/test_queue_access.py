@@ -1,6 +1,5 @@
 """Who may submit to which queue: users, groups, queues above, tokens bound to queues, and what passes the check."""
 
-import contextlib
 import grp
 import os
 import pwd
@@ -13,7 +12,7 @@ import pytest
 from headway.cluster import queues as cluster_queues
 from headway.cluster.queues import Access, Queue, Queues
 from headway.errors import BadInput
-from headway.io.accounts import groups_of, names_in_words
+from headway.io.accounts import is_member, names_in_words
 from headway.live.http.tokens import Scope, Tokens, make_token, stored_tokens
 
 ADA, BOB = "nobody", "daemon"  # as in conftest.py
@@ -90,19 +89,27 @@ def test_the_queues_tell_who_may_submit(served: Any) -> None:
 def test_a_group_that_changes_counts_at_once(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     job = {"command": ["true"], "queue": "members"}
     assert served.ask("POST", "/v1/jobs", "ada", json=job).status_code == 403
-    monkeypatch.setattr(cluster_queues, "groups_of", lambda user: {BOBS_GROUP})
+    monkeypatch.setattr(cluster_queues, "is_member", lambda user, groups: True)
     assert served.ask("POST", "/v1/jobs", "ada", json=job).status_code == 201
-    monkeypatch.setattr(cluster_queues, "groups_of", lambda user: set())
+    monkeypatch.setattr(cluster_queues, "is_member", lambda user, groups: False)
     assert served.ask("POST", "/v1/jobs", "bob", json=job).status_code == 403
 
 
 def test_groups_are_those_of_the_machine() -> None:
     for account in pwd.getpwall():
-        named = {group.gr_name for group in grp.getgrall() if account.pw_name in group.gr_mem}
-        assert groups_of(account.pw_name) >= named
-        with contextlib.suppress(KeyError):
-            assert grp.getgrgid(account.pw_gid).gr_name in groups_of(account.pw_name)
-    assert groups_of("no-such-user") == set()
+        gids = {group.gr_gid for group in grp.getgrall() if account.pw_name in group.gr_mem} | {account.pw_gid}
+        for group in grp.getgrall():
+            assert is_member(account.pw_name, ["no-such-group", group.gr_name]) == (group.gr_gid in gids)
+    assert not is_member(ADA, [])
+    assert not is_member("no-such-user", [BOBS_GROUP])
+
+
+def test_two_names_of_one_gid_are_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first of them was found."""
+    alias = grp.struct_group(("alias", "x", pwd.getpwnam(BOB).pw_gid, [BOB]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: {"alias": alias}[name])
+    assert Access(groups=("alias",)).admits(BOB)
+    assert not Access(groups=("alias",)).admits(ADA)
 
 
 def test_a_token_bound_to_queues_submits_only_there(served: Any) -> None:
