@@ -98,5 +98,5 @@ def test_a_bound_token_on_the_command_line(shell: Shell) -> None:
     assert shell("submit", "--", "true", env=bound).returncode == 0  # goes to `default`
     refused = shell("submit", "--queue", "vision", "--", "true", env=bound)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-    assert "this token submits to queue guests or default only" in refused.stderr
+    assert "this token submits only to queues guests, default and the queues below them" in refused.stderr
     assert shell.json("token", "list")[-1]["queues"] == ["guests", "default"]

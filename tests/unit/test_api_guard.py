@@ -9,7 +9,7 @@ import pytest
 
 from headway.live.http.guard import STRANGERS_PER_S, Guard
 from headway.live.http.server.limits import BURST_S
-from headway.live.http.tokens import Tokens
+from headway.live.http.tokens import Tokens, job_secret, job_token
 
 HOST = "127.0.0.1:8642"
 
@@ -88,11 +88,35 @@ def test_its_own_pages_may_ask(guard: Guard, bearer: str) -> None:
     assert ask(guard, host=HOST, authorization=bearer, origin=f"http://{HOST}").status == 200
 
 
-def test_a_header_given_twice_is_refused(guard: Guard, bearer: str) -> None:
-    pairs = [(b"host", HOST.encode()), (b"host", b"evil.example"), (b"authorization", bearer.encode())]
+@pytest.mark.parametrize("header", ["host", "content-type", "idempotency-key"])
+def test_a_header_given_twice_is_refused(guard: Guard, bearer: str, header: str) -> None:
+    """Of two keys the last one counted: the first submitted again."""
+    once = {b"host": HOST.encode(), b"authorization": bearer.encode(), header.encode(): HOST.encode()}
     answer = Answer()
-    asyncio.run(guard({"type": "http", "path": "/", "headers": pairs}, None, answer.send))  # type: ignore[arg-type]
+    scope = {"type": "http", "path": "/", "headers": [*once.items(), (header.encode(), b"another")]}
+    asyncio.run(guard(scope, None, answer.send))  # type: ignore[arg-type]
     assert answer.status == 400
+    assert json.loads(answer.body)["detail"] == f"the header {header} is given twice: send it once"
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/healthz"])
+def test_a_token_that_ends_before_the_body_arrives_is_refused(tmp_path: Path, path: str) -> None:
+    """A body that arrived slowly reached the next attempt of the job with the token of the one before."""
+    running = {(7, 1)}
+    tokens = Tokens(tmp_path, "ada", attempt_runs=lambda job_id, attempt: (job_id, attempt) in running)
+    answer, pairs = Answer(), {b"host": HOST, b"authorization": f"Bearer {job_token(job_secret(tmp_path), 7, 1)}"}
+
+    async def receive() -> Any:
+        running.clear()  # after the headers, before the body
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    scope = {"type": "http", "path": path, "headers": [(name, value.encode()) for name, value in pairs.items()]}
+    asyncio.run(Guard(_echo, tokens, [HOST])(scope, receive, answer.send))
+    if path == "/healthz":  # needs no token
+        assert answer.status == 200
+        return
+    assert answer.status == 401
+    assert json.loads(answer.body)["detail"].startswith("attempt 1 of job 7 has ended, and its token with it: ")
 
 
 @pytest.mark.parametrize(

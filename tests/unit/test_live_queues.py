@@ -12,7 +12,7 @@ from tests.imagined import Virtual, Work
 from tests.live_manager import ended, one, opened, until, wait_for
 
 from headway.cluster.named import cluster
-from headway.cluster.queues import Booking, Limits, Queue, Queues
+from headway.cluster.queues import Access, Booking, Limits, Queue, Queues
 from headway.core.tables.actions import Actions
 from headway.errors import BadInput
 from headway.live.ask.explain import Explanation, explain
@@ -206,6 +206,21 @@ def test_a_manager_whose_queues_changed_goes_on(tmp_path: Path) -> None:
         assert ended(last, waits) == "COMPLETED"
     finally:
         last.stop(drain=True)
+
+
+def test_a_restart_uses_the_snapshot_when_only_the_admitted_users_changed(tmp_path: Path) -> None:
+    """It read the whole journal, and printed the lists of all queues."""
+
+    def queues(*users: str) -> Queues:
+        return Queues("q.yaml", (Queue("a", access=Access(users)), Queue("b")))
+
+    opened(tmp_path, "1x1", "best-effort", queues=queues("ada")).stop()
+    again = opened(tmp_path, "1x1", "best-effort", queues=queues("ada", "bob"))
+    again.stop()
+    assert not again.warnings
+    other = opened(tmp_path, "1x1", "best-effort", queues=Queues("q.yaml", (Queue("b"),)))
+    other.stop()
+    assert "the last manager ran with other queues" in other.warnings[0]
 
 
 def test_rows_for_users_are_added_as_they_come() -> None:

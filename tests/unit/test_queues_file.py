@@ -87,6 +87,10 @@ def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_p
             "queues:\n  a:\n    users: ada",
             "line 3: queues.a.users: should be a valid list, got 'ada', such as users: [ada]",
         ),
+        (  # a list whose entries were all commented out admitted everybody
+            "queues:\n  a:\n    users:\n    # - ada",
+            "line 3: queues.a.users: the list is missing: write [] to admit only operators, or leave the key out",
+        ),
         ("queues:\n  a:\n    groups: {ml: 1}", "line 3: queues.a.groups: should be a valid list"),
         (
             "queues:\n  a:\n    users:\n      - ada\n      - 1001",

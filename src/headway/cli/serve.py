@@ -237,10 +237,10 @@ def _queues(path: str | None) -> "Queues | None":
         return None
     from headway.cluster.queues_file import queues_from
 
-    found = queues_from(path)
-    if warning := found.unknown_accounts():
+    queues = queues_from(path)
+    if warning := queues.unknown_accounts():
         note(f"headway: {warning}")
-    return found
+    return queues
 
 
 def _cluster(spec: str | None, executor: "Executor", site: "Site") -> "Cluster":
@@ -320,7 +320,9 @@ def make(
     ] = None,
     queue: Annotated[
         list[str] | None,
-        typer.Option(help="Submit only to this queue and those below it; repeatable; default: every queue."),
+        typer.Option(
+            help="A queue that the token may submit to, with the queues below it; repeatable; default: all queues."
+        ),
     ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -341,11 +343,11 @@ def make(
         raise unknown("scope", scope, ("read", "submit", "operate"))
     until = None if expires is None else time.time() + seconds(expires, "--expires")
     secret = make_token(data_folder(data), name, user, Scope(scope), until, queue or ())
-    fix = f"create the account, or revoke the token (headway token revoke {name})"
-    warning = None if user_exists(user) else f"this machine has no user {user!r}: {fix}"
+    advice = f"create the account, or revoke the token (headway token revoke {name})"
+    warning = None if user_exists(user) else f"this machine has no user {user!r}: {advice}"
     if as_json:
-        made = {"name": name, "user": user, "scope": scope, "token": secret, "expires": until, "queues": queue or []}
-        print_json({**made, "warning": warning})
+        content = {"name": name, "user": user, "scope": scope, "token": secret, "expires": until}
+        print_json({**content, "queues": queue or [], "warning": warning})
         return
     if warning:
         note(f"headway: {warning}")
@@ -362,12 +364,12 @@ def list_tokens(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     kept = stored_tokens(data_folder(data)).values()
     if as_json:
-        shown = ("name", "user", "scope", "expires", "queues")
-        print_json([{field: getattr(each, field) for field in shown} for each in kept])
+        fields = ("name", "user", "scope", "expires", "queues")
+        print_json([{field: getattr(caller, field) for field in fields} for caller in kept])
         return
-    for each in kept:
-        bound = f"  queues {', '.join(each.queues)}" if each.queues else ""
-        typer.echo(f"{each.name}  {each.user}  {each.scope}  {_until(each.expires)}{bound}")
+    for caller in kept:
+        queues = f"  queues {', '.join(caller.queues)}" if caller.queues else ""
+        typer.echo(f"{caller.name}  {caller.user}  {caller.scope}  {_until(caller.expires)}{queues}")
 
 
 def _until(expires: float | None) -> str:

@@ -11,7 +11,7 @@ from headway.core.protocols import Policy
 from headway.core.tables.state import BOOKING
 from headway.core.tables.teams import CLUSTER, NO_MOST, Team
 from headway.errors import BadInput, unknown
-from headway.io.accounts import group_exists, groups_of, names_in_words, user_exists
+from headway.io.accounts import group_exists, is_member, names_in_words, user_exists
 
 DEFAULT: Final = "default"  # the queue of jobs that name none
 STRANGERS: Final = "(no queue)"  # stands for jobs of queues that the file does not have
@@ -41,7 +41,7 @@ class Access:
 
     def admits(self, user: str) -> bool:
         """Return whether the user may submit; memberships in groups are looked up now."""
-        return user in self.users or (bool(self.groups) and not groups_of(user).isdisjoint(self.groups))
+        return user in self.users or is_member(user, self.groups)
 
     def __str__(self) -> str:
         return names_in_words(self.users, self.groups) or "only operators"
@@ -49,7 +49,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue: its share beside its siblings, what it is guaranteed, what it and each of its users may have, and who may submit."""
+    """One queue: its share beside its siblings, its guarantee, its limits, and who may submit to it."""
 
     name: str
     parent: str = ""  # "": the cluster
@@ -58,7 +58,7 @@ class Queue:
     priority: int = 0
     limits: Limits = Limits()
     per_user: Limits = Limits()
-    access: Access | None = None  # None: everybody, as far as the queues above it allow
+    access: Access | None = None  # None: all users whom the queues above it admit
 
     @property
     def counts_users(self) -> bool:
@@ -129,13 +129,12 @@ class Queues:
 
     def unknown_accounts(self) -> str:
         """Return a warning about admitted users and groups that this machine does not have; empty if it has all."""
-        every = [queue.access for queue in self.queues if queue.access]
-        users = dict.fromkeys(user for access in every for user in access.users if not user_exists(user))
-        groups = dict.fromkeys(group for access in every for group in access.groups if not group_exists(group))
+        restricted = [queue.access for queue in self.queues if queue.access]
+        users = dict.fromkeys(user for access in restricted for user in access.users if not user_exists(user))
+        groups = dict.fromkeys(group for access in restricted for group in access.groups if not group_exists(group))
         missing = names_in_words([*users], [*groups])
-        return (
-            f"{self.name}: this machine has no {missing}: check the spelling, or create the accounts" if missing else ""
-        )
+        advice = "check the spelling, or create the accounts"
+        return f"{self.name}: this machine has no {missing}: {advice}" if missing else ""
 
     def shares(self) -> dict[str, float]:
         """The share of the cluster that each queue asks for by its weight, level by level; "" is the cluster."""

@@ -96,7 +96,17 @@ def _account(value: Any) -> str:
     return value
 
 
-Accounts = Annotated[list[Annotated[str, BeforeValidator(_account)]], Field(max_length=MOST_ACCOUNTS)]
+def _accounts(value: Any) -> Any:
+    """Refuse a key without a value: it would admit everybody."""
+    if value is None:
+        raise ValueError("the list is missing: write [] to admit only operators, or leave the key out")
+    return value
+
+
+Account = Annotated[str, BeforeValidator(_account)]
+Accounts = Annotated[
+    Annotated[list[Account], Field(max_length=MOST_ACCOUNTS)] | None, BeforeValidator(_accounts)
+]  # None: the key is left out
 
 
 class QueueEntry(BaseModel):
@@ -109,8 +119,8 @@ class QueueEntry(BaseModel):
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True, examples=["1"])] = 0
     limits: LimitsEntry = LimitsEntry()
     per_user: LimitsEntry = LimitsEntry()
-    users: Annotated[Accounts | None, Field(examples=["[ada]"])] = None
-    groups: Annotated[Accounts | None, Field(examples=["[ml]"])] = None
+    users: Annotated[Accounts, Field(examples=["[ada]"])] = None
+    groups: Annotated[Accounts, Field(examples=["[ml]"])] = None
 
     @property
     def access(self) -> Access | None:
@@ -177,8 +187,16 @@ def _queue(name: str, entry: QueueEntry) -> Queue:
         raise BadInput(
             f"queue {name!r} is guaranteed {entry.guaranteed_gpus} GPUs and limited to {most.gpus}: raise the limit"
         )
-    share = (entry.weight, entry.guaranteed_gpus, entry.priority)
-    return Queue(name, entry.parent, *share, most, entry.per_user.made(), entry.access)
+    return Queue(
+        name,
+        parent=entry.parent,
+        weight=entry.weight,
+        guaranteed_gpus=entry.guaranteed_gpus,
+        priority=entry.priority,
+        limits=most,
+        per_user=entry.per_user.made(),
+        access=entry.access,
+    )
 
 
 def _booking(entry: ReservationEntry, queues: dict[str, QueueEntry]) -> Booking:

@@ -4,7 +4,7 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from headway.errors import BadInput
@@ -43,26 +43,23 @@ def user_exists(user: str) -> bool:
 
 def group_exists(group: str) -> bool:
     """Return whether this machine has a group of this name."""
+    return _gid(group) is not None
+
+
+def is_member(user: str, groups: Iterable[str]) -> bool:
+    """Return whether a user of this machine is in one of these groups now. Names of the same gid are one group."""
     try:
-        grp.getgrnam(group)
+        gids = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
     except KeyError:
         return False
-    return True
+    return any(_gid(group) in gids for group in groups)
 
 
-def groups_of(user: str) -> set[str]:
-    """Return the names of the groups that a user of this machine is in now; empty if there is no such user."""
-    names: set[str] = set()
+def _gid(group: str) -> int | None:
     try:
-        numbers = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
+        return grp.getgrnam(group).gr_gid
     except KeyError:
-        return names
-    for number in numbers:
-        try:
-            names.add(grp.getgrgid(number).gr_name)
-        except KeyError:
-            continue  # a number without a name
-    return names
+        return None
 
 
 def names_in_words(users: Sequence[str], groups: Sequence[str]) -> str:

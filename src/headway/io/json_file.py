@@ -32,7 +32,7 @@ def read_json(path: str | Path, what: str = "certificate", most_bytes: int = MOS
 
 
 def parse_json(text: bytes | str, where: str, what: str = "certificate", most_bytes: int | None = MOST_BYTES) -> Any:
-    """The plain data of JSON text; `where` begins every message. `most_bytes` None: the text may have any length."""
+    """Return the plain data of JSON text, of at most `most_bytes` (None: any length). `where` begins every message."""
     if most_bytes is not None and len(text) > most_bytes:
         raise BadInput(f"{where}: not {a(what)}: longer than {shown_size(most_bytes)}")
     try:

@@ -166,12 +166,16 @@ class LiveTeams:
             )
 
     def check_access(self, spec: JobSpec, user: str, token_queues: Sequence[str]) -> None:
-        """Refuse a job in a queue that does not admit its user, or that a token bound to queues does not reach (empty: to none)."""
-        path = self._path(spec)
+        """Refuse a job whose queue does not admit its user, or is not one of `token_queues` or below them (empty: all are).
+
+        A job whose queue is not in the file is refused like a submission: BadInput.
+        """
+        path = self.queues.path(self.queues.find(spec.queue).name) if self.queues else []
         names = [queue.name for queue in path] or [spec.queue]
         if token_queues and not set(names) & set(token_queues):
-            bound = " or ".join(token_queues)
-            raise NotAdmitted(f"this token submits to queue {bound} only: name it with --queue, or use another token")
+            several = len(token_queues) > 1
+            bound = f"queue{'s' if several else ''} {', '.join(token_queues)} and the queues below {'them' if several else 'it'}"
+            raise NotAdmitted(f"this token submits only to {bound}: choose one with --queue, or use another token")
         closed = next((queue for queue in path if queue.access and not queue.access.admits(user)), None)
         if closed is not None:
             above = "" if closed is path[0] else f"is below {closed.name!r}, which "

@@ -1,6 +1,5 @@
 """Who may submit to which queue: users, groups, queues above, tokens bound to queues, and what passes the check."""
 
-import contextlib
 import grp
 import os
 import pwd
@@ -13,7 +12,7 @@ import pytest
 from headway.cluster import queues as cluster_queues
 from headway.cluster.queues import Access, Queue, Queues
 from headway.errors import BadInput
-from headway.io.accounts import groups_of, names_in_words
+from headway.io.accounts import is_member, names_in_words
 from headway.live.http.tokens import Scope, Tokens, make_token, stored_tokens
 
 ADA, BOB = "nobody", "daemon"  # as in conftest.py
@@ -90,19 +89,27 @@ def test_the_queues_tell_who_may_submit(served: Any) -> None:
 def test_a_group_that_changes_counts_at_once(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     job = {"command": ["true"], "queue": "members"}
     assert served.ask("POST", "/v1/jobs", "ada", json=job).status_code == 403
-    monkeypatch.setattr(cluster_queues, "groups_of", lambda user: {BOBS_GROUP})
+    monkeypatch.setattr(cluster_queues, "is_member", lambda user, groups: True)
     assert served.ask("POST", "/v1/jobs", "ada", json=job).status_code == 201
-    monkeypatch.setattr(cluster_queues, "groups_of", lambda user: set())
+    monkeypatch.setattr(cluster_queues, "is_member", lambda user, groups: False)
     assert served.ask("POST", "/v1/jobs", "bob", json=job).status_code == 403
 
 
 def test_groups_are_those_of_the_machine() -> None:
     for account in pwd.getpwall():
-        named = {group.gr_name for group in grp.getgrall() if account.pw_name in group.gr_mem}
-        assert groups_of(account.pw_name) >= named
-        with contextlib.suppress(KeyError):
-            assert grp.getgrgid(account.pw_gid).gr_name in groups_of(account.pw_name)
-    assert groups_of("no-such-user") == set()
+        gids = {group.gr_gid for group in grp.getgrall() if account.pw_name in group.gr_mem} | {account.pw_gid}
+        for group in grp.getgrall():
+            assert is_member(account.pw_name, ["no-such-group", group.gr_name]) == (group.gr_gid in gids)
+    assert not is_member(ADA, [])
+    assert not is_member("no-such-user", [BOBS_GROUP])
+
+
+def test_two_names_of_one_gid_are_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first of them was found."""
+    alias = grp.struct_group(("alias", "x", pwd.getpwnam(BOB).pw_gid, [BOB]))
+    monkeypatch.setattr(grp, "getgrnam", lambda name: {"alias": alias}[name])
+    assert Access(groups=("alias",)).admits(BOB)
+    assert not Access(groups=("alias",)).admits(ADA)
 
 
 def test_a_token_bound_to_queues_submits_only_there(served: Any) -> None:
@@ -112,7 +119,9 @@ def test_a_token_bound_to_queues_submits_only_there(served: Any) -> None:
         assert served.ask("POST", "/v1/jobs", "bound", json=job).status_code == status, queue
         assert served.ask("POST", "/v1/dry-run", "bound", json=job).status_code == (200 if status == 201 else 403)
     detail = served.ask("POST", "/v1/jobs", "bound", json={"command": ["true"]}).json()["detail"]
-    assert detail == "this token submits to queue team only: name it with --queue, or use another token"
+    assert detail == (  # `team` itself has queues below it, and takes no jobs
+        "this token submits only to queue team and the queues below it: choose one with --queue, or use another token"
+    )
     assert served.ask("GET", "/v1/me", "bound").json()["queues"] == ["team"]
     # It sees its user's jobs as before, and may cancel them; it may not put one back into another queue.
     number = served.submit("ada", hold=True)
@@ -127,7 +136,7 @@ def test_a_token_bound_to_queues_needs_no_queues_file(idle: Any) -> None:
     for queue, status in (("vision", 201), ("speech", 201), ("other", 403), ("", 403)):
         answer = idle.ask("POST", "/v1/jobs", "bound", json={"command": ["true"], "queue": queue})
         assert answer.status_code == status
-    assert "submits to queue vision or speech only" in answer.json()["detail"]
+    assert "submits only to queues vision, speech and the queues below them: choose one" in answer.json()["detail"]
 
 
 def test_bound_tokens_are_kept_and_checked(tmp_path: Path) -> None:
@@ -137,7 +146,7 @@ def test_bound_tokens_are_kept_and_checked(tmp_path: Path) -> None:
     assert caller is not None
     assert caller.queues == ("b", "a")
     for scope in (Scope.READ, Scope.OPERATE):
-        with pytest.raises(BadInput, match=f"scope {scope} is not bound to queues"):
+        with pytest.raises(BadInput, match=f"scope {scope} cannot be bound to queues"):
             make_token(tmp_path, "other", user, scope, queues=["a"])
     for name in ("", "a\nb", "x" * 257):
         with pytest.raises(BadInput, match="a queue's name is 1 to 256 printable characters"):
@@ -172,6 +181,35 @@ def test_who_loses_the_right_keeps_waiting_jobs_and_puts_none_back(tmp_path: Pat
         assert served.ask("POST", f"/v1/jobs/{waiting}/hold", "bob").status_code == 200
         assert served.ask("POST", f"/v1/jobs/{held}/cancel", "bob").status_code == 200
         for verb, number in (("release", waiting), ("requeue", ended)):
+            assert served.ask("POST", f"/v1/jobs/{number}/{verb}", "operator").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("later", "reason"),
+    [
+        ((Queue("crew", access=Access(users=(ADA,))),), "unknown queue 'team': one of: crew (q.yaml)"),
+        (
+            (Queue("team", access=Access(users=(ADA,))), Queue("vision", parent="team")),
+            "queue 'team' has queues below it: name one of vision (q.yaml)",
+        ),
+    ],
+)
+def test_a_job_of_a_queue_that_takes_no_more_jobs_is_not_put_back(
+    tmp_path: Path, serve_queues: Any, later: tuple[Queue, ...], reason: str
+) -> None:
+    """Its user ran it again, outside all queues, though no queue admitted the user."""
+    with serve_queues(tmp_path, Queues("q.yaml", (Queue("team"),))) as served:
+        held, ended = (served.submit("bob", queue="team", hold=True) for _ in range(2))
+        served.ask("POST", f"/v1/jobs/{ended}/cancel", "bob")
+    with serve_queues(tmp_path, Queues("q.yaml", later)) as served:
+        for verb, number in (("release", held), ("requeue", ended)):
+            answer = served.ask("POST", f"/v1/jobs/{number}/{verb}", "bob")
+            assert (answer.status_code, answer.json()["detail"]) == (422, reason)
+            acted = served.ask("POST", "/v1/actions", "bob", json={"verb": verb, "job_ids": [number, 999]}).json()
+            assert [(each["status"], each["detail"]) for each in acted["refused"]] == [
+                (422, reason),
+                (404, "there is no job 999"),
+            ]
             assert served.ask("POST", f"/v1/jobs/{number}/{verb}", "operator").status_code == 200
 
 

@@ -36,7 +36,7 @@ def queues(session: Session) -> None:
 
 
 def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
-    """One line per queue, those below another indented; then what limits them, and who may submit to them."""
+    """Return one line per queue, with queues below another indented; then their limits, and who may submit to them."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

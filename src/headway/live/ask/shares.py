@@ -33,7 +33,7 @@ class QueueView:
     borrowed_gpu_h: float
     limits: dict[str, int]
     per_user: dict[str, int]
-    users: tuple[str, ...] | None  # who may submit, as far as the queues above it allow; None: everybody
+    users: tuple[str, ...] | None  # who may submit; None: all users whom the queues above it admit
     groups: tuple[str, ...] | None
 
 

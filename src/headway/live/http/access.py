@@ -65,14 +65,14 @@ def seen(manager: Manager, caller: Caller, job_id: int) -> JobView:
 
 
 def is_restricted(manager: Manager, caller: Caller) -> bool:
-    """Return whether some queues may be closed to the caller; none is to those who operate."""
+    """Return whether some queue may refuse the caller. No queue refuses an operator."""
     return not caller.operates and (bool(caller.queues) or manager.restricts_queues)
 
 
 def check_queue(manager: Manager, caller: Caller, spec: JobSpec) -> None:
     """Refuse (NotAdmitted) a job in a queue that the caller may not submit to.
 
-    Submissions, dry runs, requeues and releases pass here. It may look up groups: keep it off the server's loop.
+    Submissions, dry runs, requeues and releases call this. Looking up groups may block: do not call it on the event loop.
     """
     if is_restricted(manager, caller):
         manager.check_access(spec, caller.user, caller.queues)
@@ -84,7 +84,7 @@ def refusals(more: dict[int, str]) -> dict[int | str, dict[str, Any]]:
     every = {
         400: "The request cannot be used.",
         401: "No token, or one that is not known.",
-        403: "The token does not allow this, or the request comes from another web page.",
+        403: "The token or the queue does not allow this, or the request comes from another web page.",
         413: "The body is too large.",
         421: "The Host header names another machine.",
         429: "Too many requests.",

@@ -23,12 +23,11 @@ from headway.live.ask.explain import Explanation
 from headway.live.ask.forecast import DryRun
 from headway.live.ask.views import JobFilter
 from headway.live.desk.accepting import MOST_KEY
-from headway.live.errors import JournalFailed, NotAdmitted, NotFound, WrongState
 from headway.live.http import access, cluster_routes, streams, verbs, watch_routes
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, seen
 from headway.live.http.cluster_routes import STATE, Moment
 from headway.live.http.direct import Answers, Api, Created
-from headway.live.http.problems import MEDIA_TYPE, Problem, problem
+from headway.live.http.problems import MEDIA_TYPE, Problem, problem, status_of
 from headway.live.http.tokens import Caller, Scope
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
@@ -134,13 +133,9 @@ def handle_errors(api: FastAPI) -> None:
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
         return problem(500, "the manager made a mistake; its own messages say which")
 
-    statuses = {NotAdmitted: 403, NotFound: 404, WrongState: 409, JournalFailed: 503, BadInput: 422, HeadwayError: 400}
-    for kind, status in statuses.items():
-
-        async def expected(_: Request, error: Exception, status: int = status) -> JSONResponse:
-            return problem(status, str(error))
-
-        api.add_exception_handler(kind, expected)
+    @api.exception_handler(HeadwayError)
+    async def expected(_: Request, error: HeadwayError) -> JSONResponse:
+        return problem(status_of(error), str(error))
 
 
 def _submission(api: FastAPI, manager: Manager) -> None:

@@ -33,7 +33,7 @@ BODY_TIMEOUT_S = 30.0
 RATE_PER_S = 2000.0
 STRANGERS_PER_S = 50.0
 # Headers that would mean two things if they were given twice.
-ONCE = frozenset({b"host", b"origin", b"authorization", b"content-length"})
+ONCE = frozenset({b"host", b"origin", b"authorization", b"content-length", b"content-type", b"idempotency-key"})
 # What a refusal says beside its words.
 MORE_HEADERS = {
     401: {"www-authenticate": "Bearer", "connection": "close"},
@@ -78,6 +78,8 @@ class Guard:
             else:
                 async with asyncio.timeout(BODY_TIMEOUT_S):
                     body = await self._body(headers, receive)
+                if not scope["state"]["still_known"]():  # it ended before the body arrived
+                    self._refuse_token(scope["path"], _bearer(headers))
             if not health:
                 await self._shares.enter(who)
         except (TimeoutError, HTTPException) as error:
@@ -111,22 +113,27 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.lower() not in self.origins:
             raise HTTPException(403, "requests from other web pages are refused")
-        kind, _, token = headers.get(b"authorization", "").partition(" ")
-        caller = self.tokens.caller(token.strip()) if kind.lower() == "bearer" and token else None
+        token = _bearer(headers)
+        caller = self.tokens.caller(token) if token else None
         # Strangers count by their addresses; no token's name begins with a space.
         who = caller.name if caller else f" {(scope.get('client') or ('',))[0]}"
         if scope["path"] != HEALTH:
             self._rates.take(who, self.rate_per_s if caller else self.strangers_per_s, self.clock())
-        if caller is None and scope["path"] not in OPEN_PATHS and not scope["path"].startswith(PAGES):
-            why = self.tokens.why_not(token.strip())
-            words = f"{why}: send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
-            raise HTTPException(401, words)
+        if caller is None:
+            self._refuse_token(scope["path"], token)
         scope.setdefault("state", {})["caller"] = caller
         # Answers that go on ask again: a token may be revoked, or expire, meanwhile.
-        scope["state"]["still_known"] = lambda: self.tokens.caller(token.strip()) == caller
+        scope["state"]["still_known"] = lambda: caller is None or self.tokens.caller(token) == caller
         if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):
             connection.belongs_to(caller.name)
         return who
+
+    def _refuse_token(self, path: str, token: str) -> None:
+        """Refuse a token that is not valid, or none, except on a path that is open to all."""
+        if path in OPEN_PATHS or path.startswith(PAGES):
+            return
+        words = "send Authorization: Bearer TOKEN; `headway serve` writes one into its data folder"
+        raise HTTPException(401, f"{self.tokens.why_not(token)}: {words}")
 
     async def _body(self, headers: dict[bytes, str], receive: Receive) -> bytes:
         """The whole body; one that is too large is refused without reading the rest."""
@@ -148,9 +155,15 @@ def _headers(scope: Message) -> dict[bytes, str]:
     for name, value in scope["headers"]:
         if name in ONCE:
             if name in found:
-                raise HTTPException(400, f"the header {name.decode()} is given twice")
+                raise HTTPException(400, f"the header {name.decode()} is given twice: send it once")
             found[name] = value.decode("latin-1")
     return found
+
+
+def _bearer(headers: dict[bytes, str]) -> str:
+    """Return the token of a request; empty if it has none."""
+    kind, _, token = headers.get(b"authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -6,7 +6,18 @@ from http import HTTPStatus
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from headway.errors import BadInput, HeadwayError
+from headway.live.errors import JournalFailed, NotAdmitted, NotFound, WrongState
+
 MEDIA_TYPE = "application/problem+json"
+STATUSES: Mapping[type[HeadwayError], int] = {
+    NotAdmitted: 403,
+    NotFound: 404,
+    WrongState: 409,
+    BadInput: 422,
+    JournalFailed: 503,
+    HeadwayError: 400,
+}
 
 
 class Problem(BaseModel):
@@ -16,6 +27,11 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str
+
+
+def status_of(error: HeadwayError) -> int:
+    """Return the HTTP status of an expected failure."""
+    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -59,7 +59,7 @@ class Caller:
     scope: Scope
     job_id: int | None = None
     expires: float | None = None  # seconds since 1970; None: never
-    queues: tuple[str, ...] = ()  # that it may submit to, with the queues below them; empty: to every queue
+    queues: tuple[str, ...] = ()  # queues that it may submit to, with the queues below them; empty: all queues
 
     @property
     def operates(self) -> bool:
@@ -179,7 +179,7 @@ def damage(data: Path) -> str:
 def _caller(row: dict[str, Any]) -> Caller:
     expires = row.get("expires")
     until = None if expires is None else float(expires)
-    return Caller(row["name"], row["user"], Scope(row["scope"]), None, until, tuple(row.get("queues", ())))
+    return Caller(row["name"], row["user"], Scope(row["scope"]), expires=until, queues=tuple(row.get("queues", ())))
 
 
 def make_token(
@@ -193,7 +193,7 @@ def make_token(
         raise BadInput("tokens of scope job are made by the manager for its jobs: make one of read, submit or operate")
     if queues and scope is not Scope.SUBMIT:
         raise BadInput(
-            f"a token of scope {scope} is not bound to queues: leave out --queue, or make one of scope submit"
+            f"a token of scope {scope} cannot be bound to queues: leave out --queue, or make a token of scope submit"
         )
     for queue in queues:
         if not (0 < len(queue) <= LONGEST_QUEUE and queue.isprintable()):

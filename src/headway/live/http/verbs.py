@@ -6,12 +6,16 @@ from fastapi import FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from headway.client.job import JobView
-from headway.live.errors import NotAdmitted
+from headway.errors import BadInput, HeadwayError
+from headway.live.errors import NotAdmitted, NotFound
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, Submitter, check_queue, is_restricted, seen
+from headway.live.http.problems import status_of
 from headway.live.http.tokens import Caller
 from headway.live.manager import Manager
 
-SUBMITTING = frozenset({"release", "requeue"})  # verbs that ask for a job's queue again
+SUBMITTING = frozenset(
+    {"release", "requeue"}
+)  # verbs that put a job into its queue again, and are checked like a submission
 MOST_AT_ONCE = 1000  # jobs of one request: the engine does nothing else meanwhile
 
 
@@ -44,12 +48,16 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     """One route per verb, and one for many jobs."""
 
     def check(caller: Caller, job_id: int, verb: str) -> None:
-        """Refuse (NotAdmitted) a verb that puts a job into a queue that the caller may not submit to."""
-        if verb in SUBMITTING and is_restricted(manager, caller) and (spec := manager.spec(job_id)) is not None:
-            check_queue(manager, caller, spec)
+        """Refuse a verb that puts a job into a queue that the caller may not submit to."""
+        if verb not in SUBMITTING or not is_restricted(manager, caller):
+            return
+        spec = manager.spec(job_id)
+        if spec is None:
+            raise NotFound(f"there is no job {job_id}")
+        check_queue(manager, caller, spec)
 
     def changed(caller: Caller, job_id: int, verb: str, *option: bool) -> JobView:
-        """Change a job that the caller may see; how it is afterwards."""
+        """Change a job that the caller may see, and return it as it is afterwards."""
         seen(manager, caller, job_id)
         check(caller, job_id, verb)
         getattr(manager, verb)(job_id, *option)
@@ -88,15 +96,14 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """One of these verbs for many jobs, in one go: those that refuse it are named, the others change."""
         numbers = list(dict.fromkeys(action.job_ids))
         mine = manager.visible(numbers, caller.sees)
-        refused = {number: (404, f"there is no job {number}") for number in numbers if number not in mine}
+        errors: dict[int, HeadwayError] = {n: NotFound(f"there is no job {n}") for n in numbers if n not in mine}
         for number in mine:
             try:
                 check(caller, number, action.verb)
-            except NotAdmitted as closed:
-                refused[number] = (403, str(closed))
+            except (BadInput, NotAdmitted, NotFound) as error:
+                errors[number] = error
         option = action.now if action.verb == "cancel" else action.hold
-        for number, error in manager.act(action.verb, [n for n in numbers if n not in refused], option).items():
-            refused[number] = (404 if error.exit_code == 102 else 409, str(error))
-        done = manager.views([number for number in numbers if number not in refused])
-        named = [Refused(job_id=n, status=refused[n][0], detail=refused[n][1]) for n in numbers if n in refused]
+        errors |= manager.act(action.verb, [number for number in numbers if number not in errors], option)
+        done = manager.views([number for number in numbers if number not in errors])
+        named = [Refused(job_id=n, status=status_of(errors[n]), detail=str(errors[n])) for n in numbers if n in errors]
         return Acted(jobs=done, refused=named)

@@ -31,7 +31,7 @@ BUSY = refusals({409: "Another question of this kind is being computed."})
 
 
 class Me(BaseModel):
-    """The token that asks: its name, the user it acts as, what it allows, and the queues that it is bound to (none: to all)."""
+    """The token that asks: its name, the user it acts as, what it allows, and the queues that it is bound to (empty: to none)."""
 
     name: str
     user: str

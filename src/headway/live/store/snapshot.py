@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from headway.cluster.nodes import Cluster, cluster_of
-from headway.cluster.queues import Booking
+from headway.cluster.queues import Booking, Queues
 from headway.core.operations import grow
 from headway.core.tables.actions import Actions
 from headway.core.tables.jobs import JOB
@@ -37,9 +37,17 @@ def setting(state: ClusterState) -> str:
     columns = hashlib.sha256(str(JOB.descr).encode()).hexdigest()[:16]
     made = {"version": VERSION, "columns": columns, "policy": state.policy, "placement": state.placement}
     made["group"] = list(state.engine.policy.group)
-    queues = as_json(asdict(state.teams.queues)) if state.teams.queues else ""
+    queues = _queues_setting(state.teams.queues) if state.teams.queues else ""
     more = {"min_runtimes": dict(state.min_runtimes), "links": list(state.cluster.links), "queues": queues}
     return as_json({**made, **more})
+
+
+def _queues_setting(queues: Queues) -> str:
+    """Return the queues as JSON, without the users and groups that they admit: the engine's numbers do not depend on these."""
+    content = asdict(queues)
+    for queue in content["queues"]:
+        del queue["access"]
+    return as_json(content)
 
 
 def capture(state: ClusterState) -> Callable[[], Snapshot]:
