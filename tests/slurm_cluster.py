@@ -14,17 +14,14 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tests import slurm_accounts
+from tests.waiting import PATIENCE_S, wait_for
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
-# Time to start the daemons on a machine that is busy with other tests.
-START_S = 120
 CONF = """
 ClusterName=headway-test
 SlurmctldHost={host}(127.0.0.1)
@@ -126,7 +123,7 @@ class SlurmCluster:
             }
             key = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
             self.run("munged", "munged", "-F", "--force", *key, *files.values())
-            wait_until(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
+            wait_for(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
             if self.accounts:
                 self.start_accounts()
             self.start_controller()
@@ -148,14 +145,14 @@ class SlurmCluster:
         """Start the database and slurmdbd, which then knows of this cluster."""
         self.environment["MYSQL_UNIX_PORT"] = str(slurm_accounts.socket(self.folder))
         self.run("mariadbd", *slurm_accounts.database(self.folder))
-        wait_until(lambda: slurm_accounts.socket(self.folder).exists(), "the database does not start")
+        wait_for(lambda: slurm_accounts.socket(self.folder).exists(), "the database does not start")
         self.run("slurmdbd", "slurmdbd", "-D")
 
         def knows_us() -> bool:
             self.ask("sacctmgr", "--immediate", "add", "cluster", "headway-test")
             return self.ask("sacctmgr", "--noheader", "list", "cluster", "format=Cluster%20") == "headway-test"
 
-        wait_until(knows_us, "slurmdbd does not start")
+        wait_for(knows_us, "slurmdbd does not start")
         # Before slurmctld starts: one of 22.05 may crash when a user without a default QOS is added under it (docs/slurm.md).
         if self.users:
             self.ask("sacctmgr", "--immediate", "add", "account", "all")
@@ -216,14 +213,14 @@ class SlurmCluster:
     def wait_idle(self) -> None:
         """Until every node takes jobs and has none."""
         idle = {f"{name} idle" for name in self.names}
-        wait_until(
+        wait_for(
             lambda: set(self.ask("sinfo", "-N", "-h", "-o", "%N %t").splitlines()) == idle, "the nodes do not come up"
         )
 
     def ask(self, *command: str) -> str:
         """What a command of Slurm answers."""
         silent = {**self.environment, "SBATCH_OUTPUT": "/dev/null"}  # else jobs leave their output where the tests run
-        done = subprocess.run(command, env=silent, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, env=silent, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         return done.stdout.strip()
 
     def stop(self) -> None:
@@ -280,14 +277,6 @@ def _free_ports(count: int) -> int:
                 continue
             return first
     raise AssertionError("no free ports")
-
-
-def wait_until(true: Callable[[], object], otherwise: str, seconds: float = START_S) -> None:
-    """Look until something is so."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
 
 
 def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:

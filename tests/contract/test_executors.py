@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.slurm_cluster import SlurmCluster, started, wait_until
+from tests.slurm_cluster import SlurmCluster, started
+from tests.waiting import wait_for
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
@@ -98,7 +99,7 @@ def launch(run: str, job: int = 1, attempt: int = 1, ranks: int = 1, **spec: obj
 def test_an_attempt_starts_and_ends_once(make: Callable[[], Watch]) -> None:
     watch = make()
     # Only the first fails: when one does, the others are ended, perhaps before they have said anything.
-    watch.executor.start(launch("echo $RANK; [ $RANK != 0 ] || exit 4; sleep 60", ranks=3))
+    watch.executor.start(launch("echo $RANK; [ $RANK != 0 ] || exit 4; sleep 600", ranks=3))
     watch.executor.start(launch("echo again", ranks=3))  # the same attempt: harmless
     assert watch.until(ENDED, 1).exit_code == 4
     time.sleep(0.3)
@@ -189,7 +190,7 @@ def test_a_lost_attempt_takes_its_ranks_along(
     report = watch.until(ENDED, 1)
     assert (report.lost, report.never_ran, report.exit_code) == (True, False, None)
     child = int((tmp_path / "child").read_text())
-    wait_until(lambda: dead(child), "a rank's child lives on", 0.0 if name == "process" else 10.0)
+    wait_for(lambda: dead(child), "a rank's child lives on", 0.0 if name == "process" else 10.0)
 
 
 def dead(pid: int) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.cli.main import main
 from headway.live.executors.process.cgroups.find import find_cgroups
@@ -91,7 +92,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         yield person
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE_S) == 0
 
 
 def test_submit_wait_gives_the_jobs_exit_code(shell: Shell) -> None:
@@ -100,7 +101,7 @@ def test_submit_wait_gives_the_jobs_exit_code(shell: Shell) -> None:
     assert failed.returncode == 100
     answer = json.loads(failed.stdout)
     assert (answer["state"], answer["exit_code"]) == ("FAILED", 3)
-    late = shell("submit", "--wait", "--timeout", "0.5s", "--json", "--", "sleep", "30")
+    late = shell("submit", "--wait", "--timeout", "0.5s", "--json", "--", "sleep", "600")
     assert late.returncode == 101
     number = json.loads(late.stdout)["job_id"]
     assert shell("cancel", str(number), "--wait").returncode == 0
@@ -116,7 +117,9 @@ def test_the_installed_command_ends_with_the_same_codes(shell: Shell) -> None:
         (("queue", "-x"), 2),
     ):
         assert (
-            subprocess.run([*HEADWAY, *words], env=shell.env, capture_output=True, timeout=60, check=False).returncode
+            subprocess.run(
+                [*HEADWAY, *words], env=shell.env, capture_output=True, timeout=PATIENCE_S, check=False
+            ).returncode
             == code
         )
 
@@ -196,7 +199,7 @@ def test_arrays_and_dependencies(shell: Shell) -> None:
 
 
 def test_hold_release_requeue_explain(shell: Shell) -> None:
-    number = shell.json("submit", "--grace", "1s", "--", "sleep", "30")["job_id"]
+    number = shell.json("submit", "--grace", "1s", "--", "sleep", "600")["job_id"]
     shell.until(number, "RUNNING")
     refused = shell("hold", str(number))
     assert (refused.returncode, f"requeue --hold {number}" in refused.stderr) == (1, True)
@@ -219,7 +222,7 @@ def test_hold_release_requeue_explain(shell: Shell) -> None:
 
 
 def test_explain_says_what_is_kept_by_when_and_who_holds_it(shell: Shell) -> None:
-    holder = shell.json("submit", "--gpus", "2", "--time-limit", "200s", "--grace", "1s", "--", "sleep", "60")["job_id"]
+    holder = shell.json("submit", "--gpus", "2", "--time-limit", "200s", "--grace", "1s", "--", "sleep", "600")["job_id"]
     shell.until(holder, "RUNNING")
     big = shell.json("submit", "--gpus", "2", "--nodes", "2", "--min-runtime", "5m", "--", "true")["job_id"]
     answer = shell.json("explain", str(big))
@@ -270,7 +273,7 @@ def test_nodes_tables_top_and_dry_run(shell: Shell) -> None:
 
 def test_replay_under_other_policies(shell: Shell) -> None:
     shell("submit", "--wait", "--", "sleep", "0.2")
-    number = shell.json("submit", "--", "sleep", "60")["job_id"]
+    number = shell.json("submit", "--", "sleep", "600")["job_id"]
     while shell.json("show", str(number))["state"] != "RUNNING":
         time.sleep(0.05)
     assert shell("cancel", str(number), "--wait").returncode == 0

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_live_cli import HEADWAY, Shell
+from tests.waiting import PATIENCE_S
 
 STUBBORN = "trap '' TERM; while true; do sleep 0.05; done"
 
@@ -35,7 +36,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         yield person
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE_S) == 0
 
 
 def states(shell: Shell, *numbers: int) -> set[str]:
@@ -43,7 +44,7 @@ def states(shell: Shell, *numbers: int) -> set[str]:
 
 
 def test_verbs_take_ranges_tasks_and_filters(shell: Shell) -> None:
-    runs = shell.json("submit", "--gpus", "2", "--nodes", "2", "--", "sleep", "60")["job_id"]
+    runs = shell.json("submit", "--gpus", "2", "--nodes", "2", "--", "sleep", "600")["job_id"]
     shell.until(runs, "RUNNING")
     array = shell.json("submit", "--array", "0-20:2", "--name", "bulk", "--", "true")["job_ids"]
     held = shell.json("hold", f"{array[0]}_[2-6]")
@@ -150,7 +151,7 @@ def test_a_person_is_asked_again_before_many_jobs_change(shell: Shell) -> None:
         made, terminal = on_terminal(shell, "cancel", "--name", "asked")
         read_until(terminal, f"cancel 2 jobs ({numbers[0]}-{numbers[1]})? [y/N]".encode())
         os.write(terminal, answer)
-        assert made.wait(30) == code
+        assert made.wait(PATIENCE_S) == code
         assert states(shell, *numbers) == {state}
 
 
@@ -160,7 +161,7 @@ def test_a_session_is_a_job_with_a_terminal(shell: Shell) -> None:
     read_until(terminal, b"gpus=0,1")
     os.write(terminal, b"tty; exit 5\n")
     read_until(terminal, b"/dev/pts/")
-    assert made.wait(30) == 5
+    assert made.wait(PATIENCE_S) == 5
     job = next(row for row in shell.json("history") if row["name"] == "talk")
     assert (shell.until(job["job_id"], "FAILED")["exit_code"], job["gpus"]) == (5, 2)
 
@@ -184,7 +185,7 @@ def test_a_session_that_is_cancelled_says_so(shell: Shell) -> None:
     job = next(row for row in shell.json("history") if row["name"] == "stopped")["job_id"]
     shell("cancel", str(job))
     read_until(terminal, b"the job is being stopped")
-    made.wait(30)
+    made.wait(PATIENCE_S)
     shell.until(job, "CANCELLED")
 
 

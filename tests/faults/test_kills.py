@@ -17,6 +17,7 @@ import pytest
 from tests.faults.served import manager as manager_of
 from tests.faults.served import serve
 from tests.mortal import Fate
+from tests.waiting import PATIENCE_S
 
 from headway.job_state import JobState
 
@@ -129,7 +130,7 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
         process.join(0.05)
     if process is not None:
         _kill([process.pid or 0])
-        process.join(30)  # its lock goes when it is gone
+        process.join(PATIENCE_S)  # its lock goes when it is gone
     manager = _finish(data, 120)
     acknowledged = [int(line) for line in (out / "acks").read_text().split()]
     print(f"{sum(blows.values())} blows: {dict(blows)}; {len(acknowledged)} acknowledged")

@@ -102,7 +102,7 @@ def test_a_job_that_cannot_checkpoint_keeps_its_gpus(serve: Callable[..., Manage
 
 def test_min_runtime_protects_an_attempt_and_then_no_more(serve: Callable[..., Manager]) -> None:
     manager = serve()
-    long = one(manager, run="sleep 30", preemptible=True, preemption={"min_runtime": "1s"})
+    long = one(manager, run="sleep 600", preemptible=True, preemption={"min_runtime": "1s"})
     until(manager, long, "RUNNING", true=lambda view: view.level == 1)
     short = one(manager, run="true")
     assert until(manager, short).state == "COMPLETED"
@@ -114,7 +114,7 @@ def test_min_runtime_protects_an_attempt_and_then_no_more(serve: Callable[..., M
 
 def test_hold_release_requeue_cancel(serve: Callable[..., Manager], tmp_path: Path) -> None:
     manager = serve()
-    job = one(manager, run=f"echo x >> {tmp_path}/runs; sleep 30")
+    job = one(manager, run=f"echo x >> {tmp_path}/runs; sleep 600")
     until(manager, job, "RUNNING")
     with pytest.raises(WrongState, match=r"hold acts on jobs that wait.*requeue --hold 1"):
         manager.hold(job)
@@ -160,7 +160,7 @@ def test_a_drained_node_takes_no_job_until_resumed(serve: Callable[..., Manager]
 
 def test_explanations_name_the_cause_and_who_is_ahead(serve: Callable[..., Manager]) -> None:
     manager = serve("2x2")
-    fillers = [one(manager, run="sleep 30") for _ in range(3)]
+    fillers = [one(manager, run="sleep 600") for _ in range(3)]
     for job in fillers:
         until(manager, job, "RUNNING")
     split = one(manager, run="true", resources={"accelerators": 2})
@@ -207,7 +207,7 @@ def test_dry_run_under_a_policy_that_packs_jobs(serve: Callable[..., Manager]) -
     """A forecast that did not know Pack took the packed job for one that never ends: the queue seemed too long to guess."""
     manager = serve("1x2", "gandiva")
     until(manager, one(manager, run="true"))
-    running = [one(manager, run="sleep 30", resources={"accelerators": 2}) for _ in range(3)]
+    running = [one(manager, run="sleep 600", resources={"accelerators": 2}) for _ in range(3)]
     for job in running[:2]:  # the second shares the GPUs of the first
         until(manager, job, "RUNNING")
     found = manager.dry_run(job_spec({"run": "true", "resources": {"accelerators": 2}}), ME)
@@ -249,7 +249,7 @@ def test_what_cannot_be_obeyed_is_refused_by_name_and_what_only_bounds_a_job_is_
 
 def test_behind_the_head_of_the_line_the_cause_is_the_line(serve: Callable[..., Manager]) -> None:
     manager = serve("1x2", "fifo")
-    running = one(manager, run="sleep 30")
+    running = one(manager, run="sleep 600")
     until(manager, running, "RUNNING")
     head = one(manager, run="true", resources={"accelerators": 2})
     behind = one(manager, run="true")

@@ -94,7 +94,7 @@ def test_the_state_equals_the_replayed_journal(data: Path) -> None:
 def test_a_manager_that_stops_its_jobs_writes_down_that_its_nodes_are_closed(data: Path) -> None:
     """The nodes were closed without a row of the journal, so the state differed from the one that the journal tells."""
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 30"), ME)[0]
+    job = manager.submit(JobSpec(run="sleep 600"), ME)[0]
     manager.drain("n001")
     while manager.counts()["RUNNING"] < 1:
         time.sleep(0.02)
@@ -146,7 +146,7 @@ def test_a_stop_that_was_journalled_is_carried_out_by_the_next_manager(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 30"), ME)[0]
+    job = manager.submit(JobSpec(run="sleep 600"), ME)[0]
     while manager.counts()["RUNNING"] < 1:
         time.sleep(0.02)
     monkeypatch.setattr(manager._executor, "stop", lambda *given: None)  # as if it died before the signal
@@ -190,7 +190,7 @@ def test_the_same_key_gives_the_same_jobs(data: Path) -> None:
 
 def test_many_clients_share_a_flush_and_none_is_lost(data: Path) -> None:
     manager = opened(data, "fifo")
-    blocker = manager.submit(JobSpec(run="sleep 60", num_nodes=2, resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
+    blocker = manager.submit(JobSpec(run="sleep 600", num_nodes=2, resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
     ids: list[int] = []
 
     def client() -> None:
@@ -248,7 +248,7 @@ def test_a_broken_disk_gives_a_clear_error_and_no_false_acknowledgement(
     manager = opened(data)
     good = manager.submit(JobSpec(run="true"), ME)
     assert ended(manager, good[0]) == "COMPLETED"
-    held = manager.submit(JobSpec(run="true", after=tuple(manager.submit(JobSpec(run="sleep 30"), ME))), ME)[0]
+    held = manager.submit(JobSpec(run="true", after=tuple(manager.submit(JobSpec(run="sleep 600"), ME))), ME)[0]
     time.sleep(0.3)
     if kind == "full":
         subprocess.run(break_it, check=True)

@@ -95,7 +95,7 @@ def test_a_restored_journal_is_noticed_and_what_it_does_not_know_is_left_alone(t
 def test_a_journal_that_only_lost_its_end_is_noticed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 60", hold=True), ME)[0]
+    job = manager.submit(JobSpec(run="sleep 600", hold=True), ME)[0]
     manager.stop()
     backup = copied(data, tmp_path / "backup.db")
     manager = opened(data)
@@ -156,7 +156,7 @@ def test_a_job_that_still_runs_though_its_journal_is_lost_is_named(tmp_path: Pat
     manager.stop()
     backup = copied(data, tmp_path / "backup.db")
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 60"), ME)[0]
+    job = manager.submit(JobSpec(run="sleep 600"), ME)[0]
     shim = data / "runs" / str(job) / "1" / "shim.json"
     while not shim.exists():
         time.sleep(0.01)

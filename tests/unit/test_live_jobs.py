@@ -82,7 +82,7 @@ def test_exit_codes_are_kept_and_one_failed_rank_ends_the_gang(serve: Callable[.
     manager = serve()
     alone = one(manager, run="exit 7")
     gang = one(
-        manager, run="if [ $RANK = 1 ]; then exit 9; fi; sleep 60", resources={"accelerators": 2}, tasks_per_node="gpu"
+        manager, run="if [ $RANK = 1 ]; then exit 9; fi; sleep 600", resources={"accelerators": 2}, tasks_per_node="gpu"
     )
     killed = one(manager, run="kill -9 $$")
     assert (until(manager, alone).state, until(manager, alone).exit_code) == ("FAILED", 7)
@@ -112,7 +112,7 @@ def test_arguments_are_never_read_by_a_shell(serve: Callable[..., Manager]) -> N
 
 def test_a_time_limit_ends_the_job(serve: Callable[..., Manager]) -> None:
     manager = serve()
-    view = until(manager, one(manager, run="sleep 60", time_limit="300ms"))
+    view = until(manager, one(manager, run="sleep 600", time_limit="300ms"))
     assert view.state == "TIMEOUT"
     assert 0.3 <= (view.ended_at or 0) - (view.started_at or 0) < 20
 

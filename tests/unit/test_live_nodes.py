@@ -62,9 +62,9 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
     wait_for(lambda: free(manager) == [(1, "open"), (4, "drained")])
     executor.said = "others use 3 GPUs"
     two = manager.submit(
-        job_spec({"run": "sleep 30", "resources": {"accelerators": 2}, "preemption": {"grace": 0}}), getpass.getuser()
+        job_spec({"run": "sleep 600", "resources": {"accelerators": 2}, "preemption": {"grace": 0}}), getpass.getuser()
     )[0]
-    one = manager.submit(job_spec({"run": "sleep 30", "preemption": {"grace": 0}}), getpass.getuser())[0]
+    one = manager.submit(job_spec({"run": "sleep 600", "preemption": {"grace": 0}}), getpass.getuser())[0]
     wait_for(lambda: manager.job(one).state == "RUNNING")  # type: ignore[union-attr]
     assert manager.explain(two).message.endswith("others use 3 GPUs")
     assert manager.job(two).state == "PENDING"  # type: ignore[union-attr]
@@ -92,7 +92,7 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
 def test_what_a_job_gives_back_may_be_for_others(shared: tuple[Manager, Sharing], monkeypatch) -> None:
     """An executor that asks now and then says so once: the GPUs are others' as soon as the job that held them is over."""
     manager, executor = shared
-    spec = job_spec({"run": "sleep 30", "resources": {"accelerators": 4}, "preemption": {"grace": 0}})
+    spec = job_spec({"run": "sleep 600", "resources": {"accelerators": 4}, "preemption": {"grace": 0}})
     first = manager.submit(spec, getpass.getuser())[0]
     wait_for(lambda: manager.job(first).state == "RUNNING")  # type: ignore[union-attr]
     news = [[NodeReport("n000", taken=4), NodeReport("n001", away="down")]]

@@ -33,7 +33,7 @@ def test_old_jobs_are_forgotten_and_a_manager_without_snapshot_still_starts(
     array = one(manager, run="echo secret-3", array="0-1")
     for job in (secret, array, array + 1):
         assert ended(manager, job) == "COMPLETED"
-    again = one(manager, run="echo kept-1; [ $HEADWAY_ATTEMPT = 2 ] && sleep 60", preemption={"grace": 0})
+    again = one(manager, run="echo kept-1; [ $HEADWAY_ATTEMPT = 2 ] && sleep 600", preemption={"grace": 0})
     ended(manager, again)
     before = time.time()
     manager.requeue(again)  # has a row of its earlier end, and runs

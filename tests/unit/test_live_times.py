@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.live_manager import ME, opened, wait_for
+from tests.live_manager import ME, opened
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.clock import Clock
 from headway.live.executors import ENDED, Launch, Stamp
@@ -70,7 +71,7 @@ def test_a_manager_that_was_stopped_by_a_signal_charges_what_the_job_ran(tmp_pat
     time.sleep(1.0)
     process.send_signal(signal.SIGCONT)
     charged = float(process.stdout.readline())
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert 0.45 < charged < 1.2
 
 
@@ -86,7 +87,7 @@ def test_a_lost_attempt_is_noticed_and_progress_is_seen_while_others_call_all_th
     executor = ProcessExecutor(tmp_path, poll_s=0.2)
     executor.open(lambda: None)
     spec = JobSpec(
-        run="echo '{\"step\": 1}' > $HEADWAY_RUN/own/new; mv $HEADWAY_RUN/own/new $HEADWAY_RUN/own/report.json; sleep 60"
+        run="echo '{\"step\": 1}' > $HEADWAY_RUN/own/new; mv $HEADWAY_RUN/own/new $HEADWAY_RUN/own/report.json; sleep 600"
     )
     executor.start(Launch(1, 1, ME, spec, (0,), ("n000",)))
     wait_for(lambda: (tmp_path / "runs/1/1/own/report.json").exists())

@@ -27,7 +27,7 @@ def test_when_a_stop_becomes_worth_it_is_weighed_again_after_a_restart(tmp_path:
     A decision weighs it only where something was recorded at its moment; Ticked is that, and nothing else.
     """
     manager = opened(tmp_path, "1x1", "headway")
-    holds = one(manager, run="sleep 60", preemptible=True, preemption={"grace": 0})
+    holds = one(manager, run="sleep 600", preemptible=True, preemption={"grace": 0})
     until(manager, holds, "RUNNING")
     waits = one(manager, run="true")
     until(manager, waits, "PENDING")

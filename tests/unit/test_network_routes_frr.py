@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.test_network_routes_linux import LANES, follow, ip, lab, sliced
+from tests.waiting import PATIENCE_S
 
 from headway.network.routes import frr
 from headway.network.routes.render import render
@@ -36,7 +37,7 @@ def daemons(built):
 
         def inside(name, *words):
             command = ["ip", "netns", "exec", built.name(name), *map(str, words)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
             assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
 
         try:

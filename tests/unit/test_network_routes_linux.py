@@ -13,6 +13,7 @@ import pytest
 from tests.hall import Hall
 from tests.naive_certificates import Fabric, Job
 from tests.properties.test_network_damage import CASES, originals
+from tests.waiting import PATIENCE_S
 
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import certificate_from
@@ -33,7 +34,7 @@ SETTINGS = (
 
 def ip(*words, namespace=None, text=None):
     command = ["ip", *(["-n", namespace] if namespace else []), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, input=text).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S, input=text).stdout
 
 
 class Lab:
@@ -70,7 +71,9 @@ class Lab:
         ip("-batch", "-", text="\n".join(links) + "\n")
         for one in switches:
             set_words = [f"net.ipv4.{setting}" for setting in SETTINGS]
-            subprocess.run(["ip", "netns", "exec", self.name(one), SYSCTL, "-qw", *set_words], check=True, timeout=20)
+            subprocess.run(
+                ["ip", "netns", "exec", self.name(one), SYSCTL, "-qw", *set_words], check=True, timeout=PATIENCE_S
+            )
             ip("-batch", "-", namespace=self.name(one), text="\n".join(self.normal(one)) + "\n")
         if self.with_hosts:
             for gpu, nic in self.hosts.items():
@@ -139,7 +142,7 @@ class Lab:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=60,
+                timeout=PATIENCE_S,
             )
             assert (done.returncode, done.stderr) == (0, ""), f"{name}: {done.stderr}"
 
@@ -158,7 +161,7 @@ class Lab:
 
     def close(self):
         for one in self.made:
-            subprocess.run(["ip", "netns", "del", self.name(one)], capture_output=True, check=False, timeout=20)
+            subprocess.run(["ip", "netns", "del", self.name(one)], capture_output=True, check=False, timeout=PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -173,7 +176,7 @@ def lab(certificate, *, hosts=False):
     except subprocess.CalledProcessError as error:
         pytest.skip(f"SKIPPED: no network namespaces here: {error.stderr.strip()}")
     finally:
-        subprocess.run(["ip", "netns", "del", probe], capture_output=True, check=False, timeout=20)
+        subprocess.run(["ip", "netns", "del", probe], capture_output=True, check=False, timeout=PATIENCE_S)
     built = Lab(certificate, hosts)
     try:
         built.build()

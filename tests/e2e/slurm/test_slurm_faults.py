@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from tests.live_manager import one, until
-from tests.slurm_cluster import SlurmCluster, wait_until
+from tests.slurm_cluster import SlurmCluster
 from tests.slurm_manager import manager_on
 from tests.slurm_served import POLICY, serve_on
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.manager import Manager
 
@@ -57,7 +58,7 @@ def test_a_job_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
     for _ in range(120):
         weight = weight * 1.01 + 0.5
     assert float(saved.read_text().split()[1]) == weight
-    wait_until(lambda: all(view.state == "open" for view in manager.nodes()), "the node does not return")
+    wait_for(lambda: all(view.state == "open" for view in manager.nodes()), "the node does not return")
 
 
 def test_slurmctld_dies_and_comes_back(slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_slurmctld_dies_and_comes_back(slurm: SlurmCluster, serve: Callable[...,
     until(manager, runs, "RUNNING")
     slurm.kill("slurmctld")
     waits = one(manager, run=f"echo waits >> {tmp_path}/waits")
-    wait_until(lambda: "Slurm has not answered for" in manager.explain(waits).message, "explain does not say so")
+    wait_for(lambda: "Slurm has not answered for" in manager.explain(waits).message, "explain does not say so")
     said = manager.explain(waits).message
     assert "nothing is started or stopped meanwhile" in said
     slurm.start_controller()
@@ -104,11 +105,11 @@ def test_headway_dies_at_random_points(slurm: SlurmCluster, tmp_path: Path, roun
             time.sleep(0.02)
         time.sleep(chance.uniform(0.0, 1.5))
         victim.kill()
-        victim.join(30)
+        victim.join(PATIENCE_S)
         deaths += victim.exitcode != 0
     manager = manager_on(data, POLICY)
     try:
-        wait_until(lambda: not manager._state.active, "not all jobs end")
+        wait_for(lambda: not manager._state.active, "not all jobs end")
     except AssertionError as stuck:
         raise AssertionError(
             f"{stuck}: {slurm.ask('squeue', '-o', '%i %T %r %N %n %b %k')}\n{slurm.ask('scontrol', '-d', 'show', 'node')}"
@@ -123,7 +124,7 @@ def test_headway_dies_at_random_points(slurm: SlurmCluster, tmp_path: Path, roun
     assert not (out / "doubled").exists(), (out / "doubled").read_text()
     for job in acknowledged:
         assert (out / f"done.{job}").exists(), f"job {job} did not run"
-    wait_until(
+    wait_for(
         lambda: slurm.ask("squeue", "-h", "-o", "%i %T") == f"{foreign} RUNNING",
         "jobs are left, or a foreign one is not",
     )

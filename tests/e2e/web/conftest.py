@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.client.client import Client
 from headway.client.folder import TOKEN_FILE, URL_FILE
@@ -76,7 +77,7 @@ class Site:
         """Stop it; its jobs go on."""
         if self.process:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(20)
+            self.process.wait(PATIENCE_S)
             self.process = None
 
     @property
@@ -102,7 +103,7 @@ def served(data: Path, *options: str) -> Iterator[Site]:
             for job in active:
                 client.cancel(job, now=True)
             for job in active:
-                client.wait(job, 20)
+                client.wait(job, PATIENCE_S)
         site.stop()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.web.conftest import HEADWAY
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def run() -> Iterator[Any]:
         yield SimpleNamespace(url=found[1], token=found[2], process=process)
     finally:
         process.terminate()
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=PATIENCE_S)
         assert "mean JCT" in out, "the summary is printed as always"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.client.client import Client
 from headway.client.folder import find_manager
@@ -49,7 +50,7 @@ def client(served: Path) -> Iterator[Client]:
 
 def test_submit_wait_logs(client: Client) -> None:
     number = client.submit(["echo", "a b"], gpus=2, name="one")
-    job = client.wait(number, 20)
+    job = client.wait(number, PATIENCE_S)
     assert (job.state, job.gpus, job.name, job.exit_code) == ("COMPLETED", 2, "one", 0)
     assert list(client.logs(number)) == ["a b"]
     line = client.submit("echo $((1 + 2)); printf end")
@@ -58,7 +59,7 @@ def test_submit_wait_logs(client: Client) -> None:
 
 def test_arrays_and_lists(client: Client) -> None:
     numbers = client.submit_all(["true"], array="0-4", name="many")
-    assert [client.wait(number, 20).state for number in numbers] == ["COMPLETED"] * 5
+    assert [client.wait(number, PATIENCE_S).state for number in numbers] == ["COMPLETED"] * 5
     assert [job.job_id for job in client.jobs(name="many")] == numbers
     assert len(client.jobs(name="many", state=["COMPLETED"], limit=2)) == 2
     with pytest.raises(BadInput, match="submit_all"):
@@ -70,12 +71,12 @@ def test_the_same_key_gives_the_same_job(client: Client) -> None:
 
 
 def test_cancel_explain_and_waiting_no_longer(client: Client) -> None:
-    number = client.submit(["sleep", "30"], preemption={"grace": 1})
+    number = client.submit(["sleep", "600"], preemption={"grace": 1})
     with pytest.raises(TimeoutError, match=f"job {number} has not ended"):
         client.wait(number, 0.3)
     assert client.explain(number)["state"] in {"STARTING", "RUNNING"}
     client.cancel(number)
-    assert client.wait(number, 20).state == "CANCELLED"
+    assert client.wait(number, PATIENCE_S).state == "CANCELLED"
     with pytest.raises(ApiError, match="has ended") as refused:
         client.cancel(number)
     assert refused.value.status == 409

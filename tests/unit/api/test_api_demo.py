@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.waiting import PATIENCE_S
 
 from headway.demo.jobs import JOBS
 from headway.demo.train import HIDDEN, INPUTS, loss_and_gradient
@@ -44,7 +45,7 @@ def test_it_runs_alone_outside_a_job(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert "step 3 loss" in done.stdout
     assert (tmp_path / "weights.npz").is_file()

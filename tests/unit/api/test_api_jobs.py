@@ -11,7 +11,7 @@ import pytest
 
 from headway.live.errors import JournalFailed
 
-SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def test_a_job_runs_and_its_log_is_read(live: Any) -> None:
@@ -41,7 +41,7 @@ def test_following_a_log_ends_with_the_job_and_gives_every_line(live: Any) -> No
 
 
 def test_following_goes_on_through_a_requeue(live: Any) -> None:
-    words = "echo attempt $HEADWAY_ATTEMPT; if [ $HEADWAY_ATTEMPT = 1 ]; then sleep 30; fi"
+    words = "echo attempt $HEADWAY_ATTEMPT; if [ $HEADWAY_ATTEMPT = 1 ]; then sleep 600; fi"
     number = live.submit(command=["sh", "-c", words], preemption={"grace": 1})
     live.until(number, "RUNNING")
     with ThreadPoolExecutor(1) as pool:

@@ -10,7 +10,7 @@ import pytest
 def busy(serve_apart: Any) -> Any:
     """Ada and Bob have two GPUs each, and a job of Ada's waits."""
     with serve_apart() as live:
-        two = {"command": ["sleep", "60"], "workdir": "/", "resources": {"accelerators": 2}}
+        two = {"command": ["sleep", "600"], "workdir": "/", "resources": {"accelerators": 2}}
         ada, bob = live.submit("ada", name="hers", queue="team-a", **two), live.submit("bob", name="his", **two)
         live.until(ada, "RUNNING")
         live.until(bob, "RUNNING")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.users.groups import enter, nobody, until
+from tests.waiting import PATIENCE_S
 
 from headway.live.executors import ENDED, STARTED, Launch, Report
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, Limits, NoCgroups
@@ -38,7 +39,7 @@ def real(tmp_path: Path) -> Iterator[Cgroups]:
 
 def test_a_process_is_found_and_killed_whatever_it_does(real: Cgroups, tmp_path: Path) -> None:
     folders = real.make("7-1", Limits())
-    with enter(folders, f"env -i setsid sh -c 'echo $$ > {tmp_path}/child; sleep 60' & sleep 60") as leader:
+    with enter(folders, f"env -i setsid sh -c 'echo $$ > {tmp_path}/child; sleep 600' & sleep 600") as leader:
         end = time.monotonic() + 10
         while not ((tmp_path / "child").exists() and (tmp_path / "child").read_text()) and time.monotonic() < end:
             time.sleep(0.01)
@@ -58,11 +59,11 @@ def test_memory_is_bounded_and_said(real: Cgroups) -> None:
         pytest.skip(f"SKIPPED: {real.about}")
     folders = real.make("8-1", Limits(memory_bytes=50_000_000))
     with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as greedy:
-        assert greedy.wait(30) == -signal.SIGKILL
+        assert greedy.wait(PATIENCE_S) == -signal.SIGKILL
     assert real.out_of_memory("8-1")
     folders = real.make("7-1", Limits(memory_bytes=500_000_000))
     with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as modest:
-        assert modest.wait(30) == 0
+        assert modest.wait(PATIENCE_S) == 0
     assert not real.out_of_memory("7-1")
 
 
@@ -72,7 +73,7 @@ def test_cpus_are_bounded(real: Cgroups) -> None:
     burn = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
     folders = real.make("7-1", Limits(cpus=0.2))
     with enter(folders, f"exec python3 -c '{burn}'") as slow:
-        used_s = float(slow.communicate(timeout=60)[0])
+        used_s = float(slow.communicate(timeout=PATIENCE_S)[0])
     assert used_s < 0.5  # a fifth of a second, and what the start took; without a limit it would be about one
 
 
@@ -81,7 +82,7 @@ def test_devices_are_denied(real: Cgroups) -> None:
         pytest.skip(f"SKIPPED: devices are not limited here: {real.about}")
     folders = real.make("7-1", Limits(denied=((1, 5),)))  # /dev/zero stands for a GPU of somebody else
     with enter(folders, "head -c 1 /dev/zero > /dev/null && echo zero; head -c 1 /dev/urandom | wc -c") as job:
-        assert job.communicate(timeout=30)[0].split() == [b"1"]
+        assert job.communicate(timeout=PATIENCE_S)[0].split() == [b"1"]
 
 
 # ---- what the executor makes of them
@@ -137,7 +138,7 @@ def test_what_hides_from_a_killed_shim_is_found_by_its_group(watch: Watch, tmp_p
     """A process with an empty environment in a session of its own: nothing but the group tells whose it is."""
     import json
 
-    watch.executor.start(launch(f"env -i setsid sh -c 'echo $$ > {tmp_path}/hidden; exec sleep 99' & sleep 99"))
+    watch.executor.start(launch(f"env -i setsid sh -c 'echo $$ > {tmp_path}/hidden; exec sleep 600' & sleep 600"))
     watch.until(STARTED, 1)
     end = time.monotonic() + 20
     while not ((tmp_path / "hidden").exists() and (tmp_path / "hidden").read_text()) and time.monotonic() < end:

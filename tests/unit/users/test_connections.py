@@ -13,6 +13,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.client.client import Client
 from headway.client.transport import ApiError
@@ -40,7 +41,7 @@ class Listening:
     server: Server
 
     def connect(self, start: bytes = b"") -> socket.socket:
-        found = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        found = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
         found.sendall(start)
         return found
 
@@ -48,7 +49,7 @@ class Listening:
         from urllib.error import HTTPError
 
         try:
-            with urlopen(Request(f"http://127.0.0.1:{self.port}/healthz"), timeout=10) as answer:
+            with urlopen(Request(f"http://127.0.0.1:{self.port}/healthz"), timeout=PATIENCE_S) as answer:
                 return answer.status, json.load(answer)
         except HTTPError as error:
             return error.code, json.load(error)
@@ -88,7 +89,7 @@ def test_half_sent_requests_lock_nobody_out(listening: Listening, monkeypatch: p
     try:
         assert listening.health() == (200, {"ok": True})
         with Client(data=listening.data) as owner:
-            assert owner.wait(owner.submit(["true"]), 20).state == "COMPLETED"
+            assert owner.wait(owner.submit(["true"]), PATIENCE_S).state == "COMPLETED"
         time.sleep(0.2)
         left = [each for each in half if closed(each) is None]
         assert 0 < len(left) <= MOST_STRANGERS  # the oldest gave way
@@ -149,7 +150,7 @@ def test_a_stream_ends_with_its_token(listening: Listening) -> None:
         for each in streams:
             while next(each).get("job_id") != first:
                 pass
-        owner.wait(first, 20)
+        owner.wait(first, PATIENCE_S)
         revoke_token(listening.data, "revoked")
         while time.time() < stored_expiry(listening.data, "brief"):
             time.sleep(0.05)
@@ -168,16 +169,16 @@ def test_headers_have_a_time_limit(listening: Listening, monkeypatch: pytest.Mon
     monkeypatch.setattr(connections, "HEADERS_WITHIN_S", 0.3)
     silent, half = listening.connect(), listening.connect(b"GET / HT")
     kept = listening.connect(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % listening.port)
-    kept.settimeout(10)
+    kept.settimeout(PATIENCE_S)
     assert b"200 OK" in kept.recv(65_536)
     kept.sendall(b"GET /healthz HTTP/1.1\r\nHo")  # the second request on a kept connection has the limit too
     for each in (silent, half, kept):
-        each.settimeout(10)
+        each.settimeout(PATIENCE_S)
         assert each.recv(65_536).startswith(b"HTTP/1.1 408 ")
         assert each.recv(65_536) == b""
         each.close()
     whole = listening.connect(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % listening.port)
-    whole.settimeout(10)
+    whole.settimeout(PATIENCE_S)
     assert b"200 OK" in whole.recv(65_536)
     time.sleep(0.5)
     assert closed(whole) is None  # an idle connection is kept for the next request
@@ -187,7 +188,7 @@ def test_headers_have_a_time_limit(listening: Listening, monkeypatch: pytest.Mon
 def test_streams_of_one_token_leave_room_for_others(listening: Listening) -> None:
     greedy = make_token(listening.data, "greedy", own_account()[1], Scope.SUBMIT)
     with Client(data=listening.data) as owner:
-        number = owner.submit(["sleep", "60"], preemption={"grace": 0})
+        number = owner.submit(["sleep", "600"], preemption={"grace": 0})
         words = f"GET /v1/jobs/{number}/logs?follow=true HTTP/1.1\r\nHost: 127.0.0.1:{listening.port}\r\n"
         words += f"Authorization: Bearer {greedy}\r\n\r\n"
         held = []
@@ -219,7 +220,7 @@ def test_a_flood_of_slow_requests_of_one_token_waits_for_itself(
 
     def slow() -> Any:
         inside.release()
-        assert go.wait(30)
+        assert go.wait(PATIENCE_S)
         return real()
 
     monkeypatch.setattr(listening.manager, "nodes", slow)
@@ -237,9 +238,9 @@ def test_a_flood_of_slow_requests_of_one_token_waits_for_itself(
     for thread in threads:
         thread.start()
     for _ in range(MOST_AT_ONCE):
-        assert inside.acquire(timeout=20)
+        assert inside.acquire(timeout=PATIENCE_S)
     with Client(data=listening.data) as owner:
-        assert owner.wait(owner.submit(["true"]), 20).state == "COMPLETED"
+        assert owner.wait(owner.submit(["true"]), PATIENCE_S).state == "COMPLETED"
     assert listening.health()[0] == 200
     assert not inside.acquire(timeout=0.1)
     go.set()
@@ -288,7 +289,9 @@ def test_health_is_not_ok_while_the_journal_cannot_be_written(
 def test_many_who_ask_for_its_health_at_once_are_all_answered() -> None:
     """One that began the next trial between the end of one and its answer: the others got a status of 500."""
     writes = threading.Semaphore(0)
-    manager: Any = type("Manager", (), {"trouble": "", "try_journal": lambda self: writes.acquire(timeout=10)})()
+    manager: Any = type(
+        "Manager", (), {"trouble": "", "try_journal": lambda self: writes.acquire(timeout=PATIENCE_S)}
+    )()
     liveness = Liveness(manager)
 
     async def ask() -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.waiting import PATIENCE_S
 from typer.main import get_command
 
 from headway.cli.main import app
@@ -210,13 +211,13 @@ def test_plans_of_one_token_do_not_keep_operators_from_replays(monkeypatch: pyte
     def run(command: list[str], **_: Any) -> Any:
         if "collectives" in command[-1]:
             inside.set()
-            assert go.wait(30)
+            assert go.wait(PATIENCE_S)
         return type("Done", (), {"returncode": 0, "stdout": "{}"})
 
     monkeypatch.setattr(apart.subprocess, "run", run)
     greedy = threading.Thread(target=apart.ask_apart, args=("headway.live.watch.collectives", {}))
     greedy.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE_S)
     try:
         with pytest.raises(WrongState, match="being computed"):
             apart.ask_apart("headway.live.watch.collectives", {})

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.cli.tables.terminal import plain, plain_lines
 from headway.client.client import Client
@@ -94,7 +95,7 @@ def test_following_survives_a_restart_without_losing_or_doubling_a_line(make: Ca
             time.sleep(0.8)
             served.stop()
             served.start()
-        following.join(60)
+        following.join(PATIENCE_S)
         assert not following.is_alive()
     for rank in range(2):
         assert [each for each in seen if each.startswith(f"[{rank}]")] == [f"[{rank}] {rank}.{i}" for i in range(1, 61)]
@@ -109,7 +110,7 @@ def test_the_places_of_thousands_of_ranks_are_found_again(make: Callable[..., Re
     served = make()
     with Client(data=served.data) as client:
         number = client.submit("echo before; echo after")
-        client.wait(number, 20)
+        client.wait(number, PATIENCE_S)
         query = {"format": "json", **received.query}
         answer = client.transport.lines(f"/v1/jobs/{number}/logs", query, received.headers)
         assert [line for part in answer for line in received.lines(part)] == ["after"]
@@ -131,7 +132,7 @@ def test_following_from_the_end_misses_nothing_that_is_written_while_the_manager
         (tmp_path / "go").touch()
         time.sleep(0.3)
         served.start()
-        following.join(60)
+        following.join(PATIENCE_S)
         assert seen == ["new"]
 
 
@@ -139,7 +140,7 @@ def test_the_tail_of_every_rank(make: Callable[..., Restartable]) -> None:
     served = make()
     with Client(data=served.data) as client:
         number = client.submit("seq 1000; printf end", gpus=2, tasks_per_node="gpu")
-        client.wait(number, 20)
+        client.wait(number, PATIENCE_S)
         assert sorted(client.logs(number, tail=2)) == ["[0] 1000", "[0] end", "[1] 1000", "[1] end"]
         assert list(client.logs(number, tail=3, rank=1)) == ["999", "1000", "end"]
         assert list(client.logs(number, tail=0)) == []
@@ -151,7 +152,7 @@ def test_a_log_has_a_cap_and_keeps_its_newest_part(make: Callable[..., Restartab
     served = make(log_cap_bytes=100_000)
     with Client(data=served.data) as client:
         number = client.submit("seq 1000000")  # seven megabytes
-        client.wait(number, 60)
+        client.wait(number, PATIENCE_S)
         folder = served.data / "runs" / str(number) / "1"
         kept = sum(path.stat().st_size for path in folder.glob("rank-*"))
         assert 40_000 < kept <= 100_000
@@ -171,7 +172,7 @@ def test_jobs_open_their_own_stderr_and_stdout(make: Callable[..., Restartable])
 
         spec = job_spec({"run": "echo one > /dev/stderr; echo two > /dev/stdout; echo $PATH", "workdir": "/"})
         number = served.manager.submit(spec, user or "")[0] if user else client.submit(spec.run)
-        assert client.wait(number, 20).state == "COMPLETED"
+        assert client.wait(number, PATIENCE_S).state == "COMPLETED"
         lines = list(client.logs(number))
         assert lines[:2] == ["one", "two"]
         if user:
@@ -324,7 +325,7 @@ def on_a_terminal(words: list[str]) -> bytes:
             if not part:
                 break
             found += part
-        done.wait(60)
+        done.wait(PATIENCE_S)
     os.close(near)
     return found
 
@@ -334,7 +335,7 @@ def test_logs_and_waiting_are_harmless_on_a_terminal(make: Callable[..., Restart
     data = ["--data", str(served.data)]
     with Client(data=served.data) as client:
         number = client.submit(["printf", "\\033]0;owned\\007\\033[2Jtext\\n"])
-        client.wait(number, 20)
+        client.wait(number, PATIENCE_S)
         shown = on_a_terminal(["logs", str(number), *data])
         assert b"\x1b" not in shown
         assert "␛]0;owned␇␛[2Jtext".encode() in shown

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.users.machine import RUN, certificate, headway
+from tests.waiting import PATIENCE_S
 
 from headway.cli.machine import certificates
 from headway.client.client import Client
@@ -58,7 +59,7 @@ def test_a_client_trusts_the_certificate_in_the_data_folder_and_no_other(
     data, url = secure
     with Client(data=data) as client:
         number = client.submit(["echo", "secret"])
-        assert client.wait(number, 20).state == "COMPLETED"
+        assert client.wait(number, PATIENCE_S).state == "COMPLETED"
         assert list(client.logs(number, follow=True)) == ["secret"]
     token = (data / "token").read_text().strip()
     monkeypatch.setenv("HEADWAY_DATA", str(tmp_path / "nothing"))
@@ -178,7 +179,7 @@ def test_serving_with_tls_from_the_command_line(tmp_path: Path) -> None:
             time.sleep(0.5)
         finally:
             manager.terminate()
-        assert manager.wait(20) in {0, -15}
+        assert manager.wait(PATIENCE_S) in {0, -15}
         assert manager.stderr is not None
         assert "Traceback" not in manager.stderr.read()  # with somebody following
     again = Manager(data, cluster("1x1"))

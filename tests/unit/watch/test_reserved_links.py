@@ -34,7 +34,7 @@ def manager(tmp_path: Path) -> Any:
 
 
 def test_links_of_a_live_job(manager: Any) -> None:
-    spec = JobSpec(command=("sleep", "60"), num_nodes=4, resources={"accelerators": 2})
+    spec = JobSpec(command=("sleep", "600"), num_nodes=4, resources={"accelerators": 2})
     number = manager.submit(spec, own_account()[1])[0]
     end = time.monotonic() + 20
     while manager.job(number).state != "RUNNING":
