@@ -8,13 +8,12 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cli.tables.terminal import plain, plain_lines
 from headway.client.client import Client
@@ -83,18 +82,22 @@ def test_following_shows_every_rank(make: Callable[..., Restartable]) -> None:
             assert sorted(client.logs(number, follow=True)) == [f"[{rank}] rank {rank}" for rank in range(4)]
 
 
-def test_following_survives_a_restart_without_losing_or_doubling_a_line(make: Callable[..., Restartable]) -> None:
+def test_following_survives_a_restart_without_losing_or_doubling_a_line(
+    make: Callable[..., Restartable], tmp_path: Path
+) -> None:
     served = make()
     with Client(data=served.data) as client:
-        line = "for i in $(seq 60); do echo $RANK.$i; sleep 0.05; done"
-        number = client.submit(line, gpus=2, tasks_per_node="gpu")
+        lines = "for i in $(seq {}); do echo $RANK.$i; sleep 0.05; done"
+        run = f"{lines.format('30')}; {gate(tmp_path / 'go')}; {lines.format('31 60')}"
+        number = client.submit(run, gpus=2, tasks_per_node="gpu")
         seen: list[str] = []
         following = threading.Thread(target=lambda: seen.extend(client.logs(number, follow=True)))
         following.start()
-        for _ in range(2):
-            time.sleep(0.8)
+        for count in (10, 30):  # both while lines are written
+            wait_for(lambda count=count: len(seen) >= count)
             served.stop()
             served.start()
+        (tmp_path / "go").touch()
         following.join(PATIENCE_S)
         assert not following.is_alive()
     for rank in range(2):
@@ -117,20 +120,25 @@ def test_the_places_of_thousands_of_ranks_are_found_again(make: Callable[..., Re
 
 
 def test_following_from_the_end_misses_nothing_that_is_written_while_the_manager_is_away(
-    make: Callable[..., Restartable], tmp_path: Path
+    make: Callable[..., Restartable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = make()
+    served, follows, lines = make(), threading.Event(), Received.lines
+
+    def received(self: Received, part: bytes) -> Iterator[str]:
+        yield from lines(self, part)
+        follows.set()  # it has been told where the log ends
+
     with Client(data=served.data) as client:
-        number = client.submit(f"echo old; until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo new")
-        while not list(client.logs(number)):
-            time.sleep(0.05)
+        number = client.submit(f"echo old; {gate(tmp_path / 'go')}; echo new")
+        wait_for(lambda: list(client.logs(number)))
+        monkeypatch.setattr(Received, "lines", received)
         seen: list[str] = []
         following = threading.Thread(target=lambda: seen.extend(client.logs(number, follow=True, tail=0)))
         following.start()
-        time.sleep(0.5)
+        assert follows.wait(PATIENCE_S)
         served.stop()
         (tmp_path / "go").touch()
-        time.sleep(0.3)
+        wait_for(lambda: "new" in (served.data / f"runs/{number}/1/rank-0.log").read_text())
         served.start()
         following.join(PATIENCE_S)
         assert seen == ["new"]
@@ -317,7 +325,7 @@ def on_a_terminal(words: list[str]) -> bytes:
     with subprocess.Popen([sys.executable, "-c", RUN, *words], stdout=far, stderr=far, stdin=far) as done:
         os.close(far)
         found = b""
-        while select.select([near], [], [], 60)[0]:
+        while select.select([near], [], [], PATIENCE_S)[0]:
             try:
                 part = os.read(near, 65_536)
             except OSError:
