@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.live_manager import ME, opened, wait_for
+from tests.live_manager import ME, opened
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.live.jobfile.spec import JobSpec

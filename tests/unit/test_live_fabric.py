@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.live_manager import ME, ended, one, opened, until, wait_for
+from tests.live_manager import ME, ended, one, opened, until
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.collectives.plan import plan_from_json

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.live_manager import wait_for
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.core.operations import set_withheld, withheld

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.imagined import Virtual, Work
-from tests.live_manager import ended, one, opened, until, wait_for
+from tests.live_manager import ended, one, opened, until
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.cluster.queues import Booking, Limits, Queue, Queues
