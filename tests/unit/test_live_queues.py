@@ -154,6 +154,7 @@ def test_two_teams_on_one_manager_with_real_processes_and_a_restart(tmp_path: Pa
     waits = manager.explain(lent[1])
     assert waits.reason in ("gpus", "preempted", "turn"), waits
     assert "Queue b uses 1 GPU, and none is guaranteed to it" in waits.message
+    manager.settle()
     kinds = [row.kind for row in manager.events(0) if row.job == own]
     assert kinds.index("Claim") < kinds.index("Reserve") < kinds.index("Start")
     assert {view.name: view.used_gpus for view in manager.look(queue_views)} == {"a": 1, "b": 1}
