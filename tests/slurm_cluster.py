@@ -14,11 +14,12 @@ import signal
 import socket
 import subprocess
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tests import slurm_accounts
+from tests.ports import reserve_ports
+from tests.processes import descendants
 from tests.waiting import PATIENCE_S, wait_for
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
@@ -84,7 +85,7 @@ class SlurmCluster:
             os.mknod(self.folder / "dev" / f"nvidia{gpu}", 0o20666, os.makedev(1, 3))
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(128))
         (self.folder / "munge.key").chmod(0o600)
-        port = _free_ports(nodes + 2)
+        port, self._ports = reserve_ports(nodes + 2)
         given = {"host": socket.gethostname().partition(".")[0], "folder": self.folder, "top": nodes - 1, "cpus": cpus}
         gres = (
             {"gres": "GresTypes=gpu", "node_gres": f"Gres=gpu:v100:{gpus}"} if gpus else {"gres": "", "node_gres": ""}
@@ -188,7 +189,7 @@ class SlurmCluster:
         """Kill a slurmd and everything that runs under it, as the loss of a machine would."""
         self.kill(name)
         for pid in self._steps(name):
-            for victim in [pid, *_below(pid)]:
+            for victim in [pid, *descendants(pid)]:
                 try:
                     os.kill(victim, signal.SIGKILL)
                 except ProcessLookupError:
@@ -237,46 +238,19 @@ class SlurmCluster:
                 daemon.kill()
                 daemon.wait()
         for pid in self._steps(""):  # steps outlive their slurmd
-            for victim in [*_below(pid), pid]:
+            for victim in [*descendants(pid), pid]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
         for process in Path("/proc").glob("[0-9]*"):  # ranks outlive their steps
             with contextlib.suppress(OSError):
                 if int(process.name) != os.getpid() and f"SLURM_CONF={self.folder}/" in _environment(process):
                     os.kill(int(process.name), signal.SIGKILL)
+        self._ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _environment(process: Path) -> str:
     return (process / "environ").read_bytes().decode(errors="replace")
-
-
-def _below(root: int) -> list[int]:
-    """All processes below one."""
-    children: dict[int, list[int]] = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(process.name))
-    below = [root]
-    for pid in below:  # it grows meanwhile
-        below += children.get(pid, ())
-    return below[1:]
-
-
-def _free_ports(count: int) -> int:
-    """The first of so many ports, side by side, that nobody listens on."""
-    for first in range(27_000 + os.getpid() * 7 % 2000, 32_000, count):
-        with ExitStack() as held:
-            try:
-                for port in range(first, first + count):
-                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no free ports")
 
 
 def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:

@@ -17,7 +17,7 @@ import pytest
 from tests.faults.served import manager as manager_of
 from tests.faults.served import serve
 from tests.mortal import Fate
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.job_state import JobState
 
@@ -70,9 +70,7 @@ def _kill(pids: list[int]) -> None:
 
 def _wait_for_word(process: BaseProcess, acks: Path, size: int) -> None:
     """Until a new manager has acknowledged something, or is dead."""
-    end = time.monotonic() + 20
-    while process.is_alive() and time.monotonic() < end and not (acks.exists() and acks.stat().st_size > size):
-        time.sleep(0.01)
+    wait_for(lambda: not process.is_alive() or (acks.exists() and acks.stat().st_size > size))
 
 
 def _strike(chance: random.Random, process: BaseProcess, data: Path) -> str:
@@ -89,13 +87,11 @@ def _strike(chance: random.Random, process: BaseProcess, data: Path) -> str:
     return what
 
 
-def _finish(data: Path, seconds: float) -> Any:
+def _finish(data: Path) -> Any:
     """Let a manager that nobody kills bring everything to its end."""
     manager = manager_of(data, IMMORTAL)
     manager.start()
-    end = time.monotonic() + seconds
-    while manager._state.active and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for(lambda: not manager._state.active, lambda: manager._state.active)
     manager.stop()
     return manager
 
@@ -131,7 +127,7 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
     if process is not None:
         _kill([process.pid or 0])
         process.join(PATIENCE_S)  # its lock goes when it is gone
-    manager = _finish(data, 120)
+    manager = _finish(data)
     acknowledged = [int(line) for line in (out / "acks").read_text().split()]
     print(f"{sum(blows.values())} blows: {dict(blows)}; {len(acknowledged)} acknowledged")
     jobs = manager._state.jobs
@@ -143,7 +139,7 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
     assert not (out / "doubled").exists(), (out / "doubled").read_text()
     for job in jobs.values():
         assert str(manager._state.attempt(job)) in (out / f"done.{job.id}").read_text().split()
-    assert _left_running(data) == []
+    wait_for(lambda: not _left_running(data), lambda: _left_running(data))
     assert int(manager._state.tables.nodes["free"].sum()) == 4
     _check_journal(manager, data)
 

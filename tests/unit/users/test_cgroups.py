@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.processes import is_dead
 from tests.unit.users.groups import enter, nobody
 from tests.waiting import PATIENCE_S, wait_for
 
@@ -138,8 +139,7 @@ def test_what_hides_from_a_killed_shim_is_found_by_its_group(watch: Watch, tmp_p
     hidden = int(wait_for(lambda: written(tmp_path / "hidden")))
     os.kill(json.loads((tmp_path / "data/runs/1/1/shim.json").read_text())["pid"], signal.SIGKILL)
     assert watch.until(ENDED, 1).lost
-    status = Path(f"/proc/{hidden}/stat")
-    assert not status.exists() or status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    assert is_dead(hidden)
     assert watch.executor.cgroups.processes("1-1") == []
 
 

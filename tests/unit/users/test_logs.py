@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import reserve_ports
 from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cli.tables.terminal import plain, plain_lines
@@ -37,7 +38,8 @@ class Restartable:
     """A manager behind a real server on one port, that can be stopped and started again."""
 
     def __init__(self, data: Path, log_cap_bytes: int = 100_000_000) -> None:
-        self.data, self.cap, self.port = data, log_cap_bytes, 0
+        self.data, self.cap = data, log_cap_bytes
+        self.port, self.reserved = reserve_ports()
         self.start()
 
     def start(self) -> None:
@@ -46,7 +48,6 @@ class Restartable:
         self.manager = Manager(self.data, cluster("1x4"), executor=executor)
         self.manager.start()
         self.listening = socket.create_server(("127.0.0.1", self.port))
-        self.port = self.listening.getsockname()[1]
         (self.data / "url").write_text(f"http://127.0.0.1:{self.port}\n")
         self.server = make_server(
             Guard(make_api(self.manager), Tokens(self.data, own_account()[1]), [f"127.0.0.1:{self.port}"])
@@ -71,6 +72,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Restartable]]:
 
     yield serve
     made[0].stop(drain=True)
+    made[0].reserved.close()
 
 
 def test_following_shows_every_rank(make: Callable[..., Restartable]) -> None:
