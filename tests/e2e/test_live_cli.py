@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.cli.main import main
 from headway.live.executors.process.cgroups.find import find_cgroups
@@ -66,11 +65,8 @@ class Shell:
     def until(self, job: int, *states: str) -> dict[str, Any]:
         from headway.client.client import Client
 
-        end = time.monotonic() + 30
         with Client(data=self.data) as client:
-            while client.job(job).state not in states:
-                assert time.monotonic() < end, client.job(job)
-                time.sleep(0.05)
+            wait_for(lambda: client.job(job).state in states, lambda: client.job(job))
         found: dict[str, Any] = self.json("show", str(job))
         return found
 
@@ -222,15 +218,12 @@ def test_hold_release_requeue_explain(shell: Shell) -> None:
 
 
 def test_explain_says_what_is_kept_by_when_and_who_holds_it(shell: Shell) -> None:
-    holder = shell.json("submit", "--gpus", "2", "--time-limit", "200s", "--grace", "1s", "--", "sleep", "600")["job_id"]
+    holder = shell.json("submit", "--gpus", "2", "--time-limit", "200s", "--grace", "1s", "--", "sleep", "600")[
+        "job_id"
+    ]
     shell.until(holder, "RUNNING")
     big = shell.json("submit", "--gpus", "2", "--nodes", "2", "--min-runtime", "5m", "--", "true")["job_id"]
-    answer = shell.json("explain", str(big))
-    for _ in range(100):
-        if answer["reservation"]:
-            break
-        answer = shell.json("explain", str(big))
-    kept = answer["reservation"]
+    kept = wait_for(lambda: shell.json("explain", str(big))["reservation"])
     assert (kept["job_id"], sum(kept["nodes"].values())) == (big, 4)
     assert 0 < kept["in_s"] < 201
     assert [(each["job_id"], each["gpus"], each["why"]) for each in kept["holders"]] == [(holder, 2, "time_limit")]
@@ -274,8 +267,7 @@ def test_nodes_tables_top_and_dry_run(shell: Shell) -> None:
 def test_replay_under_other_policies(shell: Shell) -> None:
     shell("submit", "--wait", "--", "sleep", "0.2")
     number = shell.json("submit", "--", "sleep", "600")["job_id"]
-    while shell.json("show", str(number))["state"] != "RUNNING":
-        time.sleep(0.05)
+    shell.until(number, "RUNNING")
     assert shell("cancel", str(number), "--wait").returncode == 0
     answer = shell.json("replay", "--last", "1h", "--policy", "fifo,srtf")
     assert [outcome["name"] for outcome in answer["simulated"]] == ["tiresias-l?threshold=1000", "fifo", "srtf"]
