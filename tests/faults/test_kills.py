@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.faults.served import manager as manager_of
 from tests.faults.served import serve
-from tests.mortal import Fate
+from tests.mortal import Fate, wait_for_word
 from tests.waiting import PATIENCE_S, wait_for
 
 from headway.job_state import JobState
@@ -68,11 +68,6 @@ def _kill(pids: list[int]) -> None:
             continue
 
 
-def _wait_for_word(process: BaseProcess, acks: Path, size: int) -> None:
-    """Until a new manager has acknowledged something, or is dead."""
-    wait_for(lambda: not process.is_alive() or (acks.exists() and acks.stat().st_size > size))
-
-
 def _strike(chance: random.Random, process: BaseProcess, data: Path) -> str:
     """One blow."""
     what = chance.choices(["manager", "rank", "shim", "everything"], [5, 2, 2, 1])[0]
@@ -120,7 +115,7 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
             size = (out / "acks").stat().st_size if (out / "acks").exists() else 0
             process = _serve((data, out, life, odds, JOBS_A_LIFE))
             if chance.random() < MOST_LIVES_SERVE:
-                _wait_for_word(process, out / "acks", size)
+                wait_for_word(process, out / "acks", size)
         time.sleep(chance.uniform(0.0, 0.6))
         blows[_strike(chance, process, data)] += 1
         process.join(0.05)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tests.live_manager import ME, one, until
 from tests.slurm_cluster import SlurmCluster
-from tests.waiting import PATIENCE_S, wait_for
+from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.errors import BadInput
 from headway.live.executors import ENDED, Launch, Report
@@ -81,13 +81,14 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
     manager = serve()
     wait_for(lambda: [node.free for node in manager.nodes()] == [4, 4, 0, 0], "others' jobs are not seen")
     steps = 40
+    slow_at_first = 'exec "$@" --step-s $(( HEADWAY_ATTEMPT == 1 ))'
     train = one(
         manager,
-        command=[*TRAIN[kind], "--steps", str(steps), "--step-s", "0.1"],
+        command=["sh", "-c", slow_at_first, "sh", *TRAIN[kind], "--steps", str(steps)],
         num_nodes=2,
         resources={"accelerators": 4},
         checkpoint={"dir": str(tmp_path / "saved")},
-        preemption={"grace": "20s", "min_runtime": 0},
+        preemption={"grace": PATIENCE_S, "min_runtime": 0},
     )
     first = until(manager, train, "RUNNING", true=lambda view: view.progress.get("step", 0) >= 5)
     assert set(first.nodes) == {"n0", "n1"}
@@ -127,7 +128,7 @@ def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
 def test_cancel_requeue_limits_and_identity(slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path) -> None:
     manager = serve()
     told = "trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-    cancelled = one(manager, run=told, preemption={"grace": "5s"})
+    cancelled = one(manager, run=told, preemption={"grace": PATIENCE_S})
     again = one(manager, run=f"echo $HEADWAY_ATTEMPT; [ $HEADWAY_ATTEMPT = 2 ] || {{ {told}; }}")
     limited = one(manager, run=told, time_limit="2s", preemption={"grace": "1s"})
     tmp_path.chmod(0o755)
@@ -211,15 +212,19 @@ def test_topology_conf_is_read_and_jobs_keep_to_a_leaf(slurm: SlurmCluster, serv
     assert {leaf[node] for node in both} == {1 - leaf[first[0]]}
 
 
-def test_jobs_run_on_nodes_that_have_what_they_ask_for(slurm: SlurmCluster, serve: Callable[..., Manager]) -> None:
+def test_jobs_run_on_nodes_that_have_what_they_ask_for(
+    slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
+) -> None:
     """Types of GPUs and features are Slurm's; two nodes have a feature, and a third job waits for them while others are idle."""
     for node in ("n1", "n3"):
         slurm.ask("scontrol", "update", f"NodeName={node}", "AvailableFeatures=fast", "ActiveFeatures=fast")
     manager = serve()
     asked = {"resources": {"accelerators": 4, "type": "v100"}, "constraints": ["fast"]}
-    jobs = [manager.submit(job_spec({"run": "echo $SLURMD_NODENAME; sleep 2", **asked}), ME)[0] for _ in range(3)]
-    plain = manager.submit(job_spec({"run": "true", "resources": {"accelerators": 4}}), ME)[0]
-    for job in (*jobs, plain):
+    jobs = [one(manager, run=f"echo $SLURMD_NODENAME; {gate(tmp_path / 'go')}", **asked) for _ in range(3)]
+    plain = one(manager, run="true", resources={"accelerators": 4})
+    assert until(manager, plain).state == "COMPLETED"
+    (tmp_path / "go").touch()
+    for job in jobs:
         assert until(manager, job).state == "COMPLETED"
     said = [manager._executor.logs(job, 1)[0].read_text().strip() for job in jobs]
     assert {said[0], said[1]} == {"n1", "n3"}
@@ -239,10 +244,14 @@ def test_a_job_that_asks_for_more_cpus_than_are_free_on_a_node_goes_to_another(
     other = slurm.ask("sbatch", "--parsable", *greedy, "--wrap", "sleep 600")
     wait_for(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i") == other, "the other's job does not run")
     executor = SlurmExecutor(tmp_path / "data", poll_s=0.3)
-    executor._narrow.wait_s = 1.0
+    executor._narrow.wait_s = PATIENCE_S
     manager = serve(executor=executor)
     wait_for(lambda: [node.free for node in manager.nodes()] == [1, 4, 4, 4], "the other's job is not seen")
     job = one(manager, run="sleep 600", resources={"accelerators": 1, "cpus": 4})
+    wait_for(lambda: slurm.ask("squeue", "-h", "-t", "PD"), "it does not wait in Slurm")
+    executor._narrow.wait_s = 0.0
+    until(manager, job, "STARTING", "RUNNING", true=lambda view: view.attempt == 2)
+    executor._narrow.wait_s = PATIENCE_S
     assert "n0" not in until(manager, job, "RUNNING").nodes
     rows = [row for row in manager.events(0) if row.job == job]
     tried = [node for row in rows if row.kind == "Start" for node, _ in row.data["places"]]
