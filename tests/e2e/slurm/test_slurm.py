@@ -108,11 +108,11 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
 
 
 def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
-    """The weights of the same training, never stopped."""
+    """The weights of the same training, never stopped. In an environment as small as a job's: OPENBLAS_CORETYPE changes the last bit."""
     with __import__("socket").create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     given = {
-        **os.environ,
+        "PATH": os.environ["PATH"],
         "WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),

@@ -69,12 +69,12 @@ def test_slurmctld_dies_and_comes_back(slurm: SlurmCluster, serve: Callable[...,
     runs = one(manager, run=f"echo run >> {tmp_path}/runs; {gate(tmp_path / 'go')}; echo over")
     until(manager, runs, "RUNNING")
     slurm.kill("slurmctld")
-    (tmp_path / "go").touch()
     waits = one(manager, run=f"echo waits >> {tmp_path}/waits")
     wait_for(lambda: "Slurm has not answered for" in manager.explain(waits).message, "explain does not say so")
     said = manager.explain(waits).message
     assert "nothing is started or stopped meanwhile" in said
     slurm.start_controller()
+    (tmp_path / "go").touch()
     assert until(manager, runs).state == "COMPLETED"
     assert until(manager, waits).state == "COMPLETED"
     assert (tmp_path / "runs").read_text() == "run\n"
