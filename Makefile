@@ -2,24 +2,34 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# Three at a time on two cores: many tests wait for processes. The order of files is that of tests/conftest.py.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Three at a time on two cores: many tests wait for processes (`make test WORKERS=1`: one at a time). tests/conftest.py orders the files.
+WORKERS ?= 3
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A test that hangs is ended: far beyond the time-outs of tests/waiting.py.
+LIMIT := --timeout 3600 --timeout-method thread
+# make test-repeat [COUNT=10] [FILES=tests/unit/operate]
+COUNT ?= 10
+FILES ?= tests
 
-.PHONY: run test test-long system warm lint types bench clean
+.PHONY: run test test-long test-repeat system warm lint types bench clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 run: $(STAMP)
 	$(BIN)/headway demo
 
 test: $(STAMP) system warm
-	$(PYTEST) --timeout 400 --timeout-method thread
+	$(PYTEST) $(LIMIT)
 
 test-long: $(STAMP) system warm
 	HEADWAY_LONG=1 $(PYTEST)
+
+# The tests that start processes, many times in a row, until one fails.
+test-repeat: $(STAMP) system warm
+	for round in $$(seq $(COUNT)); do $(PYTEST) $(LIMIT) -m processes -x $(FILES) || exit 1; done
 
 # A browser (pictures of reports), iproute2 (routes in a real kernel) and Slurm, where they may be installed; the tests that need them are
 # skipped loudly without them. The packages' own services are not started: policy-rc.d says no meanwhile.

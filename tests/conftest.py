@@ -1,6 +1,8 @@
 """Shared by all tests: where the traces are, and how many rounds a seeded run takes."""
 
+import functools
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,22 @@ LONGEST = (
 )
 
 
+# What a file, or the conftest.py beside it, uses to start processes.
+STARTS_PROCESSES = re.compile(r"\b(subprocess|multiprocessing|ProcessExecutor|Manager|live_manager|slurm_cluster)\b")
+
+
+@functools.cache
+def starts_processes(folder: Path, name: str) -> bool:
+    """Return whether tests of this file start processes, or a manager with its threads."""
+    texts = [path.read_text("utf-8") for path in (folder / name, folder / "conftest.py") if path.exists()]
+    return any(STARTS_PROCESSES.search(text) for text in texts)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order whole files; within a file nothing changes."""
+    """Mark the tests that start processes, and order whole files; within a file nothing changes."""
+    for item in items:
+        if starts_processes(item.path.parent, item.path.name):
+            item.add_marker("processes")
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 

@@ -1,10 +1,11 @@
 """A manager of this machine, for tests: opened, and waited for."""
 
 import getpass
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import wait_for
 
 from headway.client.job import JobView
 from headway.cluster.named import cluster
@@ -27,33 +28,22 @@ def one(manager: Manager, user: str = ME, **spec: Any) -> int:
     return manager.submit(job_spec(spec), user)[0]
 
 
-def until(
-    manager: Manager,
-    job: int,
-    *states: str,
-    true: Callable[[JobView], bool] = lambda view: True,
-    within_s: float = 90.0,
-) -> JobView:
+def until(manager: Manager, job: int, *states: str, true: Callable[[JobView], bool] = lambda view: True) -> JobView:
     """Wait for a job to be in one of the states (in any final one, if none is given)."""
-    wanted, end, view = states or FINAL, time.monotonic() + within_s, None
-    while time.monotonic() < end:
-        view = manager.job(job)
-        assert view is not None
-        if view.state in wanted and true(view):
-            return view
-        time.sleep(0.02)
-    story = [str(row) for row in manager.events(0) if row.job == job]
-    raise AssertionError(f"job {job} is not {' or '.join(wanted)}: {view}, {manager.explain(job).message}, {story}")
+    wanted = states or FINAL
+
+    def view() -> JobView | None:
+        shown = manager.job(job)
+        assert shown is not None
+        return shown if shown.state in wanted and true(shown) else None
+
+    def story() -> str:
+        rows = [str(row) for row in manager.events(0) if row.job == job]
+        return f"job {job} is not {' or '.join(wanted)}: {manager.job(job)}, {manager.explain(job).message}, {rows}"
+
+    return wait_for(view, story)
 
 
 def ended(manager: Manager, job: int) -> str:
     """How a job ends."""
     return until(manager, job).state
-
-
-def wait_for(true: Callable[[], object], within_s: float = 30.0) -> None:
-    """Wait for anything."""
-    end = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)

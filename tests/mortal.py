@@ -7,7 +7,10 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+
+from tests.waiting import wait_for
 
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
@@ -42,6 +45,11 @@ class Load:
     gpus: Sequence[int]
     lasts_s: tuple[float, float]
     most_pause_s: float
+
+
+def wait_for_word(process: BaseProcess, acks: Path, size: int) -> None:
+    """Wait until a new manager has acknowledged something, or is dead."""
+    wait_for(lambda: not process.is_alive() or (acks.exists() and acks.stat().st_size > size))
 
 
 def submit(manager: Manager, out: Path, seed: int, chance: random.Random, load: Load) -> None:

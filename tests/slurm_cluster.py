@@ -14,17 +14,15 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tests import slurm_accounts
+from tests.ports import reserve_ports
+from tests.processes import descendants
+from tests.waiting import PATIENCE_S, wait_for
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
-# Time to start the daemons on a machine that is busy with other tests.
-START_S = 120
 CONF = """
 ClusterName=headway-test
 SlurmctldHost={host}(127.0.0.1)
@@ -87,7 +85,7 @@ class SlurmCluster:
             os.mknod(self.folder / "dev" / f"nvidia{gpu}", 0o20666, os.makedev(1, 3))
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(128))
         (self.folder / "munge.key").chmod(0o600)
-        port = _free_ports(nodes + 2)
+        port, self._ports = reserve_ports(nodes + 2)
         given = {"host": socket.gethostname().partition(".")[0], "folder": self.folder, "top": nodes - 1, "cpus": cpus}
         gres = (
             {"gres": "GresTypes=gpu", "node_gres": f"Gres=gpu:v100:{gpus}"} if gpus else {"gres": "", "node_gres": ""}
@@ -126,7 +124,7 @@ class SlurmCluster:
             }
             key = [f"--key-file={self.folder}/munge.key", f"--seed-file={self.folder}/munge.seed"]
             self.run("munged", "munged", "-F", "--force", *key, *files.values())
-            wait_until(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
+            wait_for(lambda: (self.folder / "munge.socket").exists(), "munged does not start")
             if self.accounts:
                 self.start_accounts()
             self.start_controller()
@@ -148,14 +146,14 @@ class SlurmCluster:
         """Start the database and slurmdbd, which then knows of this cluster."""
         self.environment["MYSQL_UNIX_PORT"] = str(slurm_accounts.socket(self.folder))
         self.run("mariadbd", *slurm_accounts.database(self.folder))
-        wait_until(lambda: slurm_accounts.socket(self.folder).exists(), "the database does not start")
+        wait_for(lambda: slurm_accounts.socket(self.folder).exists(), "the database does not start")
         self.run("slurmdbd", "slurmdbd", "-D")
 
         def knows_us() -> bool:
             self.ask("sacctmgr", "--immediate", "add", "cluster", "headway-test")
             return self.ask("sacctmgr", "--noheader", "list", "cluster", "format=Cluster%20") == "headway-test"
 
-        wait_until(knows_us, "slurmdbd does not start")
+        wait_for(knows_us, "slurmdbd does not start")
         # Before slurmctld starts: one of 22.05 may crash when a user without a default QOS is added under it (docs/slurm.md).
         if self.users:
             self.ask("sacctmgr", "--immediate", "add", "account", "all")
@@ -191,7 +189,7 @@ class SlurmCluster:
         """Kill a slurmd and everything that runs under it, as the loss of a machine would."""
         self.kill(name)
         for pid in self._steps(name):
-            for victim in [pid, *_below(pid)]:
+            for victim in [pid, *descendants(pid)]:
                 try:
                     os.kill(victim, signal.SIGKILL)
                 except ProcessLookupError:
@@ -216,14 +214,14 @@ class SlurmCluster:
     def wait_idle(self) -> None:
         """Until every node takes jobs and has none."""
         idle = {f"{name} idle" for name in self.names}
-        wait_until(
+        wait_for(
             lambda: set(self.ask("sinfo", "-N", "-h", "-o", "%N %t").splitlines()) == idle, "the nodes do not come up"
         )
 
     def ask(self, *command: str) -> str:
         """What a command of Slurm answers."""
         silent = {**self.environment, "SBATCH_OUTPUT": "/dev/null"}  # else jobs leave their output where the tests run
-        done = subprocess.run(command, env=silent, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, env=silent, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         return done.stdout.strip()
 
     def stop(self) -> None:
@@ -240,54 +238,19 @@ class SlurmCluster:
                 daemon.kill()
                 daemon.wait()
         for pid in self._steps(""):  # steps outlive their slurmd
-            for victim in [*_below(pid), pid]:
+            for victim in [*descendants(pid), pid]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
         for process in Path("/proc").glob("[0-9]*"):  # ranks outlive their steps
             with contextlib.suppress(OSError):
                 if int(process.name) != os.getpid() and f"SLURM_CONF={self.folder}/" in _environment(process):
                     os.kill(int(process.name), signal.SIGKILL)
+        self._ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _environment(process: Path) -> str:
     return (process / "environ").read_bytes().decode(errors="replace")
-
-
-def _below(root: int) -> list[int]:
-    """All processes below one."""
-    children: dict[int, list[int]] = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(process.name))
-    below = [root]
-    for pid in below:  # it grows meanwhile
-        below += children.get(pid, ())
-    return below[1:]
-
-
-def _free_ports(count: int) -> int:
-    """The first of so many ports, side by side, that nobody listens on."""
-    for first in range(27_000 + os.getpid() * 7 % 2000, 32_000, count):
-        with ExitStack() as held:
-            try:
-                for port in range(first, first + count):
-                    held.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no free ports")
-
-
-def wait_until(true: Callable[[], object], otherwise: str, seconds: float = START_S) -> None:
-    """Look until something is so."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
 
 
 def started(nodes: int, gpus: int = 0, **given: Any) -> SlurmCluster:

@@ -4,13 +4,14 @@ import getpass
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.slurm_cluster import SlurmCluster, started, wait_until
+from tests.processes import is_dead
+from tests.slurm_cluster import SlurmCluster, started
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
@@ -33,20 +34,18 @@ class Watch:
     """An executor with what it reported."""
 
     def __init__(self, executor: Executor) -> None:
-        self.executor, self.seen, self._woken = executor, [], threading.Event()  # type: ignore[var-annotated]
-        executor.open(self._woken.set)
+        self.executor, self.seen = executor, list[Report]()
+        executor.open(lambda: None)
 
     def until(self, what: str, job: int, attempt: int = 1) -> Report:
         """Wait for a report."""
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
+
+        def report() -> Report | None:
             self.seen += self.executor.reports()
-            for report in self.seen:
-                if (report.what, report.job, report.attempt) == (what, job, attempt):
-                    return report
-            self._woken.wait(0.1)
-            self._woken.clear()
-        raise AssertionError(f"no {what} of {job}.{attempt} in {self.seen}")
+            wanted = (what, job, attempt)
+            return next((each for each in self.seen if (each.what, each.job, each.attempt) == wanted), None)
+
+        return wait_for(report, lambda: f"no {what} of {job}.{attempt} in {self.seen}")
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +97,12 @@ def launch(run: str, job: int = 1, attempt: int = 1, ranks: int = 1, **spec: obj
 def test_an_attempt_starts_and_ends_once(make: Callable[[], Watch]) -> None:
     watch = make()
     # Only the first fails: when one does, the others are ended, perhaps before they have said anything.
-    watch.executor.start(launch("echo $RANK; [ $RANK != 0 ] || exit 4; sleep 60", ranks=3))
+    watch.executor.start(launch("echo $RANK; [ $RANK != 0 ] || exit 4; sleep 600", ranks=3))
     watch.executor.start(launch("echo again", ranks=3))  # the same attempt: harmless
     assert watch.until(ENDED, 1).exit_code == 4
-    time.sleep(0.3)
-    watch.seen += watch.executor.reports()
-    assert [report.what for report in watch.seen if report.what != PROGRESSED] == [STARTED, ENDED]
+    watch.executor.start(launch("true", 2))
+    watch.until(ENDED, 2)  # what is said of the first once more would be said before
+    assert [report.what for report in watch.seen if report.job == 1 and report.what != PROGRESSED] == [STARTED, ENDED]
     assert watch.executor.logs(1, 1)[0].read_text() == "0\n"
     assert len(watch.executor.logs(1, 1)) == 3
 
@@ -117,6 +116,11 @@ def test_a_gang_starts_whole_or_not_at_all(make: Callable[[], Watch], tmp_path: 
     assert list(tmp_path.glob("ran.*")) == []
 
 
+def ups(logs: list[Path]) -> int:
+    """Return how many ranks have said that they are up."""
+    return sum("up" in path.read_text() for path in logs)
+
+
 def test_stopping_signals_all_ranks_then_kills(make: Callable[[], Watch], tmp_path: Path) -> None:
     watch = make()
     wait = "echo up; while :; do sleep 0.02; done"
@@ -124,11 +128,9 @@ def test_stopping_signals_all_ranks_then_kills(make: Callable[[], Watch], tmp_pa
     watch.executor.start(launch(f"trap '' TERM; {wait}", 2))
     for job, ranks in ((1, 2), (2, 1)):
         watch.until(STARTED, job)
-        end = time.monotonic() + 30
-        while sum("up" in path.read_text() for path in watch.executor.logs(job, 1)) < ranks and time.monotonic() < end:
-            time.sleep(0.02)
-        watch.executor.stop(job, 1, "SIGTERM", 5.0 if job == 1 else 0.2)
-        watch.executor.stop(job, 1, "SIGTERM", 5.0)  # again: harmless, and the first grace counts
+        wait_for(lambda job=job, ranks=ranks: ups(watch.executor.logs(job, 1)) == ranks)
+        for grace_s in (0.2, 5.0) if job == 2 else (PATIENCE_S, PATIENCE_S):  # again: harmless
+            watch.executor.stop(job, 1, "SIGTERM", grace_s)
     kind, stubborn = watch.until(ENDED, 1), watch.until(ENDED, 2)
     assert (kind.exit_code, kind.signalled, stubborn.exit_code, stubborn.signalled) == (0, True, 137, True)
     assert len(list(tmp_path.glob("told.*"))) == 2
@@ -182,19 +184,13 @@ def test_a_lost_attempt_takes_its_ranks_along(
     )
     watch.executor.start(launch(begin.format(tmp_path)))
     watch.until(STARTED, 1)
-    end = time.monotonic() + 30
-    while not (tmp_path / "child").exists() and time.monotonic() < end:
-        time.sleep(0.02)
+    child = int(wait_for(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text()))
     lose(name, tmp_path / "data", request)
     report = watch.until(ENDED, 1)
     assert (report.lost, report.never_ran, report.exit_code) == (True, False, None)
-    child = int((tmp_path / "child").read_text())
-    wait_until(lambda: dead(child), "a rank's child lives on", 0.0 if name == "process" else 10.0)
-
-
-def dead(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    if name == "slurm":  # it kills them after it has said that the node is down
+        wait_for(lambda: is_dead(child))
+    assert is_dead(child)
 
 
 def test_progress_is_read_from_the_jobs_own_folder(make: Callable[[], Watch], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.client.client import Client
 from headway.cluster.nodes import Cluster
@@ -148,7 +149,7 @@ def serving(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
         yield server
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        server.wait(PATIENCE_S)
         if server.stdout:
             server.stdout.close()
 
@@ -158,7 +159,7 @@ def test_a_job_run_by_policy_placement_and_executor_from_outside(folder: Path) -
     with serving(folder, *words), Client(data=folder / "data") as client:
         assert [node["name"] for node in client.nodes()] == ["a", "b"]
         job = client.submit(["train"], gpus=2, name="hello")
-        assert client.wait(job, 30).state == "COMPLETED"
+        assert client.wait(job, PATIENCE_S).state == "COMPLETED"
         assert list(client.logs(job)) == ["hello on b"]
 
 
@@ -181,12 +182,12 @@ def test_what_a_policy_from_outside_has_learnt_survives_a_kill_and_a_stop(folder
 
     def run(client: Client, *names: str) -> None:
         for job in [client.submit(["train"], gpus=1, name=name) for name in names]:
-            assert client.wait(job, 60).state == "COMPLETED"
+            assert client.wait(job, PATIENCE_S).state == "COMPLETED"
 
     with serving(folder, "--policy", USUAL) as server, Client(data=folder / "data") as client:
         run(client, "long", "short", "long")
         server.kill()
-        server.wait(30)
+        server.wait(PATIENCE_S)
     labels, jobs, means = learnt(folder)  # from the whole journal
     assert [name for _, name in labels] == ["long", "short"]
     assert jobs == [3, 2, 1]

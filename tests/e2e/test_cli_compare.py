@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import COMPILES_S
 
 import headway as headway_api
 from headway.cli.main import main
@@ -16,7 +17,7 @@ SMALL = ["synthetic:tiresias-480?jobs=40", "--cluster", "15x4"]
 
 
 def run(folder, *command, check=True):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=COMPILES_S, check=False)
     if check:
         assert done.returncode == 0, done.stderr
     return done

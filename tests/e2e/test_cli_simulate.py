@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.waiting import COMPILES_S, PATIENCE_S
 
 from headway.placement import TABLE as PLACEMENTS
 from headway.policies import ORACLES
@@ -341,7 +342,7 @@ COMMAND = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 
 
 def test_help_lists_the_commands():
-    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     for name in (
         "simulate",
@@ -365,21 +366,25 @@ def test_help_does_not_load_the_compiler():
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(sorted({'numpy', 'numba', 'scipy', 'plotly'} & set(sys.modules)), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.stderr.strip() == "[]"
 
 
 def test_simulate_and_its_mistakes_from_a_shell(good, tmp_path):
     words = ["simulate", str(good), "--cluster", "2x4", "--json"]
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=COMPILES_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["finished"] == 30
     wrong = subprocess.run(
-        [*COMMAND, *words, "--policy", "fofo"], capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, *words, "--policy", "fofo"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr == "headway: unknown policy 'fofo': did you mean 'fifo'?\n"
-    usage = subprocess.run([*COMMAND, "simulate", str(good)], capture_output=True, text=True, timeout=60, check=False)
+    usage = subprocess.run(
+        [*COMMAND, "simulate", str(good)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert usage.returncode == 2
 
 

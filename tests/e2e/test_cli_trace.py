@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.workloads.load import load
 
@@ -170,7 +171,9 @@ COMMAND = [sys.executable, "-c", "from headway.cli.main import main; main()", "t
 
 
 def test_in_a_process_of_its_own(good) -> None:
-    done = subprocess.run([*COMMAND, str(good), "--json"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*COMMAND, str(good), "--json"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0
     assert json.loads(done.stdout)["jobs"] == 50
 
@@ -178,6 +181,6 @@ def test_in_a_process_of_its_own(good) -> None:
 def test_a_terminal_without_unicode(good) -> None:
     path = good.rename(good.with_name("grün.csv"))
     plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([*COMMAND, str(path)], capture_output=True, env=plain, timeout=60, check=False)
+    done = subprocess.run([*COMMAND, str(path)], capture_output=True, env=plain, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"####" in done.stdout

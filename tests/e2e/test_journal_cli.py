@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_for
 from typer.testing import CliRunner
 
 from headway.cli.main import app
@@ -38,8 +39,7 @@ def test_a_backup_of_a_running_manager_is_whole_and_can_be_restored(tmp_path: Pa
 
     thread = threading.Thread(target=submit)
     thread.start()
-    while len(sent) < 50:
-        pass
+    wait_for(lambda: len(sent) >= 50)
     before = len(sent)
     run("backup", str(copy), "--data", str(data))
     over.set()

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.cli.main import main
 from headway.live.executors.process.cgroups.find import find_cgroups
@@ -65,11 +65,8 @@ class Shell:
     def until(self, job: int, *states: str) -> dict[str, Any]:
         from headway.client.client import Client
 
-        end = time.monotonic() + 30
         with Client(data=self.data) as client:
-            while client.job(job).state not in states:
-                assert time.monotonic() < end, client.job(job)
-                time.sleep(0.05)
+            wait_for(lambda: client.job(job).state in states, lambda: client.job(job))
         found: dict[str, Any] = self.json("show", str(job))
         return found
 
@@ -91,7 +88,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         yield person
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(PATIENCE_S) == 0
 
 
 def test_submit_wait_gives_the_jobs_exit_code(shell: Shell) -> None:
@@ -100,7 +97,7 @@ def test_submit_wait_gives_the_jobs_exit_code(shell: Shell) -> None:
     assert failed.returncode == 100
     answer = json.loads(failed.stdout)
     assert (answer["state"], answer["exit_code"]) == ("FAILED", 3)
-    late = shell("submit", "--wait", "--timeout", "0.5s", "--json", "--", "sleep", "30")
+    late = shell("submit", "--wait", "--timeout", "0.5s", "--json", "--", "sleep", "600")
     assert late.returncode == 101
     number = json.loads(late.stdout)["job_id"]
     assert shell("cancel", str(number), "--wait").returncode == 0
@@ -116,7 +113,9 @@ def test_the_installed_command_ends_with_the_same_codes(shell: Shell) -> None:
         (("queue", "-x"), 2),
     ):
         assert (
-            subprocess.run([*HEADWAY, *words], env=shell.env, capture_output=True, timeout=60, check=False).returncode
+            subprocess.run(
+                [*HEADWAY, *words], env=shell.env, capture_output=True, timeout=PATIENCE_S, check=False
+            ).returncode
             == code
         )
 
@@ -196,7 +195,7 @@ def test_arrays_and_dependencies(shell: Shell) -> None:
 
 
 def test_hold_release_requeue_explain(shell: Shell) -> None:
-    number = shell.json("submit", "--grace", "1s", "--", "sleep", "30")["job_id"]
+    number = shell.json("submit", "--grace", "1s", "--", "sleep", "600")["job_id"]
     shell.until(number, "RUNNING")
     refused = shell("hold", str(number))
     assert (refused.returncode, f"requeue --hold {number}" in refused.stderr) == (1, True)
@@ -219,15 +218,12 @@ def test_hold_release_requeue_explain(shell: Shell) -> None:
 
 
 def test_explain_says_what_is_kept_by_when_and_who_holds_it(shell: Shell) -> None:
-    holder = shell.json("submit", "--gpus", "2", "--time-limit", "200s", "--grace", "1s", "--", "sleep", "60")["job_id"]
+    holder = shell.json("submit", "--gpus", "2", "--time-limit", "200s", "--grace", "1s", "--", "sleep", "600")[
+        "job_id"
+    ]
     shell.until(holder, "RUNNING")
     big = shell.json("submit", "--gpus", "2", "--nodes", "2", "--min-runtime", "5m", "--", "true")["job_id"]
-    answer = shell.json("explain", str(big))
-    for _ in range(100):
-        if answer["reservation"]:
-            break
-        answer = shell.json("explain", str(big))
-    kept = answer["reservation"]
+    kept = wait_for(lambda: shell.json("explain", str(big))["reservation"])
     assert (kept["job_id"], sum(kept["nodes"].values())) == (big, 4)
     assert 0 < kept["in_s"] < 201
     assert [(each["job_id"], each["gpus"], each["why"]) for each in kept["holders"]] == [(holder, 2, "time_limit")]
@@ -270,9 +266,8 @@ def test_nodes_tables_top_and_dry_run(shell: Shell) -> None:
 
 def test_replay_under_other_policies(shell: Shell) -> None:
     shell("submit", "--wait", "--", "sleep", "0.2")
-    number = shell.json("submit", "--", "sleep", "60")["job_id"]
-    while shell.json("show", str(number))["state"] != "RUNNING":
-        time.sleep(0.05)
+    number = shell.json("submit", "--", "sleep", "600")["job_id"]
+    shell.until(number, "RUNNING")
     assert shell("cancel", str(number), "--wait").returncode == 0
     answer = shell.json("replay", "--last", "1h", "--policy", "fifo,srtf")
     assert [outcome["name"] for outcome in answer["simulated"]] == ["tiresias-l?threshold=1000", "fifo", "srtf"]
@@ -341,11 +336,8 @@ def test_a_jobs_token_ends_with_its_attempt(shell: Shell, tmp_path: Path) -> Non
     number = shell.json("submit", "--workdir", str(tmp_path), "--", "sh", "-c", script)["job_id"]
 
     def token(attempt: int) -> str:
-        end = time.monotonic() + 60
-        while not (path := tmp_path / str(attempt)).exists():
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        return path.read_text().strip()
+        path = tmp_path / str(attempt)
+        return wait_for(lambda: path.exists() and path.read_text().strip())
 
     def show(secret: str) -> Done:
         url = (shell.data / "url").read_text().strip()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.waiting import COMPILES_S
 
 from headway.core.compiler.notices import COMPILING, COMPILING_AGAIN
 
@@ -23,7 +24,7 @@ def run(*words: str, **environment: str) -> tuple[str, list[str]]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=900,
+        timeout=COMPILES_S,
         env=os.environ | environment,
     )
     return done.stdout, done.stderr.splitlines()

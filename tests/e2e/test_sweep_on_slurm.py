@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from tests.slurm_cluster import started, wait_until
+from tests.slurm_cluster import started
+from tests.waiting import PATIENCE_S, wait_for
 
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 CELLS = 12
@@ -32,7 +33,7 @@ def slurm():
 
 def ask(environment, *command):
     """What a command of Slurm answers."""
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return done.stdout.strip()
 
 
@@ -78,11 +79,11 @@ def test_a_job_killed_half_way_loses_its_own_cells_and_the_next_sweep_runs_them(
     # Cells go to the jobs in turn, so all of the third policy are with the third job: it stops at the first of them.
     (folder / "gate").touch()
     running = start()
-    wait_until(lambda: len(finished(folder)) >= 2 * CELLS // 3, "the jobs do not run")
-    wait_until(lambda: "_2 R" in ask(slurm, "squeue", "-h", "-r", "-o", "%i %t"), "the third job does not run")
+    wait_for(lambda: len(finished(folder)) >= 2 * CELLS // 3, "the jobs do not run")
+    wait_for(lambda: "_2 R" in ask(slurm, "squeue", "-h", "-r", "-o", "%i %t"), "the third job does not run")
     third = next(line.split()[0] for line in ask(slurm, "squeue", "-h", "-r", "-o", "%i %t").splitlines())
     ask(slurm, "scancel", third)
-    out, error = running.communicate(timeout=120)
+    out, error = running.communicate(timeout=PATIENCE_S)
     before = finished(folder)
     assert running.returncode == 1, out + error
     assert f"{CELLS // 3} cells failed" in error
@@ -92,7 +93,7 @@ def test_a_job_killed_half_way_loses_its_own_cells_and_the_next_sweep_runs_them(
 
     (folder / "gate").unlink()
     again = start()
-    out, error = again.communicate(timeout=120)
+    out, error = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0, out + error
     after = finished(folder)
     assert len(after) == CELLS
@@ -104,15 +105,15 @@ def test_a_job_killed_half_way_loses_its_own_cells_and_the_next_sweep_runs_them(
 def test_a_sweep_that_is_interrupted_takes_its_jobs_along(folder, slurm, start):
     (folder / "gate").touch()
     running = start()
-    wait_until(lambda: ask(slurm, "squeue", "-h", "-t", "R"), "no job runs")
+    wait_for(lambda: ask(slurm, "squeue", "-h", "-t", "R"), "no job runs")
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
-    wait_until(lambda: not ask(slurm, "squeue", "-h"), "jobs outlive their sweep")
+    running.communicate(timeout=PATIENCE_S)
+    wait_for(lambda: not ask(slurm, "squeue", "-h"), "jobs outlive their sweep")
 
 
 def test_what_slurm_refuses_is_one_line(start):
     refused = start("--slurm", "partition=none")
-    error = refused.communicate(timeout=60)[1]
+    error = refused.communicate(timeout=PATIENCE_S)[1]
     assert refused.returncode == 1
     assert "invalid partition" in error
     assert error.count("\n") == 1

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from tests.faults.served import manager as manager_of
 from tests.faults.served import serve
-from tests.mortal import Fate
+from tests.mortal import Fate, wait_for_word
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.job_state import JobState
 
@@ -67,13 +68,6 @@ def _kill(pids: list[int]) -> None:
             continue
 
 
-def _wait_for_word(process: BaseProcess, acks: Path, size: int) -> None:
-    """Until a new manager has acknowledged something, or is dead."""
-    end = time.monotonic() + 20
-    while process.is_alive() and time.monotonic() < end and not (acks.exists() and acks.stat().st_size > size):
-        time.sleep(0.01)
-
-
 def _strike(chance: random.Random, process: BaseProcess, data: Path) -> str:
     """One blow."""
     what = chance.choices(["manager", "rank", "shim", "everything"], [5, 2, 2, 1])[0]
@@ -88,13 +82,11 @@ def _strike(chance: random.Random, process: BaseProcess, data: Path) -> str:
     return what
 
 
-def _finish(data: Path, seconds: float) -> Any:
+def _finish(data: Path) -> Any:
     """Let a manager that nobody kills bring everything to its end."""
     manager = manager_of(data, IMMORTAL)
     manager.start()
-    end = time.monotonic() + seconds
-    while manager._state.active and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for(lambda: not manager._state.active, lambda: manager._state.active)
     manager.stop()
     return manager
 
@@ -123,14 +115,14 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
             size = (out / "acks").stat().st_size if (out / "acks").exists() else 0
             process = _serve((data, out, life, odds, JOBS_A_LIFE))
             if chance.random() < MOST_LIVES_SERVE:
-                _wait_for_word(process, out / "acks", size)
+                wait_for_word(process, out / "acks", size)
         time.sleep(chance.uniform(0.0, 0.6))
         blows[_strike(chance, process, data)] += 1
         process.join(0.05)
     if process is not None:
         _kill([process.pid or 0])
-        process.join(30)  # its lock goes when it is gone
-    manager = _finish(data, 120)
+        process.join(PATIENCE_S)  # its lock goes when it is gone
+    manager = _finish(data)
     acknowledged = [int(line) for line in (out / "acks").read_text().split()]
     print(f"{sum(blows.values())} blows: {dict(blows)}; {len(acknowledged)} acknowledged")
     jobs = manager._state.jobs
@@ -142,7 +134,7 @@ def test_kills_at_random_lose_double_and_leave_nothing(tmp_path: Path, rounds: C
     assert not (out / "doubled").exists(), (out / "doubled").read_text()
     for job in jobs.values():
         assert str(manager._state.attempt(job)) in (out / f"done.{job.id}").read_text().split()
-    assert _left_running(data) == []
+    wait_for(lambda: not _left_running(data), lambda: _left_running(data))
     assert int(manager._state.tables.nodes["free"].sum()) == 4
     _check_journal(manager, data)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.waiting import COMPILES_S
 from typer.testing import CliRunner
 
 import headway
@@ -124,7 +125,9 @@ print(CliRunner().invoke(app, ["simulate", "--help"], env={"COLUMNS": "200"}).st
 
 def test_an_option_added_from_outside_is_one_field():
     """In a process of its own: the field must be there before anything else is imported."""
-    done = subprocess.run([sys.executable, "-c", ADDED], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", ADDED], capture_output=True, text=True, timeout=COMPILES_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     for words in (
         '"greeting": "good day"',
@@ -253,5 +256,7 @@ def test_fields_load_neither_numpy_nor_the_engine():
         "import sys, headway.sim.experiment, headway.cli.main\n"
         "print({'numpy', 'numba', 'pydantic', 'scipy'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=COMPILES_S, check=True
+    )
     assert done.stdout.strip() == "set()"

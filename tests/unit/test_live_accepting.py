@@ -4,7 +4,8 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from tests.live_manager import ME, opened, wait_for
+from tests.live_manager import ME, opened
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.errors import JournalFailed, WrongState
 from headway.live.jobfile.spec import JobSpec
@@ -18,7 +19,7 @@ TRUE, FALSE = JobSpec(run="true", hold=True), JobSpec(run="false", hold=True)
 def together(manager: Manager, *jobs: tuple[JobSpec, str | None]) -> list[Submission]:
     """What becomes of jobs that all arrive while the journal is busy."""
     go, done = threading.Event(), list[Submission]()
-    manager._journal.commit_later(lambda connection: go.wait(20))
+    manager._journal.commit_later(lambda connection: go.wait(PATIENCE_S))
     for spec, key in jobs:
         manager.submission(spec, ME, key, done.append)
     assert not done
@@ -64,7 +65,7 @@ def test_a_journal_that_cannot_begin_refuses_all_that_wait_and_then_goes_on(tmp_
             return real.execute(sql, *given)
 
     go, done = threading.Event(), list[Submission]()
-    manager._journal.commit_later(lambda connection: go.wait(20))
+    manager._journal.commit_later(lambda connection: go.wait(PATIENCE_S))
     wait_for(lambda: manager._journal._queue.empty())
     manager.submission(TRUE, ME, None, done.append)
     manager.submission(FALSE, ME, None, done.append)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.live_manager import ME, opened, wait_for
+from tests.live_manager import ME, opened
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.live.jobfile.spec import JobSpec
@@ -50,8 +51,8 @@ def same_as_the_journal(manager: Manager) -> None:
 
 def test_a_cluster_that_grows_keeps_its_jobs(tmp_path: Path) -> None:
     manager = opened(tmp_path, "2x4", POLICY)
-    jobs = [manager.submit(JobSpec(run="sleep 60", resources={"accelerators": n}), ME)[0] for n in (3, 4)]  # type: ignore[arg-type]
-    waits = manager.submit(JobSpec(run="sleep 60", num_nodes=2, resources={"accelerators": 4}), ME)[0]  # type: ignore[arg-type]
+    jobs = [manager.submit(JobSpec(run="sleep 600", resources={"accelerators": n}), ME)[0] for n in (3, 4)]  # type: ignore[arg-type]
+    waits = manager.submit(JobSpec(run="sleep 600", num_nodes=2, resources={"accelerators": 4}), ME)[0]  # type: ignore[arg-type]
     wait_for(lambda: manager.counts()["RUNNING"] == 2)
     before = [gpus(manager, job) for job in jobs]
     manager.stop()
@@ -72,7 +73,7 @@ def test_a_cluster_that_grows_keeps_its_jobs(tmp_path: Path) -> None:
 def test_jobs_on_gpus_that_are_gone_run_again_and_too_large_ones_wait(tmp_path: Path) -> None:
     manager = opened(tmp_path, "2x2", POLICY)
     stays, goes = (
-        manager.submit(JobSpec(run="sleep 60", resources={"accelerators": 2}, preemption={"grace": 1}), ME)[0]  # type: ignore[arg-type]
+        manager.submit(JobSpec(run="sleep 600", resources={"accelerators": 2}, preemption={"grace": 1}), ME)[0]  # type: ignore[arg-type]
         for _ in range(2)
     )
     large = manager.submit(JobSpec(run="true", num_nodes=2, resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
@@ -106,7 +107,7 @@ def test_a_job_all_of_whose_gpus_are_gone_waits_again(tmp_path: Path) -> None:
     """The manager ended with a traceback, and could not be started on the smaller cluster."""
     manager = opened(tmp_path, "2x2", POLICY)
     resources = {"accelerators": 2}
-    jobs = [manager.submit(JobSpec(run="sleep 60", resources=resources), ME)[0] for _ in range(2)]  # type: ignore[arg-type]
+    jobs = [manager.submit(JobSpec(run="sleep 600", resources=resources), ME)[0] for _ in range(2)]  # type: ignore[arg-type]
     wait_for(lambda: manager.counts()["RUNNING"] == 2)
     goes = next(job for job in jobs if 3 in gpus(manager, job))
     manager.stop()

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests import live_manager
 from tests.live_manager import ME, ended
+from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.live import clock
@@ -72,14 +73,15 @@ def assert_same(one: ClusterState, other: ClusterState) -> None:
 def test_the_state_equals_the_replayed_journal(data: Path) -> None:
     manager = opened(data)
     for i in range(6):
-        manager.submit(JobSpec(run="sleep 0.4", resources={"accelerators": 1 + i % 2}, preemptible=i % 3 != 0), ME)  # type: ignore[arg-type]
+        resources = {"accelerators": 1 + i % 2}
+        manager.submit(JobSpec(run="sleep 0.4", resources=resources, preemptible=i % 3 != 0), ME)  # type: ignore[arg-type]
     manager.submit(JobSpec(run="exit 1", array="0-3%1"), ME)
     held = manager.submit(JobSpec(run="sleep 9"), ME)[0]
     manager.hold(held)
     manager.drain("n001")
-    time.sleep(0.8)
+    wait_for(lambda: manager.counts()["COMPLETED"])
     manager.resume("n001")
-    time.sleep(0.2)
+    wait_for(lambda: any(row.kind == "Start" and row.data["places"][0][0] == 1 for row in manager.events(0)))
     manager.stop()
     assert_same(manager._state, replayed(data))
     again = opened(data)
@@ -94,10 +96,9 @@ def test_the_state_equals_the_replayed_journal(data: Path) -> None:
 def test_a_manager_that_stops_its_jobs_writes_down_that_its_nodes_are_closed(data: Path) -> None:
     """The nodes were closed without a row of the journal, so the state differed from the one that the journal tells."""
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 30"), ME)[0]
+    job = manager.submit(JobSpec(run="sleep 600"), ME)[0]
     manager.drain("n001")
-    while manager.counts()["RUNNING"] < 1:
-        time.sleep(0.02)
+    wait_for(lambda: manager.counts()["RUNNING"])
     manager.stop(drain=True)
     assert_same(manager._state, replayed(data))
     again = opened(data)
@@ -112,8 +113,7 @@ def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
     job = manager.submit(JobSpec(run="true", array="0-1%1"), ME)[1]
     manager.submit(JobSpec(run="true", after=(job,)), ME)
     held = manager.submit(JobSpec(run="true", resources={"accelerators": 4}, hold=True), ME)[0]  # type: ignore[arg-type]
-    while manager.counts()["HELD"] < 1:
-        time.sleep(0.02)
+    wait_for(lambda: manager.counts()["HELD"])
     manager.stop()
     with sqlite3.connect(data / "journal.db") as connection:
         connection.execute("""UPDATE events SET kind = 'Gated' WHERE kind = 'Blocked'""")
@@ -125,20 +125,23 @@ def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
 
 def test_running_jobs_outlive_the_manager_and_are_adopted(data: Path, tmp_path: Path) -> None:
     manager = opened(data)
-    job = manager.submit(JobSpec(run=f"echo begin >> {tmp_path}/out; sleep 1; echo end >> {tmp_path}/out; exit 5"), ME)[
+    go, out = tmp_path / "go", tmp_path / "out"
+    job = manager.submit(JobSpec(run=f"echo begin >> {out}; {gate(tmp_path / 'last')}; echo end >> {out}; exit 5"), ME)[
         0
     ]
-    quick = manager.submit(JobSpec(run="sleep 0.3; exit 6"), ME)[0]
-    while manager.counts()["RUNNING"] < 2:
-        time.sleep(0.02)
+    quick = manager.submit(JobSpec(run=f"{gate(go)}; exit 6"), ME)[0]
+    wait_for(lambda: manager.counts()["RUNNING"] == 2)
     manager.stop()
-    time.sleep(0.5)  # the quick one ends while nobody watches
+    go.touch()  # the quick one ends while nobody watches
+    wait_for((data / f"runs/{quick}/1/exit.json").exists)
     again = opened(data)
+    (tmp_path / "last").touch()
     assert ended(again, quick) == ended(again, job) == "FAILED"
     views = again.job(job), again.job(quick)
     assert [(view.exit_code, view.attempt) for view in views if view] == [(5, 1), (6, 1)]
-    assert (tmp_path / "out").read_text() == "begin\nend\n"
-    assert 0.9 < views[0].service_gpu_s < 5  # type: ignore[union-attr]
+    assert out.read_text() == "begin\nend\n"
+    ran = [view.ended_at - view.started_at for view in views]  # type: ignore[union-attr,operator]
+    assert [view.service_gpu_s for view in views] == pytest.approx(ran, abs=0.01)  # type: ignore[union-attr]
     again.stop()
 
 
@@ -146,9 +149,8 @@ def test_a_stop_that_was_journalled_is_carried_out_by_the_next_manager(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 30"), ME)[0]
-    while manager.counts()["RUNNING"] < 1:
-        time.sleep(0.02)
+    job = manager.submit(JobSpec(run="sleep 600"), ME)[0]
+    wait_for(lambda: manager.counts()["RUNNING"])
     monkeypatch.setattr(manager._executor, "stop", lambda *given: None)  # as if it died before the signal
     manager.cancel(job)
     manager.stop()
@@ -163,8 +165,7 @@ def test_a_start_that_was_journalled_but_not_carried_out_is_run_once(
     manager = opened(data)
     monkeypatch.setattr(manager._executor, "start", lambda launch: None)
     job = manager.submit(JobSpec(run=f"echo x >> {tmp_path}/out"), ME)[0]
-    while manager.counts()["STARTING"] < 1:
-        time.sleep(0.02)
+    wait_for(lambda: manager.counts()["STARTING"])
     manager.stop()
     again = opened(data)
     assert ended(again, job) == "COMPLETED"
@@ -190,7 +191,7 @@ def test_the_same_key_gives_the_same_jobs(data: Path) -> None:
 
 def test_many_clients_share_a_flush_and_none_is_lost(data: Path) -> None:
     manager = opened(data, "fifo")
-    blocker = manager.submit(JobSpec(run="sleep 60", num_nodes=2, resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
+    blocker = manager.submit(JobSpec(run="sleep 600", num_nodes=2, resources={"accelerators": 2}), ME)[0]  # type: ignore[arg-type]
     ids: list[int] = []
 
     def client() -> None:
@@ -248,8 +249,9 @@ def test_a_broken_disk_gives_a_clear_error_and_no_false_acknowledgement(
     manager = opened(data)
     good = manager.submit(JobSpec(run="true"), ME)
     assert ended(manager, good[0]) == "COMPLETED"
-    held = manager.submit(JobSpec(run="true", after=tuple(manager.submit(JobSpec(run="sleep 30"), ME))), ME)[0]
-    time.sleep(0.3)
+    runs = manager.submit(JobSpec(run="sleep 600"), ME)
+    held = manager.submit(JobSpec(run="true", after=tuple(runs)), ME)[0]
+    live_manager.until(manager, runs[0], "RUNNING")
     if kind == "full":
         subprocess.run(break_it, check=True)
     else:
@@ -307,14 +309,16 @@ def test_clocks_that_jump_are_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wall_clock_that_jumps_does_not_touch_service(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = time.time
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 0.5"), ME)[0]
+    job = manager.submit(JobSpec(run=gate(data / "go")), ME)[0]
+    live_manager.until(manager, job, "RUNNING")
     for jump in (86_400.0, -86_400.0):
         monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
-        time.sleep(0.1)
+        manager.settle()
+    (data / "go").touch()
     assert ended(manager, job) == "COMPLETED"
     view = manager.job(job)
     assert view is not None
-    assert 0.45 < view.service_gpu_s < 10
+    assert 0.0 < view.service_gpu_s < 2 * PATIENCE_S  # a day is far more
     manager.stop()
     again = opened(data)
     assert abs(again.clock() - real()) < 60

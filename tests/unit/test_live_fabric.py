@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.live_manager import ME, ended, one, opened, until, wait_for
+from tests.live_manager import ME, ended, one, opened, until
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.collectives.plan import plan_from_json
@@ -82,8 +83,8 @@ def test_two_jobs_have_slices_and_give_them_back_at_the_end_and_when_preempted(
     open_again: Any, tmp_path: Path, small: Path
 ) -> None:
     manager, data = open_again(), tmp_path / "data"
-    first = one(manager, run="sleep 60", **ISOLATED)
-    second = one(manager, run="sleep 60", preemptible=True, **ISOLATED)
+    first = one(manager, run="sleep 600", **ISOLATED)
+    second = one(manager, run="sleep 600", preemptible=True, **ISOLATED)
     for job in (first, second):
         until(manager, job, "RUNNING")
     assert len(verified(manager, data, small, first, second)) == 8
@@ -91,7 +92,7 @@ def test_two_jobs_have_slices_and_give_them_back_at_the_end_and_when_preempted(
     said = manager.explain(first).message
     assert "isolated: 4 links (leaf0 to spine0, spine1; leaf1 to spine0, spine1) are its own" in said
     assert "because its job file asks for them (isolation: vclos)" in said
-    third = one(manager, run="sleep 60", **ISOLATED)
+    third = one(manager, run="sleep 600", **ISOLATED)
     until(manager, third, "RUNNING")
     assert manager.job(second).preemptions == 1
     assert manager.slice(second) is None
@@ -112,10 +113,10 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     manager, data = open_again(), tmp_path / "data"
     for node in ("n001", "n003"):
         manager.drain(node)
-    asks = one(manager, run="sleep 60", **ISOLATED)
+    asks = one(manager, run="sleep 600", **ISOLATED)
     plain = one(
         manager,
-        run="sleep 60",
+        run="sleep 600",
         **{
             **ISOLATED,
             "network": {},
@@ -131,7 +132,7 @@ def test_who_asks_for_links_waits_for_them_and_others_share(open_again: Any, tmp
     manager.cancel(plain, at_once=True)
     ended(manager, plain)
     manager.hold(asks)
-    spans = one(manager, run="sleep 60", **{**ISOLATED, "network": {}, "collective": {"schedule": "best"}})
+    spans = one(manager, run="sleep 600", **{**ISOLATED, "network": {}, "collective": {"schedule": "best"}})
     until(manager, spans, "RUNNING")
     found = manager.slice(spans)
     assert (found["isolated"], found["certificate"], found["links"]) == (False, None, [])
@@ -167,7 +168,7 @@ from headway.live.operation.site import Site
 data, small = Path(sys.argv[1]), sys.argv[2]
 manager = opened(data, "4x2", QUICK, placement="joint", site=Site(fabric=served(small, data)))
 for _ in range(2):
-    job = one(manager, run="sleep 60", **ISOLATED)
+    job = one(manager, run="sleep 600", **ISOLATED)
     until(manager, job, "RUNNING")
 print("up", flush=True)
 time.sleep(600)
@@ -285,7 +286,7 @@ def test_no_job_runs_on_a_slice_that_the_verifier_does_not_accept(
 ) -> None:
     """The manager takes its own certificates through the anchored check, also beside jobs that an earlier manager started."""
     before = open_again()
-    until(before, one(before, run="sleep 60", **ISOLATED), "RUNNING")
+    until(before, one(before, run="sleep 600", **ISOLATED), "RUNNING")
     before.stop()
     manager = open_again()
     right = ServedFabric.certificate

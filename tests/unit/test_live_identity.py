@@ -1,15 +1,16 @@
 """Runs belong to a journal: a missing, damaged or older journal is noticed and said, numbers go on, and nothing old is adopted."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import sqlite3
-import time
 from pathlib import Path
 
 import pytest
 from tests.live_manager import ME, ended, opened
+from tests.waiting import gate, wait_for
 
 from headway.live.errors import JournalDamaged
 from headway.live.jobfile.spec import JobSpec
@@ -66,8 +67,7 @@ def test_a_restored_journal_is_noticed_and_what_it_does_not_know_is_left_alone(t
     data = tmp_path / "data"
     manager = opened(data)
     held = manager.submit(JobSpec(run="echo held $(date +%N)", hold=True), ME)[0]
-    while manager.counts()["HELD"] < 1:
-        time.sleep(0.01)
+    wait_for(lambda: manager.counts()["HELD"])
     manager.stop()
     backup = copied(data, tmp_path / "backup.db")
     manager = opened(data)
@@ -95,7 +95,7 @@ def test_a_restored_journal_is_noticed_and_what_it_does_not_know_is_left_alone(t
 def test_a_journal_that_only_lost_its_end_is_noticed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 60", hold=True), ME)[0]
+    job = manager.submit(JobSpec(run="sleep 600", hold=True), ME)[0]
     manager.stop()
     backup = copied(data, tmp_path / "backup.db")
     manager = opened(data)
@@ -112,15 +112,15 @@ def test_a_journal_that_only_lost_its_end_is_noticed(tmp_path: Path) -> None:
 def test_an_attempt_that_the_restored_journal_knows_is_adopted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 1; exit 7"), ME)[0]
-    while not manager.counts()["RUNNING"]:
-        time.sleep(0.01)
+    job = manager.submit(JobSpec(run=f"{gate(tmp_path / 'go')}; exit 7"), ME)[0]
+    wait_for(lambda: manager.counts()["RUNNING"])
     manager.stop()
     backup = copied(data, tmp_path / "backup.db")
     opened(data).stop()
     put_back(data, backup)
     again = opened(data)
     assert again.warnings
+    (tmp_path / "go").touch()
     assert ended(again, job) == "FAILED"
     assert again.job(job).exit_code == 7  # type: ignore[union-attr]
     again.stop()
@@ -156,10 +156,9 @@ def test_a_job_that_still_runs_though_its_journal_is_lost_is_named(tmp_path: Pat
     manager.stop()
     backup = copied(data, tmp_path / "backup.db")
     manager = opened(data)
-    job = manager.submit(JobSpec(run="sleep 60"), ME)[0]
-    shim = data / "runs" / str(job) / "1" / "shim.json"
-    while not shim.exists():
-        time.sleep(0.01)
+    job = manager.submit(JobSpec(run="sleep 600"), ME)[0]
+    shim, ranks = (data / "runs" / str(job) / "1" / name for name in ("shim.json", "ranks.json"))
+    wait_for(ranks.exists)
     manager.stop()
     for path in data.glob("journal.db*"):
         path.unlink()
@@ -169,6 +168,8 @@ def test_a_job_that_still_runs_though_its_journal_is_lost_is_named(tmp_path: Pat
     again = opened(data)
     again.stop()
     os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # a shim may take its ranks along
+        os.killpg(json.loads(ranks.read_text())["pids"][0][0], signal.SIGKILL)
     assert len(again.warnings) == 2
     assert again.warnings[1].startswith(f"job {job} still runs, and its GPUs count as free here")
     assert f"`kill -9 {pid}` ends it" in again.warnings[1]

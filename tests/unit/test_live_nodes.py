@@ -1,13 +1,12 @@
 """Nodes shared with others: what an executor reports of them is in the ledger, in the journal, and in a state rebuilt from it."""
 
 import getpass
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.live_manager import wait_for
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.core.operations import set_withheld, withheld
@@ -26,9 +25,11 @@ class Sharing(ProcessExecutor):
 
     news: Sequence[NodeReport] = ()
     said = ""
+    asked = 0
 
     def node_reports(self) -> list[NodeReport]:
         """What the test said last."""
+        self.asked += 1
         return [NodeReport(f"n{k:03d}") for k in range(2) if not self.news] + list(self.news)
 
     def remarks(self) -> str:
@@ -48,8 +49,14 @@ def shared(tmp_path: Path) -> Iterator[tuple[Manager, Sharing]]:
 
 
 def say(manager: Manager, executor: Sharing, *news: NodeReport) -> None:
-    executor.news = news
-    manager._world.wake()
+    """Report this of the nodes, and wait until the manager has taken it in: it asks again only after that."""
+    executor.news, before = news, executor.asked
+
+    def taken_in() -> bool:
+        manager._world.wake()
+        return executor.asked >= before + 2
+
+    wait_for(taken_in)
 
 
 def free(manager: Manager) -> list[tuple[int, str]]:
@@ -62,15 +69,14 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
     wait_for(lambda: free(manager) == [(1, "open"), (4, "drained")])
     executor.said = "others use 3 GPUs"
     two = manager.submit(
-        job_spec({"run": "sleep 30", "resources": {"accelerators": 2}, "preemption": {"grace": 0}}), getpass.getuser()
+        job_spec({"run": "sleep 600", "resources": {"accelerators": 2}, "preemption": {"grace": 0}}), getpass.getuser()
     )[0]
-    one = manager.submit(job_spec({"run": "sleep 30", "preemption": {"grace": 0}}), getpass.getuser())[0]
+    one = manager.submit(job_spec({"run": "sleep 600", "preemption": {"grace": 0}}), getpass.getuser())[0]
     wait_for(lambda: manager.job(one).state == "RUNNING")  # type: ignore[union-attr]
     assert manager.explain(two).message.endswith("others use 3 GPUs")
     assert manager.job(two).state == "PENDING"  # type: ignore[union-attr]
     # Others are quicker than we thought: what we gave out stays ours, the rest is theirs.
     say(manager, executor, NodeReport("n000", taken=4), NodeReport("n001", away="drained in Slurm: fan"))
-    time.sleep(0.3)
     assert free(manager)[0] == (0, "open")
     say(manager, executor, NodeReport("n000", taken=4), NodeReport("n001"))
     wait_for(lambda: manager.job(two).state == "RUNNING")  # type: ignore[union-attr]
@@ -92,7 +98,7 @@ def test_what_others_use_is_not_given_out(shared: tuple[Manager, Sharing], tmp_p
 def test_what_a_job_gives_back_may_be_for_others(shared: tuple[Manager, Sharing], monkeypatch) -> None:
     """An executor that asks now and then says so once: the GPUs are others' as soon as the job that held them is over."""
     manager, executor = shared
-    spec = job_spec({"run": "sleep 30", "resources": {"accelerators": 4}, "preemption": {"grace": 0}})
+    spec = job_spec({"run": "sleep 600", "resources": {"accelerators": 4}, "preemption": {"grace": 0}})
     first = manager.submit(spec, getpass.getuser())[0]
     wait_for(lambda: manager.job(first).state == "RUNNING")  # type: ignore[union-attr]
     news = [[NodeReport("n000", taken=4), NodeReport("n001", away="down")]]
@@ -110,9 +116,7 @@ def test_a_node_that_a_person_drained_stays_drained(shared: tuple[Manager, Shari
     manager, executor = shared
     manager.drain("n000")
     say(manager, executor, NodeReport("n000", away="down"), NodeReport("n001"))
-    time.sleep(0.2)
     say(manager, executor, NodeReport("n000"), NodeReport("n001"))
-    time.sleep(0.2)
     assert free(manager)[0][1] == "drained"
     manager.resume("n000")
     wait_for(lambda: free(manager)[0][1] == "open")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.live_manager import ended, one, opened, until
+from tests.waiting import gate
 from typer.testing import CliRunner
 
 from headway.cli.main import app
@@ -33,13 +34,14 @@ def test_old_jobs_are_forgotten_and_a_manager_without_snapshot_still_starts(
     array = one(manager, run="echo secret-3", array="0-1")
     for job in (secret, array, array + 1):
         assert ended(manager, job) == "COMPLETED"
-    again = one(manager, run="echo kept-1; [ $HEADWAY_ATTEMPT = 2 ] && sleep 60", preemption={"grace": 0})
+    again = one(manager, run="echo kept-1; [ $HEADWAY_ATTEMPT = 2 ] && sleep 600", preemption={"grace": 0})
     ended(manager, again)
-    before = time.time()
+    before = manager.clock()
     manager.requeue(again)  # has a row of its earlier end, and runs
     until(manager, again, "RUNNING")
     new = one(manager, run="echo kept-2")
     assert ended(manager, new) == "COMPLETED"
+    manager.settle()
     assert old_jobs(tmp_path, before) == 3
     given = ["journal", "prune", "--before", "0s", "--runs", "--data", str(tmp_path)]
     with pytest.raises(BadInput, match=r"forget 4 jobs that ended before 0s and remove their logs: .*needs --yes"):
@@ -77,7 +79,7 @@ def test_a_job_that_has_just_ended_is_found_while_its_end_is_written(
     monkeypatch.setattr(Journal, "append", slowly)
     manager = opened(tmp_path, "1x4")
     go = tmp_path / "go"
-    jobs = [one(manager, run=f"timeout 60 sh -c 'until [ -e {go} ]; do sleep 0.05; done'") for _ in range(4)]
+    jobs = [one(manager, run=gate(go)) for _ in range(4)]
     until(manager, jobs[-1], "RUNNING")
     go.touch()  # they end in one round, or two
     for job in jobs:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.imagined import Virtual, Work
-from tests.live_manager import ended, one, opened, until, wait_for
+from tests.live_manager import ended, one, opened, until
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.cluster.queues import Access, Booking, Limits, Queue, Queues
@@ -153,6 +154,7 @@ def test_two_teams_on_one_manager_with_real_processes_and_a_restart(tmp_path: Pa
     waits = manager.explain(lent[1])
     assert waits.reason in ("gpus", "preempted", "turn"), waits
     assert "Queue b uses 1 GPU, and none is guaranteed to it" in waits.message
+    manager.settle()
     kinds = [row.kind for row in manager.events(0) if row.job == own]
     assert kinds.index("Claim") < kinds.index("Reserve") < kinds.index("Start")
     assert {view.name: view.used_gpus for view in manager.look(queue_views)} == {"a": 1, "b": 1}

@@ -2,13 +2,14 @@
 
 import getpass
 import json
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.imagined import Virtual, Work
+from tests.live_manager import one, until
+from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.errors import BadInput
@@ -150,24 +151,18 @@ def test_jobs_of_others_are_counted_but_not_named() -> None:
 def test_a_large_job_with_real_processes_starts_within_its_bound(tmp_path: Path) -> None:
     manager = Manager(tmp_path / "data", cluster("1x4"), "tiresias-l")
     manager.start()
-    small = {"run": "sleep 1", "time_limit": 3, "preemption": {"grace": 1}}
+    small = {"run": gate(tmp_path / "go"), "time_limit": PATIENCE_S, "preemption": {"grace": 1}}
     try:
-        for i in range(30):
-            manager.submit(job_spec(small), ME)
-            if i == 5:
-                (big,) = manager.submit(job_spec({"run": "true", "resources": {"accelerators": 4}}), ME)
-                found = manager.explain(big)
-                while found.state == "PENDING" and found.reservation is None:
-                    found = manager.explain(big)
-            time.sleep(1.0 / (0.6 * 4))
-        end = time.monotonic() + 60
-        while any(view.ended_at is None for view in manager.jobs()) and time.monotonic() < end:
-            time.sleep(0.1)
-        views = {view.job_id: view for view in manager.jobs()}
-        assert found.reservation is not None
-        assert found.reservation.by is not None
-        assert (views[big].started_at or 1e18) <= found.reservation.by
-        assert (views[big].started_at or 1e18) < max(view.started_at or 0 for view in views.values())
+        for job in [one(manager, **small) for _ in range(4)]:
+            until(manager, job, "RUNNING")
+        big = one(manager, run="true", resources={"accelerators": 4})
+        reservation = wait_for(lambda: manager.explain(big).reservation)
+        later = [one(manager, **small) for _ in range(8)]
+        (tmp_path / "go").touch()
+        assert reservation.by is not None
+        started = until(manager, big).started_at or 1e18
+        assert started <= reservation.by
+        assert all(started <= (until(manager, job).started_at or 0.0) for job in later)
     finally:
         manager.stop(drain=True)
 

@@ -2,11 +2,11 @@
 
 import getpass
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.core.tables.options import History
@@ -76,10 +76,7 @@ def run(manager: Manager, count: int, **spec: Any) -> list[int]:
 
 
 def wait(manager: Manager) -> None:
-    end = time.monotonic() + 30
-    while manager._state.active and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not manager._state.active
+    wait_for(lambda: not manager._state.active)
 
 
 def snapshots(data: Path) -> list[int]:

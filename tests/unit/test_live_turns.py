@@ -2,13 +2,13 @@
 
 import getpass
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.imagined import Virtual, Work
+from tests.live_manager import until
 
 from headway.cluster.named import cluster
 from headway.core.keys import TURNS
@@ -50,10 +50,7 @@ def test_two_jobs_whose_start_takes_longer_than_their_turns_both_finish(tmp_path
             command = [sys.executable, str(script), str(tmp_path / name)]
             spec = {"command": command, "checkpoint": {"dir": str(tmp_path)}, "workdir": str(tmp_path)}
             manager.submit(job_spec(spec), ME)
-        end = time.monotonic() + 60
-        while any(view.ended_at is None for view in manager.jobs()) and time.monotonic() < end:
-            time.sleep(0.1)
-        views = manager.jobs()
+        views = [until(manager, job) for job in (1, 2)]
         assert [view.state for view in views] == ["COMPLETED", "COMPLETED"], views
         assert [(tmp_path / name).read_text() for name in ("one", "other")] == ["8", "8"]
         assert max(view.preemptions for view in views) < 10

@@ -10,6 +10,7 @@ import pytest
 from tests.hall import Hall
 from tests.naive_certificates import Fabric, Job, Wrong
 from tests.properties.test_network_damage import CASES, changed, originals
+from tests.waiting import PATIENCE_S
 
 from headway.errors import BadInput
 from headway.network.certificates.allocate import allocate, occupied_by
@@ -179,7 +180,9 @@ def test_frr_takes_its_configuration(undo, tmp_path):
     path = tmp_path / "frr.conf"
     for certificate in chosen.values():
         path.write_text(render(certificate, planned(fabric), "frr", undo=undo))
-        done = subprocess.run(["vtysh", "-C", "-f", path], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            ["vtysh", "-C", "-f", path], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
 

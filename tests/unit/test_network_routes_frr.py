@@ -7,11 +7,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 from tests.unit.test_network_routes_linux import LANES, follow, ip, lab, sliced
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.network.routes import frr
 from headway.network.routes.render import render
@@ -36,7 +36,7 @@ def daemons(built):
 
         def inside(name, *words):
             command = ["ip", "netns", "exec", built.name(name), *map(str, words)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
             assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
 
         try:
@@ -63,13 +63,6 @@ def daemons(built):
             for file in started:
                 with contextlib.suppress(OSError, ValueError):
                     os.kill(int(file.read_text()), signal.SIGTERM)
-
-
-def wait_for(happens, seconds=20):
-    end = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.1)
 
 
 def test_frr_sends_packets_as_the_certificate_says_and_takes_the_spare():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.waiting import PATIENCE_S
 from typer.testing import CliRunner
 
 from headway.cli.main import app
@@ -334,7 +335,7 @@ def test_no_traceback_reaches_a_terminal(tmp_path):
     path = tmp_path / "[bold]x[red].json"
     path.write_text("[" * DEEP)
     words = [sys.executable, "-c", "from headway.cli.main import main; main()", "fabric", "verify", str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "nested too deeply" in done.stderr

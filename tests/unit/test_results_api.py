@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.waiting import COMPILES_S
 
 import headway
 from headway.errors import BadInput, HeadwayError
@@ -55,7 +56,9 @@ def test_tables_load_nothing_until_asked():
         f"import sys, headway\nheadway.simulate({TRACE!r}, '15x4', 'fifo').jobs['jct_s']\n"
         "print({'pandas', 'polars'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=COMPILES_S, check=True
+    )
     assert done.stdout.strip() == "set()"
 
 

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 
 def run(script: str, **environment: str) -> str:
     """Run a script with only this environment, and give back what it said."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-c", script], env={**kept, **environment}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], env={**kept, **environment}, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -116,6 +118,6 @@ for step in range(1, 400):
         )
         for rank in range(3)
     ]
-    said = {process.communicate(timeout=60)[0].strip() for process in ranks}
+    said = {process.communicate(timeout=PATIENCE_S)[0].strip() for process in ranks}
     assert len(said) == 1
     assert 20 <= int(said.pop()) <= 23

@@ -27,8 +27,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def slurm() -> Iterator[SlurmCluster]:
-    """The daemons; Slurm's commands find them in this process's environment. The loss of a node is noticed quickly."""
-    cluster = started(4, 4, more="SlurmdTimeout=3\nSlurmctldTimeout=5", topology=TOPOLOGY)
+    """The daemons; Slurm's commands find them in this process's environment. The loss of a node is noticed in half a minute."""
+    cluster = started(4, 4, more="SlurmdTimeout=30", topology=TOPOLOGY)
     os.environ["SLURM_CONF"] = str(cluster.conf)
     yield cluster
     del os.environ["SLURM_CONF"]

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.live_manager import ME, one, until
-from tests.slurm_cluster import SlurmCluster, wait_until
+from tests.slurm_cluster import SlurmCluster
+from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.errors import BadInput
 from headway.live.executors import ENDED, Launch, Report
@@ -37,9 +38,7 @@ HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 
 def ended(executor: SlurmExecutor, job: int) -> Report:
     found: list[Report] = []
-    wait_until(
-        lambda: found.extend(executor.reports()) or any(r.what == ENDED and r.job == job for r in found), "no end"
-    )
+    wait_for(lambda: found.extend(executor.reports()) or any(r.what == ENDED and r.job == job for r in found), "no end")
     return next(report for report in found if report.what == ENDED)
 
 
@@ -60,7 +59,7 @@ def test_ranks_follow_the_placement_and_see_their_own_gpus(slurm: SlurmCluster, 
     assert [(tmp_path / f"copy-1-{rank}.txt").read_text().split() for rank in range(4)] == said
     assert {words[6] for words in said} == {"0,1"}
     assert [words[7] for words in said] == ["0", "1", "2", "3"]  # RANK is SLURM_PROCID
-    wait_until(lambda: (2, 1) not in executor._attempts, "the uneven job does not end")
+    wait_for(lambda: (2, 1) not in executor._attempts, "the uneven job does not end")
     said = [path.read_text().split() for path in executor.logs(2, 1)]
     assert [words[1] for words in said] == ["n3", "n3", "n3", "n1"]
     assert [words[6] for words in said] == ["0,1,2", "0,1,2", "0,1,2", "0"]
@@ -78,21 +77,22 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
         node: slurm.ask("sbatch", "--parsable", f"--nodelist={node}", "--gres=gpu:4", "--wrap", "sleep 600")
         for node in ("n2", "n3")
     }
-    wait_until(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i").count("\n") == 1, "the others' jobs do not run")
+    wait_for(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i").count("\n") == 1, "the others' jobs do not run")
     manager = serve()
-    wait_until(lambda: [node.free for node in manager.nodes()] == [4, 4, 0, 0], "others' jobs are not seen")
+    wait_for(lambda: [node.free for node in manager.nodes()] == [4, 4, 0, 0], "others' jobs are not seen")
     steps = 40
+    slow_at_first = 'exec "$@" --step-s $(( HEADWAY_ATTEMPT == 1 ))'
     train = one(
         manager,
-        command=[*TRAIN[kind], "--steps", str(steps), "--step-s", "0.1"],
+        command=["sh", "-c", slow_at_first, "sh", *TRAIN[kind], "--steps", str(steps)],
         num_nodes=2,
         resources={"accelerators": 4},
         checkpoint={"dir": str(tmp_path / "saved")},
-        preemption={"grace": "20s", "min_runtime": 0},
+        preemption={"grace": PATIENCE_S, "min_runtime": 0},
     )
     first = until(manager, train, "RUNNING", true=lambda view: view.progress.get("step", 0) >= 5)
     assert set(first.nodes) == {"n0", "n1"}
-    urgent = one(manager, run="sleep 99", resources={"accelerators": 4}, num_nodes=2)
+    urgent = one(manager, run="sleep 600", resources={"accelerators": 4}, num_nodes=2)
     until(manager, urgent, "RUNNING")
     assert "use 8 GPUs" in manager.explain(train).message
     slurm.ask("scancel", *others.values())
@@ -108,11 +108,11 @@ def test_a_preempted_training_job_resumes_elsewhere_with_the_same_weights(
 
 
 def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
-    """The weights of the same training, never stopped."""
+    """The weights of the same training, never stopped. In an environment as small as a job's: OPENBLAS_CORETYPE changes the last bit."""
     with __import__("socket").create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     given = {
-        **os.environ,
+        "PATH": os.environ["PATH"],
         "WORLD_SIZE": "2",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
@@ -120,7 +120,7 @@ def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
     }
     command = [*TRAIN[kind], "--steps", str(steps), "--step-s", "0"]
     ranks = [subprocess.Popen(command, env={**given, "RANK": str(rank)}) for rank in (1, 0)]
-    assert [rank.wait(60) for rank in ranks] == [0, 0]
+    assert [rank.wait(PATIENCE_S) for rank in ranks] == [0, 0]
     with np.load(folder / "weights.npz") as saved:
         return saved["weights"].copy()
 
@@ -128,7 +128,7 @@ def alone(kind: str, steps: int, folder: Path) -> np.ndarray:
 def test_cancel_requeue_limits_and_identity(slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path) -> None:
     manager = serve()
     told = "trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-    cancelled = one(manager, run=told, preemption={"grace": "5s"})
+    cancelled = one(manager, run=told, preemption={"grace": PATIENCE_S})
     again = one(manager, run=f"echo $HEADWAY_ATTEMPT; [ $HEADWAY_ATTEMPT = 2 ] || {{ {told}; }}")
     limited = one(manager, run=told, time_limit="2s", preemption={"grace": "1s"})
     tmp_path.chmod(0o755)
@@ -138,7 +138,7 @@ def test_cancel_requeue_limits_and_identity(slurm: SlurmCluster, serve: Callable
     nobody = one(manager, "nobody", run="id -un; echo $HOME", workdir="/")
     for job in (cancelled, again):
         until(manager, job, "RUNNING")
-        wait_until(lambda job=job: "up" in manager.log_files(job, 1)[0].read_text(), "it does not come up")
+        wait_for(lambda job=job: "up" in manager.log_files(job, 1)[0].read_text(), "it does not come up")
     manager.cancel(cancelled)
     manager.requeue(again)
     assert until(manager, cancelled).state == "CANCELLED"
@@ -170,7 +170,9 @@ def test_the_commands_are_the_same(slurm: SlurmCluster, tmp_path: Path) -> None:
     )
 
     def headway(*words: str) -> str:
-        done = subprocess.run([*HEADWAY, *words], env=given, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [*HEADWAY, *words], env=given, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -190,35 +192,39 @@ def test_the_commands_are_the_same(slurm: SlurmCluster, tmp_path: Path) -> None:
         def states() -> list[str]:
             return [node["state"] for node in json.loads(headway("nodes", "--json"))]
 
-        wait_until(lambda: states() == ["open", "open", "open", "drained"], "a drained node stays in the ledger")
+        wait_for(lambda: states() == ["open", "open", "open", "drained"], "a drained node stays in the ledger")
         slurm.ask("scontrol", "update", "NodeName=n3", "State=RESUME")
-        wait_until(lambda: states() == ["open"] * 4, "a node does not return")
+        wait_for(lambda: states() == ["open"] * 4, "a node does not return")
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(PATIENCE_S)
 
 
 def test_topology_conf_is_read_and_jobs_keep_to_a_leaf(slurm: SlurmCluster, serve: Callable[..., Manager]) -> None:
     """Leaves are {n0, n1} and {n2, n3}: after a job on n0 one of two nodes goes to the other leaf, not to n1 and n2."""
     manager = serve(placement="leaf-aware")
     assert manager.cluster.leaves == (0, 0, 1, 1)
-    small = one(manager, run="sleep 60", resources={"accelerators": 4}, preemption={"grace": 0})
+    small = one(manager, run="sleep 600", resources={"accelerators": 4}, preemption={"grace": 0})
     first = until(manager, small, "RUNNING").nodes
-    pair = one(manager, run="sleep 60", num_nodes=2, resources={"accelerators": 4}, preemption={"grace": 0})
+    pair = one(manager, run="sleep 600", num_nodes=2, resources={"accelerators": 4}, preemption={"grace": 0})
     both = until(manager, pair, "RUNNING").nodes
     leaf = {"n0": 0, "n1": 0, "n2": 1, "n3": 1}
     assert {leaf[node] for node in both} == {1 - leaf[first[0]]}
 
 
-def test_jobs_run_on_nodes_that_have_what_they_ask_for(slurm: SlurmCluster, serve: Callable[..., Manager]) -> None:
+def test_jobs_run_on_nodes_that_have_what_they_ask_for(
+    slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path
+) -> None:
     """Types of GPUs and features are Slurm's; two nodes have a feature, and a third job waits for them while others are idle."""
     for node in ("n1", "n3"):
         slurm.ask("scontrol", "update", f"NodeName={node}", "AvailableFeatures=fast", "ActiveFeatures=fast")
     manager = serve()
     asked = {"resources": {"accelerators": 4, "type": "v100"}, "constraints": ["fast"]}
-    jobs = [manager.submit(job_spec({"run": "echo $SLURMD_NODENAME; sleep 2", **asked}), ME)[0] for _ in range(3)]
-    plain = manager.submit(job_spec({"run": "true", "resources": {"accelerators": 4}}), ME)[0]
-    for job in (*jobs, plain):
+    jobs = [one(manager, run=f"echo $SLURMD_NODENAME; {gate(tmp_path / 'go')}", **asked) for _ in range(3)]
+    plain = one(manager, run="true", resources={"accelerators": 4})
+    assert until(manager, plain).state == "COMPLETED"
+    (tmp_path / "go").touch()
+    for job in jobs:
         assert until(manager, job).state == "COMPLETED"
     said = [manager._executor.logs(job, 1)[0].read_text().strip() for job in jobs]
     assert {said[0], said[1]} == {"n1", "n3"}
@@ -236,12 +242,16 @@ def test_a_job_that_asks_for_more_cpus_than_are_free_on_a_node_goes_to_another(
     """Placements count GPUs: it was sent to the fullest node that has one, waited a minute, and was sent there again, for ever."""
     greedy = ("--nodelist=n0", "--cpus-per-task=6", "--gres=gpu:1")
     other = slurm.ask("sbatch", "--parsable", *greedy, "--wrap", "sleep 600")
-    wait_until(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i") == other, "the other's job does not run")
+    wait_for(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%i") == other, "the other's job does not run")
     executor = SlurmExecutor(tmp_path / "data", poll_s=0.3)
-    executor._narrow.wait_s = 1.0
+    executor._narrow.wait_s = PATIENCE_S
     manager = serve(executor=executor)
-    wait_until(lambda: [node.free for node in manager.nodes()] == [1, 4, 4, 4], "the other's job is not seen")
+    wait_for(lambda: [node.free for node in manager.nodes()] == [1, 4, 4, 4], "the other's job is not seen")
     job = one(manager, run="sleep 600", resources={"accelerators": 1, "cpus": 4})
+    wait_for(lambda: slurm.ask("squeue", "-h", "-t", "PD"), "it does not wait in Slurm")
+    executor._narrow.wait_s = 0.0
+    until(manager, job, "STARTING", "RUNNING", true=lambda view: view.attempt == 2)
+    executor._narrow.wait_s = PATIENCE_S
     assert "n0" not in until(manager, job, "RUNNING").nodes
     rows = [row for row in manager.events(0) if row.job == job]
     tried = [node for row in rows if row.kind == "Start" for node, _ in row.data["places"]]
@@ -258,11 +268,11 @@ def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Pa
     # It refuses to run as root, and to load the plugins for accounts where there are none.
     as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
     slurm.run("slurmrestd", *as_nobody, "slurmrestd", "-s", "openapi/v0.0.38", "-a", "rest_auth/local", address)
-    wait_until((folder / "socket").exists, "slurmrestd does not start")
+    wait_for((folder / "socket").exists, "slurmrestd does not start")
     rest, commands = Rest(address), Commands()
     assert [node.name for node in rest.poll().nodes] == ["n0", "n1", "n2", "n3"]
     # Two polls are two moments: jobs of the test before may still be ending.
-    wait_until(lambda: rest.poll() == commands.poll(), "slurmrestd does not answer as the commands do")
+    wait_for(lambda: rest.poll() == commands.poll(), "slurmrestd does not answer as the commands do")
     rest.acts = True  # as nobody, for a job of nobody's
     options = {
         "job-name": "x",
@@ -273,8 +283,8 @@ def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Pa
         "chdir": "/",
         "output": "/dev/null",
     }
-    job = int(rest.send(Submit("#!/bin/sh\nexec /bin/sleep 60\n", options)))
-    wait_until(lambda: rest.poll().jobs[job].holds, "the job does not run")
+    job = int(rest.send(Submit("#!/bin/sh\nexec /bin/sleep 600\n", options)))
+    wait_for(lambda: rest.poll().jobs[job].holds, "the job does not run")
     seen = rest.poll().jobs[job]
     assert (seen.user, seen.comment, {name: share.gpus for name, share in seen.shares.items()}) == (
         "nobody",
@@ -282,7 +292,7 @@ def test_slurmrestd_answers_as_the_commands_do(slurm: SlurmCluster, tmp_path: Pa
         {"n1": 2, "n2": 2},
     )
     rest.send(Cancel((job,)))
-    wait_until(lambda: rest.poll().jobs[job].state == "CANCELLED", "the job is not cancelled")
+    wait_for(lambda: rest.poll().jobs[job].state == "CANCELLED", "the job is not cancelled")
     with pytest.raises(Refused):
         rest.send(Submit("#!/bin/sh\n", {**options, "nodelist": "n99"}))
     slurm.kill("slurmrestd")
@@ -300,13 +310,13 @@ def test_slices_of_a_fabric_are_certified_and_have_routes(
     assert manager.cluster.leaves == (0, 0, 1, 1)
     with pytest.raises(BadInput, match=r"no slice of the fabric has 13 GPUs.*12 or 14"):
         one(manager, run="true", resources={"accelerators": 13}, tasks_per_node="gpu")
-    job = one(manager, run="sleep 60", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
+    job = one(manager, run="sleep 600", resources={"accelerators": 4}, num_nodes=4, preemption={"grace": 0})
     until(manager, job, "RUNNING")
     path = manager.log_files(job, 1)[0].parent / "certificate.json"
     content = json.loads(path.read_text())
     (verdict,) = verify([(path.name, content)], describe(load_fabric(str(tmp_path / "fabric.yaml"))))
     assert (verdict.reasons, verdict.ranks, len(content["links"])) == ([], 16, 16)
     command = [*HEADWAY, "fabric", "routes", str(path), "--fabric", str(tmp_path / "fabric.yaml")]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert shown.returncode == 0, shown.stderr
     assert "ip route" in shown.stdout or "ip rule" in shown.stdout

@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 from tests.live_manager import one, until
-from tests.slurm_cluster import SlurmCluster, wait_until
+from tests.mortal import wait_for_word
+from tests.slurm_cluster import SlurmCluster
 from tests.slurm_manager import manager_on
 from tests.slurm_served import POLICY, serve_on
+from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.live.manager import Manager
 
-# Saves after every step; says from where it went on.
+# Saves after every step; says from where it went on. The first attempt stays half-way.
 STEPS = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from headway import runtime
 saved, total = Path(sys.argv[1]), int(sys.argv[2])
@@ -29,6 +31,8 @@ step, weight = map(float, saved.read_text().split()) if saved.exists() else (0, 
 print("from", int(step), flush=True)
 while step < total:
     time.sleep(0.05)
+    if os.environ["HEADWAY_ATTEMPT"] == "1" and step == total // 2:
+        continue
     step, weight = step + 1, weight * 1.01 + 0.5
     aside = saved.with_suffix(".aside")
     aside.write_text(f"{step} {weight!r}")
@@ -57,19 +61,20 @@ def test_a_job_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
     for _ in range(120):
         weight = weight * 1.01 + 0.5
     assert float(saved.read_text().split()[1]) == weight
-    wait_until(lambda: all(view.state == "open" for view in manager.nodes()), "the node does not return")
+    wait_for(lambda: all(view.state == "open" for view in manager.nodes()), "the node does not return")
 
 
 def test_slurmctld_dies_and_comes_back(slurm: SlurmCluster, serve: Callable[..., Manager], tmp_path: Path) -> None:
     manager = serve()
-    runs = one(manager, run=f"echo run >> {tmp_path}/runs; sleep 4; echo over")
+    runs = one(manager, run=f"echo run >> {tmp_path}/runs; {gate(tmp_path / 'go')}; echo over")
     until(manager, runs, "RUNNING")
     slurm.kill("slurmctld")
     waits = one(manager, run=f"echo waits >> {tmp_path}/waits")
-    wait_until(lambda: "Slurm has not answered for" in manager.explain(waits).message, "explain does not say so")
+    wait_for(lambda: "Slurm has not answered for" in manager.explain(waits).message, "explain does not say so")
     said = manager.explain(waits).message
     assert "nothing is started or stopped meanwhile" in said
     slurm.start_controller()
+    (tmp_path / "go").touch()
     assert until(manager, runs).state == "COMPLETED"
     assert until(manager, waits).state == "COMPLETED"
     assert (tmp_path / "runs").read_text() == "run\n"
@@ -99,16 +104,14 @@ def test_headway_dies_at_random_points(slurm: SlurmCluster, tmp_path: Path, roun
         odds = chance.choice([0.0, 0.1])
         victim = served((os.environ["SLURM_CONF"], str(data), str(out), life, odds, 2))
         acks, size = out / "acks", (out / "acks").stat().st_size if (out / "acks").exists() else 0
-        end = time.monotonic() + 30
-        while victim.is_alive() and time.monotonic() < end and not (acks.exists() and acks.stat().st_size > size):
-            time.sleep(0.02)
+        wait_for_word(victim, acks, size)
         time.sleep(chance.uniform(0.0, 1.5))
         victim.kill()
-        victim.join(30)
+        victim.join(PATIENCE_S)
         deaths += victim.exitcode != 0
     manager = manager_on(data, POLICY)
     try:
-        wait_until(lambda: not manager._state.active, "not all jobs end")
+        wait_for(lambda: not manager._state.active, "not all jobs end")
     except AssertionError as stuck:
         raise AssertionError(
             f"{stuck}: {slurm.ask('squeue', '-o', '%i %T %r %N %n %b %k')}\n{slurm.ask('scontrol', '-d', 'show', 'node')}"
@@ -123,7 +126,7 @@ def test_headway_dies_at_random_points(slurm: SlurmCluster, tmp_path: Path, roun
     assert not (out / "doubled").exists(), (out / "doubled").read_text()
     for job in acknowledged:
         assert (out / f"done.{job}").exists(), f"job {job} did not run"
-    wait_until(
+    wait_for(
         lambda: slurm.ask("squeue", "-h", "-o", "%i %T") == f"{foreign} RUNNING",
         "jobs are left, or a foreign one is not",
     )

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.slurm_cluster import SlurmCluster, wait_until
+from tests.slurm_cluster import SlurmCluster
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.slurm.commands import Commands
 from headway.slurm.requests import Request
@@ -34,12 +35,12 @@ def order(slurm: SlurmCluster) -> list[str]:
 def busy(slurm: SlurmCluster) -> Iterator[SlurmCluster]:
     """All GPUs are used by jobs named old; jobs named old, new and odd wait, in this order, one of them with a nice value of its own."""
     slurm.ask("sbatch", "--job-name=old", "--nodes=4", "--gres=gpu:4", "--wrap", "sleep 600")
-    wait_until(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%j") == "old", "the GPUs are not used")
+    wait_for(lambda: slurm.ask("squeue", "-h", "-t", "R", "-o", "%j") == "old", "the GPUs are not used")
     for name in ("old", "new", "odd"):
         nice = ["--nice=7"] if name == "odd" else []
         slurm.ask("sbatch", f"--job-name={name}", *nice, "--nodes=2", "--gres=gpu:4", "--wrap", "sleep 600")
     slurm.ask("sbatch", "--job-name=cpu", "--wrap", "sleep 600", "--nodes=4", "--exclusive")
-    wait_until(lambda: len(queue(slurm)) == 4, "the jobs do not wait")
+    wait_for(lambda: len(queue(slurm)) == 4, "the jobs do not wait")
     yield slurm
     slurm.ask("scancel", "--user=root")
     slurm.wait_idle()
@@ -56,7 +57,7 @@ def test_jobs_are_ordered_by_service_and_undone(busy: SlurmCluster, tmp_path: Pa
             env=given,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -70,7 +71,7 @@ def test_jobs_are_ordered_by_service_and_undone(busy: SlurmCluster, tmp_path: Pa
     again = headway("--once", "--by", "name", "--thresholds", "1")
     assert again["changed"] == {}, "a second round changes something"
     headway("--once", "--by", "name", "--thresholds", "1", "--hold")
-    wait_until(lambda: "BeginTime" in str(queue(busy)), "nothing is held")
+    wait_for(lambda: "BeginTime" in str(queue(busy)), "nothing is held")
     headway("--undo")
     assert queue(busy) == before
     assert headway("--undo")["restored"] == []
@@ -130,9 +131,9 @@ def test_what_somebody_else_changed_since_stays(busy: SlurmCluster, tmp_path: Pa
 def test_advice_on_a_real_queue(slurm: SlurmCluster) -> None:
     """Jobs that ended in Slurm, replayed: only looks."""
     slurm.ask("sbatch", "--job-name=quick", "--gres=gpu:4", "--wrap", "sleep 2", "--array=0-7")
-    wait_until(lambda: not slurm.ask("squeue", "-h", "-n", "quick"), "the jobs do not end")
+    wait_for(lambda: not slurm.ask("squeue", "-h", "-n", "quick"), "the jobs do not end")
     done = subprocess.run(
-        [*HEADWAY, "advise", "--slurm", "--json"], capture_output=True, text=True, timeout=120, check=False
+        [*HEADWAY, "advise", "--slurm", "--json"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -149,7 +150,7 @@ def test_steering_may_begin_on_an_empty_queue(
     folder, door, how = SteeringFolder(tmp_path), Commands(nices=True), Steering([1.0], "name")
     assert steer(door, folder, how).waiting == 0
     busy = request.getfixturevalue("busy")
-    wait_until(lambda: steer(door, folder, how).queues == {0: 2, 1: 1}, "nothing is attained")
+    wait_for(lambda: steer(door, folder, how).queues == {0: 2, 1: 1}, "nothing is attained")
     assert order(busy) == ["new", "cpu", "odd", "old"]
     undo(door, folder)
     assert [row.split()[1] for row in queue(busy)] == ["0", "0", "7", "0"]
@@ -171,7 +172,7 @@ def test_requeued_jobs_and_tasks_of_arrays_have_their_own_values_again(busy: Slu
     common = ["--nodes=1", "--gres=gpu:1", "--requeue", "--nice=3", "--wrap", "sleep 600"]
     busy.ask("sbatch", "--job-name=array", "--array=0-1", *common)
     busy.ask("sbatch", "--job-name=plain", *common)
-    wait_until(lambda: steer(door, folder, how).queues == {0: 0, 1: 5}, "nothing is attained")
+    wait_for(lambda: steer(door, folder, how).queues == {0: 0, 1: 5}, "nothing is attained")
     steered = nices(busy, "plain")
     assert steered != ["3"]
     assert nices(busy, "array") == steered * 2
@@ -179,13 +180,11 @@ def test_requeued_jobs_and_tasks_of_arrays_have_their_own_values_again(busy: Slu
         busy.ask("scancel", f"--name={name}")
     runs = dict.fromkeys(("array", "plain"), "")
     for name in runs:
-        wait_until(lambda name=name: busy.ask("squeue", "-h", "-t", "R", "-n", name), f"{name} does not start")
+        wait_for(lambda name=name: busy.ask("squeue", "-h", "-t", "R", "-n", name), f"{name} does not start")
         runs[name] = busy.ask("squeue", "-h", "-t", "R", "-n", name, "-o", "%A").split()[0]
         busy.ask("scontrol", "requeue", runs[name])
     again = ",".join(runs.values())
-    wait_until(
-        lambda: busy.ask("squeue", "-h", "-t", "PD", "-j", again, "-o", "%T").count("PENDING") == 2, "no requeue"
-    )
+    wait_for(lambda: busy.ask("squeue", "-h", "-t", "PD", "-j", again, "-o", "%T").count("PENDING") == 2, "no requeue")
     steer(door, folder, how)
     assert steer(door, folder, how).changed == {}
     assert (nices(busy, "plain"), nices(busy, "array")) == (steered, steered * 2), "values drift"
@@ -199,7 +198,7 @@ def test_a_job_that_its_user_holds_stays_held(busy: SlurmCluster, tmp_path: Path
     new, odd = (busy.ask("squeue", "-h", "-t", "PD", "-n", name, "-o", "%i") for name in ("new", "odd"))
     busy.ask("scontrol", "uhold", new)
     before = queue(busy)
-    wait_until(lambda: steer(door, folder, Steering([1.0], "user")).queues == {0: 0, 1: 3}, "nothing is attained")
+    wait_for(lambda: steer(door, folder, Steering([1.0], "user")).queues == {0: 0, 1: 3}, "nothing is attained")
     assert [row for row in queue(busy) if row.startswith(f"{new} ")] == [f"{new} 0 0 JobHeldUser"]
     assert not undo(door, folder).refused
     assert queue(busy) == before
@@ -216,7 +215,7 @@ def test_a_job_that_its_user_holds_stays_held(busy: SlurmCluster, tmp_path: Path
 
 def test_of_two_changes_a_crash_may_cut_off_the_second(busy: SlurmCluster, tmp_path: Path) -> None:
     before, folder, door = queue(busy), SteeringFolder(tmp_path), Commands(nices=True)
-    wait_until(lambda: steer(door, folder, Steering([1.0], "user")).queues == {0: 0, 1: 3}, "nothing is attained")
+    wait_for(lambda: steer(door, folder, Steering([1.0], "user")).queues == {0: 0, 1: 3}, "nothing is attained")
     with pytest.raises(Crash):  # the next queue is on disk, and was not set
         steer(Mortal(1, before=True), folder, Steering([1.0, 1.5], "user"))
     assert not undo(door, SteeringFolder(tmp_path)).refused
@@ -233,14 +232,14 @@ def test_who_is_held_and_released_keeps_place_and_value(busy: SlurmCluster, tmp_
     first = ("--job-name=first", f"--dependency=afterany:{runs}", "--gres=gpu:1", "--wrap", "true")
     waits = busy.ask("sbatch", "--parsable", *first)
     before = queue(busy)
-    wait_until(lambda: steer(door, folder, how).queues == {0: 1, 1: 2}, "nothing is attained")
+    wait_for(lambda: steer(door, folder, how).queues == {0: 1, 1: 2}, "nothing is attained")
     assert steer(door, folder, how).held == (), "what depends on another cannot start: nobody is held for it"
     steered = queue(busy)
     busy.ask("scontrol", "update", f"JobId={waits}", "Dependency=")
-    wait_until(lambda: len(steer(door, folder, how).held) == 2, "later queues are not held")
+    wait_for(lambda: len(steer(door, folder, how).held) == 2, "later queues are not held")
     busy.ask("scancel", waits)
-    wait_until(lambda: len(steer(door, folder, how).released) == 2, "later queues are not released")
-    wait_until(lambda: queue(busy) == [row for row in steered if not row.startswith(f"{waits} ")], "something changed")
+    wait_for(lambda: len(steer(door, folder, how).released) == 2, "later queues are not released")
+    wait_for(lambda: queue(busy) == [row for row in steered if not row.startswith(f"{waits} ")], "something changed")
     assert not undo(door, folder).refused
     assert queue(busy) == [row for row in before if not row.startswith(f"{waits} ")]
 
@@ -248,13 +247,13 @@ def test_who_is_held_and_released_keeps_place_and_value(busy: SlurmCluster, tmp_
 def test_a_heterogeneous_job_is_steered_as_one(busy: SlurmCluster, tmp_path: Path) -> None:
     """Its first part has no GPUs, its second another name; each has its own nice value again when steering is undone, after any crash."""
     split_job(busy, ["--job-name=old", "--nice=3"], ["--job-name=other", "--gres=gpu:4", "--nice=5"])
-    wait_until(lambda: len(queue(busy)) == 6, "the parts do not wait")
+    wait_for(lambda: len(queue(busy)) == 6, "the parts do not wait")
     before, door, how = queue(busy), Commands(nices=True), Steering([1.0], "name", holds=True)
     folder = SteeringFolder(tmp_path / "whole")
-    wait_until(lambda: steer(door, folder, Steering([1.0], "name")).queues == {0: 2, 1: 2}, "nothing is attained")
+    wait_for(lambda: steer(door, folder, Steering([1.0], "name")).queues == {0: 2, 1: 2}, "nothing is attained")
     assert nices(busy, "old,other")[1:] == ["10000000", "10000003", "10000005"]
     assert sorted(steer(door, folder, how).held) == numbers(busy, "old,other")
-    wait_until(lambda: str(queue(busy)).count("BeginTime") == 3, "not all are held")
+    wait_for(lambda: str(queue(busy)).count("BeginTime") == 3, "not all are held")
     assert steer(door, folder, how).changed == {}
     assert not undo(door, folder).refused
     assert queue(busy) == before
@@ -270,7 +269,7 @@ def test_a_part_that_its_user_holds_stays_held(busy: SlurmCluster, tmp_path: Pat
     first = split_job(busy, ["--job-name=one", "--gres=gpu:1"], ["--job-name=one", "--gres=gpu:2"])
     busy.ask("scontrol", "uhold", f"{first}+1")
     before, folder, door = queue(busy), SteeringFolder(tmp_path), Commands(nices=True)
-    wait_until(lambda: steer(door, folder, Steering([1.0], "user", holds=True)).queues == {0: 0, 1: 4}, "no service")
+    wait_for(lambda: steer(door, folder, Steering([1.0], "user", holds=True)).queues == {0: 0, 1: 4}, "no service")
     assert queue(busy)[-2:] == before[-2:]
     assert "JobHeldUser" in before[-1]
     busy.ask("scontrol", "release", f"{first}+1")

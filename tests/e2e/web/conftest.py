@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import reserve_ports
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.client.client import Client
 from headway.client.folder import TOKEN_FILE, URL_FILE
@@ -28,7 +29,6 @@ FLAGS = [
     "--no-first-run",
 ]
 POLICY = re.compile("Content Security Policy|Trusted ?Types|TrustedHTML")  # the browser refused something of ours
-PATIENCE_MS = 45_000  # a machine may be busy with other tests
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,7 @@ class Site:
 
     def __init__(self, data: Path, *options: str) -> None:
         self.data, self.options = data, options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port, self.reserved = reserve_ports()
         self.process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self.port}"
 
@@ -63,20 +61,21 @@ class Site:
         serve = ["serve", "--port", str(self.port), "--data", str(self.data), *self.options]
         env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY")}
         self.process = subprocess.Popen([*HEADWAY, *serve], stdout=subprocess.DEVNULL, env=env)
-        end = time.monotonic() + 120
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                if (self.data / URL_FILE).exists():
-                    return
-            assert self.process.poll() is None, "the manager did not start"
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        process = self.process
+
+        def answers() -> bool:
+            assert process.poll() is None, "the manager did not start"
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), PATIENCE_S):
+                return (self.data / URL_FILE).exists()
+            return False
+
+        wait_for(answers)
 
     def stop(self) -> None:
         """Stop it; its jobs go on."""
         if self.process:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(20)
+            self.process.wait(PATIENCE_S)
             self.process = None
 
     @property
@@ -102,8 +101,9 @@ def served(data: Path, *options: str) -> Iterator[Site]:
             for job in active:
                 client.cancel(job, now=True)
             for job in active:
-                client.wait(job, 20)
+                client.wait(job, PATIENCE_S)
         site.stop()
+        site.reserved.close()
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +120,7 @@ def opened(browser):
     def open_page(site: Site, path: str = "/", token: str | None = None, **given: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **given})
         contexts.append(context)
-        context.set_default_timeout(PATIENCE_MS)
+        context.set_default_timeout(1000 * PATIENCE_S)
         page = context.new_page()
         page.mistakes = []
         page.on("pageerror", lambda error: page.mistakes.append(str(error)))

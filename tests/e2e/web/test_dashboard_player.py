@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.web.conftest import HEADWAY
+from tests.waiting import PATIENCE_S, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def run() -> Iterator[Any]:
         yield SimpleNamespace(url=found[1], token=found[2], process=process)
     finally:
         process.terminate()
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=PATIENCE_S)
         assert "mean JCT" in out, "the summary is printed as always"
 
 
@@ -65,9 +66,13 @@ def test_a_run_is_played_and_paused(run: Any, opened: Any) -> None:
     page.get_by_role("button", name="Play").click()
     page.wait_for_function("() => Number(document.getElementById('time').value) > 60")
     page.get_by_role("button", name="Pause").click()
-    stands = page.locator("#time").input_value()
-    page.wait_for_timeout(600)
-    assert page.locator("#time").input_value() == stands
+
+    def stands() -> bool:  # but for what was under way when it was paused
+        before = page.locator("#time").input_value()
+        page.wait_for_timeout(600)
+        return page.locator("#time").input_value() == before
+
+    wait_for(stands)
     page.locator(".gpu[data-state=running]").first.click()
     page.locator(".timeline svg").wait_for()
     page.get_by_role("link", name="Queue").click()

@@ -24,7 +24,7 @@ def test_shared_links_and_teams(site: Any, opened: Any) -> None:
         for node in ("n001", "n003"):
             client.set_node(node, "drain")
         ask = {"num_nodes": 2, "resources": {"accelerators": 2}, "queue": "research"}
-        number = client.submit_spec({"name": "a\u202eexe.txt", "run": "sleep 100", **ask})[0]
+        number = client.submit_spec({"name": "a\u202eexe.txt", "run": "sleep 600", **ask})[0]
     page = opened(site, f"/job/{number}")
     page.get_by_text("shared: it uses links of leaf0, leaf1").wait_for()
     page.get_by_text("others may use those that it uses").wait_for()

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 from fastapi.testclient import TestClient
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.cluster.queues import Queues
@@ -55,13 +55,10 @@ class Served:
         found: dict[str, Any] = self.ask("GET", f"/v1/jobs/{number}").json()
         return found
 
-    def until(self, number: int, *states: str, timeout_s: float = 20.0) -> dict[str, Any]:
+    def until(self, number: int, *states: str) -> dict[str, Any]:
         """Wait until the job is in one of the states."""
-        end = time.monotonic() + timeout_s
-        while (job := self.job(number))["state"] not in states:
-            assert time.monotonic() < end, f"still {job}"
-            time.sleep(0.02)
-        return job
+        wait_for(lambda: self.job(number)["state"] in states, lambda: f"still {self.job(number)}")
+        return self.job(number)
 
     def job_token(self, number: int, attempt: int = 1) -> str:
         """Return the token of an attempt of this job, which is the caller named `job` from now on."""
@@ -130,19 +127,6 @@ def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def serve_queues() -> Callable[[Path, Queues], contextlib.AbstractContextManager[Served]]:
     """A manager with queues of teams on which nothing starts."""
     return contextlib.contextmanager(lambda data, queues: serve(data, drained=True, queues=queues))
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], bool]], None]:
-    """Wait for something to become true."""
-
-    def wait(true: Callable[[], bool], timeout_s: float = 20.0) -> None:
-        end = time.monotonic() + timeout_s
-        while not true():
-            assert time.monotonic() < end
-            time.sleep(0.02)
-
-    return wait
 
 
 @pytest.fixture(scope="module")

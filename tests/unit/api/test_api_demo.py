@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.demo.jobs import JOBS
 from headway.demo.train import HIDDEN, INPUTS, loss_and_gradient
@@ -44,28 +45,28 @@ def test_it_runs_alone_outside_a_job(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert "step 3 loss" in done.stdout
     assert (tmp_path / "weights.npz").is_file()
 
 
-def test_stopped_and_resumed_it_ends_with_the_same_weights(live: Any, until: Any, tmp_path: Path) -> None:
+def test_stopped_and_resumed_it_ends_with_the_same_weights(live: Any, tmp_path: Path) -> None:
     def spec(folder: str, step_s: str) -> dict[str, Any]:
         return {
-            "command": [*TRAIN, "--steps", "40", "--step-s", step_s],
+            "command": ["sh", "-c", f'exec "$@" --step-s {step_s}', "sh", *TRAIN, "--steps", "40"],
             "resources": {"accelerators": 2},
             "tasks_per_node": "gpu",
             "checkpoint": {"dir": str(tmp_path / folder)},
-            "preemption": {"grace": 20},
+            "preemption": {"grace": PATIENCE_S},
         }
 
     whole = live.submit(**spec("whole", "0"))
-    number = live.submit(**spec("stopped", "0.05"))
-    until(lambda: live.job(number)["progress"].get("step", 0) >= 3)
+    number = live.submit(**spec("stopped", "$(( HEADWAY_ATTEMPT == 1 ))"))  # slow until it is stopped
+    wait_for(lambda: live.job(number)["progress"].get("step", 0) >= 3)
     assert live.ask("POST", f"/v1/jobs/{number}/requeue").status_code == 200
-    assert live.until(whole, "COMPLETED", "FAILED", timeout_s=60)["state"] == "COMPLETED"
-    job = live.until(number, "COMPLETED", "FAILED", timeout_s=60)
+    assert live.until(whole, "COMPLETED", "FAILED")["state"] == "COMPLETED"
+    job = live.until(number, "COMPLETED", "FAILED")
     assert (job["state"], job["attempt"]) == ("COMPLETED", 2)
     first, second = (live.ask("GET", f"/v1/jobs/{number}/logs?rank=0&attempt={attempt}").text for attempt in (1, 2))
     saved = int(first.split("stopped at step ")[1].split(",")[0])

@@ -3,15 +3,17 @@
 import json
 import re
 import sys
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.live.errors import JournalFailed
+from headway.live.http.logs import Reader
 
-SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def test_a_job_runs_and_its_log_is_read(live: Any) -> None:
@@ -40,15 +42,24 @@ def test_following_a_log_ends_with_the_job_and_gives_every_line(live: Any) -> No
     assert live.ask("GET", f"/v1/jobs/{number}/logs?follow=true").text == "line 1\nline 2\nline 3\nline 4\nline 5\nend"
 
 
-def test_following_goes_on_through_a_requeue(live: Any) -> None:
-    words = "echo attempt $HEADWAY_ATTEMPT; if [ $HEADWAY_ATTEMPT = 1 ]; then sleep 30; fi"
+def test_following_goes_on_through_a_requeue(live: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "echo attempt $HEADWAY_ATTEMPT; if [ $HEADWAY_ATTEMPT = 1 ]; then sleep 600; fi"
     number = live.submit(command=["sh", "-c", words], preemption={"grace": 1})
     live.until(number, "RUNNING")
+    read, follows = Reader._read, threading.Event()
+
+    def reads(reader: Reader, last: bool) -> Any:
+        parts, more = read(reader, last)
+        if parts:
+            follows.set()
+        return parts, more
+
+    monkeypatch.setattr(Reader, "_read", reads)
     with ThreadPoolExecutor(1) as pool:
         followed = pool.submit(lambda: live.ask("GET", f"/v1/jobs/{number}/logs?follow=true").text)
-        time.sleep(0.3)
+        assert follows.wait(PATIENCE_S)
         live.ask("POST", f"/v1/jobs/{number}/requeue")
-        assert followed.result(20) == "attempt 1\n\n--- attempt 2 ---\nattempt 2\n"
+        assert followed.result(PATIENCE_S) == "attempt 1\n\n--- attempt 2 ---\nattempt 2\n"
     assert live.ask("GET", f"/v1/jobs/{number}/logs?attempt=1").text == "attempt 1\n"
 
 
@@ -189,7 +200,7 @@ def _events(live: Any, path: str, stop: Any, headers: dict[str, str] | None = No
                 return rows
         return rows
 
-    return asyncio.run(asyncio.wait_for(read(), 20))
+    return asyncio.run(asyncio.wait_for(read(), PATIENCE_S))
 
 
 def test_a_journal_that_cannot_be_written_is_said_and_acknowledges_nothing(

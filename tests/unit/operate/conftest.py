@@ -1,12 +1,12 @@
 """A manager on a small cluster, for tests of what people and operators ask of it."""
 
-import getpass
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.live_manager import ME, until
+from tests.waiting import wait_for
 
 from headway.client.job import JobView
 from headway.cluster.named import cluster
@@ -14,8 +14,6 @@ from headway.live.ask.explain import Explanation
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.live.outcome import Backoff
-
-ME = getpass.getuser()
 
 
 class Served:
@@ -30,25 +28,12 @@ class Served:
 
     def explained(self, job: int, reason: str) -> Explanation:
         """What is said of a job's wait, once it waits for this reason."""
-        for _ in range(200):
-            found = self.manager.explain(job)
-            if found.reason == reason:
-                return found
-            time.sleep(0.01)
-        raise AssertionError(found)
+        wait_for(lambda: self.manager.explain(job).reason == reason, lambda: self.manager.explain(job))
+        return self.manager.explain(job)
 
     def until(self, job: int, *states: str) -> JobView:
         """Wait until the job is in one of the states, or has ended."""
-        wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
-        end = time.monotonic() + 120  # the first test of a machine compiles the engine
-        view = self.manager.job(job)
-        while time.monotonic() < end:
-            view = self.manager.job(job)
-            assert view is not None
-            if view.state in wanted:
-                return view
-            time.sleep(0.02)
-        raise AssertionError(f"{view} is not {wanted}: {[str(row) for row in self.manager.events(0)]}")
+        return until(self.manager, job, *states)
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 import os
 import pwd
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.unit.operate.conftest import Served
+from tests.waiting import gate, wait_for
 
 from headway.cluster.demands import check_possible, demand_of
 from headway.cluster.named import cluster
@@ -35,7 +35,7 @@ def test_a_job_follows_another_as_it_asked(
     serve: Callable[..., Served], tmp_path: Path, kind: str, first: str, state: str, words: str
 ) -> None:
     served = serve()
-    before = served.submit(run=f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; {first}")
+    before = served.submit(run=f"{gate(tmp_path / 'go')}; {first}")
     early = served.submit(after=[f"{kind}:{before}"])
     assert "job 1" in served.explained(early, "dependency").message
     (tmp_path / "go").touch()
@@ -54,14 +54,15 @@ def test_not_ok_of_an_array_means_that_some_task_failed(serve: Callable[..., Ser
     assert (served.until(cleans).started_at or 0.0) >= max(ends)
 
 
-def test_what_can_no_longer_come_true_is_cancelled_at_once(serve: Callable[..., Served]) -> None:
+def test_what_can_no_longer_come_true_is_cancelled_at_once(serve: Callable[..., Served], tmp_path: Path) -> None:
     """Also while it waits for others: it was looked at only when all of them had ended."""
     served = serve()
-    held, first = served.submit(hold=True), served.submit(run="sleep 0.3")
+    held, first = served.submit(hold=True), served.submit(run=gate(tmp_path / "go"))
     array = served.submit(run="true", array="0-2")
     follower = served.submit(after=[f"any:{held}", f"notok:{first}"])
     of_array = served.submit(after=[f"any:{held}", f"notok:{array}"])
     later = served.submit(after=[f"any:{held}", f"notok:{held}"])
+    (tmp_path / "go").touch()
     for job, other in ((follower, first), (of_array, array)):
         view = served.until(job)
         assert (view.state, view.message) == (
@@ -83,7 +84,7 @@ def test_all_needs_must_come_true(serve: Callable[..., Served]) -> None:
 
 def test_singletons_of_one_name_run_one_after_another(serve: Callable[..., Served], tmp_path: Path) -> None:
     served = serve("1x4")
-    run = f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"
+    run = gate(tmp_path / "go")
     jobs = [served.submit(name="one", run=run, after=["singleton"]) for _ in range(3)]
     other = served.submit(name="two", after=["singleton"])
     assert "singleton" in served.explained(jobs[2], "dependency").message
@@ -96,13 +97,14 @@ def test_singletons_of_one_name_run_one_after_another(serve: Callable[..., Serve
     assert (served.until(other).started_at or 0) < (views[0].ended_at or 0)
 
 
-def test_dependencies_survive_a_restart(serve: Callable[..., Served]) -> None:
+def test_dependencies_survive_a_restart(serve: Callable[..., Served], tmp_path: Path) -> None:
     served = serve()
-    first = served.submit(run="sleep 1; false")
+    first = served.submit(run=f"{gate(tmp_path / 'go')}; false")
     jobs = [served.submit(after=[f"{kind}:{first}"]) for kind in ("ok", "any", "notok")]
     served.until(first, "RUNNING")
     served.manager.stop()
     served = serve()
+    (tmp_path / "go").touch()
     assert [served.until(job).state for job in jobs] == ["CANCELLED", "COMPLETED", "COMPLETED"]
 
 
@@ -114,7 +116,7 @@ def test_a_job_that_has_followed_another_is_not_cancelled_when_that_runs_again_a
     first = serve()
     (tmp_path / "good").touch()
     before = first.submit(run=f"test -e {tmp_path}/good")
-    runs = first.submit(run="sleep 60", after=[before])
+    runs = first.submit(run="sleep 600", after=[before])
     first.until(runs, "RUNNING")
     first.manager.stop()
     if not snapshot:
@@ -131,7 +133,7 @@ def test_a_job_that_has_followed_another_is_not_cancelled_when_that_runs_again_a
 def test_a_long_chain_ends_as_one(serve: Callable[..., Served], tmp_path: Path) -> None:
     """Every job of it took the engine one call deeper: the manager of everybody stopped, and again after every restart."""
     served = serve()
-    first = served.submit(run=f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; false")
+    first = served.submit(run=f"{gate(tmp_path / 'go')}; false")
     chain = [first]
     for _ in range(1100):
         chain.append(served.submit(after=[chain[-1]]))
@@ -214,9 +216,7 @@ def test_a_job_whose_prolog_fails_is_tried_again_and_never_runs(serve: Callable[
     prolog = program(tmp_path / "prolog", f"test -e {flag}")
     served = serve(site=Site(prolog=prolog))
     job = served.submit(run=f"echo x >> {tmp_path}/ran")
-    end = time.monotonic() + 60
-    while not served.manager.health().errors and time.monotonic() < end:
-        time.sleep(0.02)
+    wait_for(lambda: served.manager.health().errors)
     assert "failed with exit code 1" in served.manager.health().last_errors[0].message
     flag.touch()
     assert served.until(job).state == "COMPLETED"
@@ -228,11 +228,10 @@ def test_a_manager_that_restarts_while_a_job_starts_leaves_it_its_control_group(
 ) -> None:
     """The group was empty until the ranks started, so it was taken away, and the job failed: it could not enter its control group."""
     begun, go = tmp_path / "begun", tmp_path / "go"
-    prolog = program(tmp_path / "prolog", f"touch {begun}; while ! test -e {go}; do sleep 0.02; done")
+    prolog = program(tmp_path / "prolog", f"touch {begun}; {gate(go)}")
     first = serve(site=Site(prolog=prolog))
     job = first.submit()
-    while not begun.exists():
-        time.sleep(0.01)
+    wait_for(begun.exists)
     first.manager.stop()
     again = serve(site=Site(prolog=prolog))
     go.touch()

@@ -8,8 +8,9 @@ from threading import Barrier, Thread
 from typing import Any
 
 import pytest
-from tests.live_manager import ME, one, until, wait_for
+from tests.live_manager import ME, one, until
 from tests.unit.operate.conftest import Served
+from tests.waiting import wait_for
 
 from headway.cli.tables.nodes import nodes_table, summarised, summary_table
 from headway.cluster.named import cluster
@@ -30,7 +31,7 @@ nodes:
   - {name: v, gpus: 2, type: v100, features: [roce]}
 """
 OTHERS = ("ada", "bob", "cyd", "dan")
-SLEEP = {"run": "sleep 60"}
+SLEEP = {"run": "sleep 600"}
 A100 = {"resources": {"type": "a100"}}
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.imagined import Virtual, Work
-from tests.live_manager import one, until, wait_for
+from tests.live_manager import one, until
+from tests.waiting import wait_for
 
 from headway.cluster.named import cluster
 from headway.job_state import JobState
@@ -56,6 +57,12 @@ def opened(small: Path) -> Iterator[Callable[[], Manager]]:
         manager.stop(drain=True)
 
 
+def wait_for_reserve(small: Path) -> None:
+    """Wait until a manager, which looks at its disk now and then, has made its reserve."""
+    reserve = small / "data" / "reserve"
+    wait_for(lambda: reserve.exists() and reserve.stat().st_size == disk.RESERVE_BYTES)
+
+
 def test_a_job_that_fills_the_disk_stops_others_from_starting(opened: Callable[[], Manager], small: Path) -> None:
     manager = opened()
     manager.drain("n001")
@@ -65,7 +72,7 @@ def test_a_job_that_fills_the_disk_stops_others_from_starting(opened: Callable[[
     assert "less than 12 MB are free on the disk of" in manager.trouble
     assert manager.trouble == manager.health().trouble
     assert not manager.health().ok
-    assert not (small / "data" / "reserve").exists()  # the journal has it
+    wait_for(lambda: not (small / "data" / "reserve").exists())  # the journal has it
     waits = one(manager, run="true")  # accepted all the same
     wait_for(lambda: manager.explain(waits).reason == "node_down")
     assert "no job is started (make room there" in manager.explain(waits).message
@@ -76,7 +83,7 @@ def test_a_job_that_fills_the_disk_stops_others_from_starting(opened: Callable[[
     (small / "filler").unlink()
     assert until(again, waits).state == "COMPLETED"
     assert not again.trouble
-    wait_for((small / "data" / "reserve").exists)
+    wait_for_reserve(small)
     assert [node.state for node in again.nodes()] == ["open", "drained"]  # what a person drained stays so
 
 
@@ -85,6 +92,7 @@ def test_a_node_that_is_resumed_while_the_disk_is_full_starts_nothing(
 ) -> None:
     manager = opened()
     manager.drain("n000")
+    wait_for_reserve(small)
     (small / "filler").write_bytes(bytes(24 * MB))
     wait_for(lambda: manager.trouble)
     waits = one(manager, run="true")
@@ -102,7 +110,7 @@ def test_a_manager_that_starts_on_a_full_disk_gives_up_what_is_kept_for_it(
     first = opened()
     ran = one(first, run="true")
     assert until(first, ran).state == "COMPLETED"
-    wait_for((small / "data" / "reserve").exists)
+    wait_for_reserve(small)
     first.stop()
     with pytest.raises(OSError, match="No space left"):
         (small / "filler").write_bytes(bytes(40 * MB))

@@ -1,36 +1,35 @@
 """hold, requeue --hold, cancel --now, graces, and verbs on many jobs."""
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
 import pytest
-from tests.live_manager import wait_for
 from tests.unit.operate.conftest import ME, Served
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.errors import WrongState
 from headway.live.jobfile.spec import job_spec
 from headway.live.operation.site import Site
 
 pytestmark = pytest.mark.xdist_group("live")
-STUBBORN = "trap '' TERM; while true; do sleep 0.05; done"
+STUBBORN = "trap '' TERM; echo up; while true; do sleep 0.05; done"
 
 
 def test_hold_leaves_a_running_job_alone(serve: Callable[..., Served]) -> None:
     served = serve()
-    job = served.submit(run="sleep 30")
+    job = served.submit(run="sleep 600")
     served.until(job, "RUNNING")
     with pytest.raises(WrongState, match="requeue --hold 1"):
         served.manager.hold(job)
-    time.sleep(0.1)
+    served.manager.settle()
     assert served.until(job, "RUNNING").attempt == 1
 
 
 def test_requeue_with_hold_stops_and_holds(serve: Callable[..., Served]) -> None:
     served = serve()
-    job = served.submit(run="sleep 30")
+    job = served.submit(run="sleep 600")
     served.until(job, "RUNNING")
     served.manager.requeue(job, hold=True)
     assert served.until(job, "HELD").attempt == 2
@@ -66,10 +65,11 @@ def test_cancel_at_once_kills_though_a_grace_runs(serve: Callable[..., Served]) 
     served = serve(site=Site(longest_grace_s=1e6))
     job = served.submit(run=STUBBORN, preemption={"grace": "24h"})
     served.until(job, "RUNNING")
+    wait_for(lambda: "up" in served.manager.log_files(job, 1)[0].read_text())
     served.manager.cancel(job)
     served.until(job, "STOPPING")
     served.manager.cancel(job)  # a second one changes nothing
-    time.sleep(0.2)
+    served.manager.settle()
     served.until(job, "STOPPING")
     served.manager.cancel(job, at_once=True)
     assert served.until(job).state == "CANCELLED"
@@ -88,7 +88,7 @@ def test_a_kill_that_was_asked_for_survives_the_manager(serve: Callable[..., Ser
 
 def test_verbs_on_many_jobs_act_on_as_many_as_they_can(serve: Callable[..., Served]) -> None:
     served = serve("1x1")
-    runs = served.submit(run="sleep 30")
+    runs = served.submit(run="sleep 600")
     served.until(runs, "RUNNING")
     waits = [served.submit() for _ in range(5)]
     refused = served.manager.act("hold", [runs, *waits, 99])
@@ -101,7 +101,7 @@ def test_verbs_on_many_jobs_act_on_as_many_as_they_can(serve: Callable[..., Serv
 
 def test_a_user_may_have_so_many_jobs(serve: Callable[..., Served]) -> None:
     served = serve("1x1", site=Site(jobs_per_user=3))
-    first = served.submit(run="sleep 30")
+    first = served.submit(run="sleep 600")
     with pytest.raises(WrongState, match=f"user {ME} has 1 job that has not ended, and may have 3: 3 more"):
         served.submit(array="0-2")
     served.submit(array="0-1")
@@ -126,7 +126,7 @@ def test_a_user_may_have_so_many_jobs(serve: Callable[..., Served]) -> None:
 
 def test_explanations_count_in_plain_english(serve: Callable[..., Served]) -> None:
     served = serve("1x2", "tiresias-l?threshold=1000")
-    served.until(served.submit(run="sleep 30", resources={"accelerators": 2}), "RUNNING")
+    served.until(served.submit(run="sleep 600", resources={"accelerators": 2}), "RUNNING")
     first = served.submit()
     behind = served.submit()
     served.explained(behind, "gpus")
@@ -144,14 +144,14 @@ def test_jobs_that_are_run_again_and_jobs_that_are_being_accepted_count_together
     served.manager.cancel(old)
     first, last, counted = Event(), Event(), Event()
     journal = served.manager._journal
-    journal.commit_later(lambda _: first.wait(60))
+    journal.commit_later(lambda _: first.wait(PATIENCE_S))
     wait_for(journal._queue.empty)
     with ThreadPoolExecutor() as pool:
         new = pool.submit(served.submit, array="0-1", hold=True)
         wait_for(lambda: journal._queue.qsize() == 1)
-        journal.commit_later(lambda _: (counted.set(), last.wait(60)))  # in one transaction with the submission
+        journal.commit_later(lambda _: (counted.set(), last.wait(PATIENCE_S)))  # in one transaction with the submission
         first.set()
-        assert counted.wait(60)
+        assert counted.wait(PATIENCE_S)
         again = pool.submit(served.manager.requeue, old)
         wait_for(lambda: again.done() or served.manager._world.unwritten)
         last.set()

@@ -4,17 +4,18 @@ import hashlib
 import hmac
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 from tests.unit.operate.conftest import Served
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.errors import BadInput
 from headway.live.operation import webhook
 from headway.live.operation.webhook import Webhook
+from headway.live.store.journal import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -48,13 +49,12 @@ class Receiver:
 
     def states(self, job: int, last: str) -> list[str]:
         """The states of a job as they arrived, once the last one has."""
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            found = [each["state"] for each in self.got if each["job_id"] == job]
-            if last in found:
-                return found
-            time.sleep(0.02)
-        raise AssertionError(self.got)
+
+        def found() -> list[str]:
+            return [each["state"] for each in self.got if each["job_id"] == job]
+
+        wait_for(lambda: last in found(), lambda: self.got)
+        return found()
 
 
 @pytest.fixture
@@ -70,15 +70,20 @@ def test_changes_arrive_in_order_though_the_receiver_fails(serve: Callable[..., 
     earlier = served.submit()
     append = served.manager._journal.append
 
-    def slow(*rows: Any) -> int:  # people see a job's end a moment before the journal has it
-        time.sleep(0.4)
-        return append(*rows)
+    settle, begun = served.manager.settle, threading.Event()
+
+    def slow(rows: list[JournalRow], *given: Any) -> int:  # people see a job's end a moment before the journal has it
+        if any(row.kind == "Ended" for row in rows):
+            begun.wait(PATIENCE_S)
+        return append(rows, *given)
 
     served.manager._journal.append = slow  # type: ignore[method-assign]
+    served.manager.settle = lambda: (begun.set(), settle())  # type: ignore[method-assign,assignment]
     served.until(earlier)
+    assert not begun.is_set()
     hook = Webhook(served.manager, receiver.url, "s3")
     hook.start()
-    served.manager._journal.append = append  # type: ignore[method-assign]
+    begun.set()
     receiver.refuse = 3
     job = served.submit(run="exit 7", name="fails", queue="q")
     assert receiver.states(job, "FAILED") == ["PENDING", "STARTING", "RUNNING", "FAILED"]
@@ -96,7 +101,7 @@ def test_what_happened_while_nobody_sent_is_sent_later(serve: Callable[..., Serv
     hook.start()
     first = served.submit()
     receiver.states(first, "COMPLETED")
-    time.sleep(0.1)
+    wait_for(lambda: int(served.manager.recall(webhook.SENT) or 0) >= receiver.got[-1]["number"])
     hook.stop()
     missed = served.submit()
     served.until(missed)

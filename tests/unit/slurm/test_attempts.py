@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.live.executors.slurm.attempt import LINGER_S, Attempt, PartRun, read_attempt
 from headway.live.executors.slurm.executor import SlurmExecutor
@@ -149,7 +150,7 @@ def test_after_a_failure_slurm_is_asked_again_as_soon_as_the_outage_allows(tmp_p
 def test_what_slurm_does_not_start_is_taken_back_also_by_the_next_manager(tmp_path: Path) -> None:
     """Headway died after it had submitted; the GPUs it counted on are not there (another's job, or lost by Slurm)."""
     executor = SlurmExecutor(tmp_path)
-    executor._site, executor.patience_s = Site("ab", {}, {}), 0.1
+    executor._site, executor.patience_s = Site("ab", {}, {}), PATIENCE_S
     executor.door = door = Twice(SlurmJob(7, "PENDING", comment_of("ab", 1, 1, 0), reason="Resources"))  # type: ignore[assignment]
     folder = executor.folder(1, 1)
     (folder / "own").mkdir(parents=True)
@@ -157,7 +158,7 @@ def test_what_slurm_does_not_start_is_taken_back_also_by_the_next_manager(tmp_pa
     executor.adopt(1, 1)
     executor._poll()
     assert door.sent == []  # Slurm is given its time again
-    time.sleep(0.2)
+    executor.patience_s = 0.0
     executor._poll()
     assert door.sent == [Cancel((7,))]
     door.jobs = {7: SlurmJob(7, "CANCELLED", comment_of("ab", 1, 1, 0), reason="Resources")}

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE_S
 
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.slurm.attempt import Attempt, PartRun
@@ -110,7 +111,7 @@ def test_the_thread_goes_on_whatever_happens(tmp_path: Path) -> None:
     executor.door = Breaks()  # type: ignore[assignment]
     executor._thread = threading.Thread(target=executor._run, daemon=True)
     executor._thread.start()
-    assert polled.wait(20.0)
+    assert polled.wait(PATIENCE_S)
     executor.close()
 
 

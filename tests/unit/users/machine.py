@@ -10,13 +10,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.waiting import PATIENCE_S
 
 RUN = "from headway.cli.main import main; main()"
 
 
 def headway(*words: object, **given: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", RUN, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **given)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **given)  # type: ignore[call-overload,no-any-return]
 
 
 def certificate(folder: Path, name: str, *addresses: str, days: int = 30) -> tuple[Path, Path]:

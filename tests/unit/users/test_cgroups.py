@@ -3,13 +3,13 @@
 import getpass
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.users.groups import enter, nobody, until
+from tests.processes import is_dead
+from tests.unit.users.groups import enter, nobody
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.executors import ENDED, STARTED, Launch, Report
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, Limits, NoCgroups
@@ -32,23 +32,23 @@ def real(tmp_path: Path) -> Iterator[Cgroups]:
     yield found
     for name in ("7-1", "8-1"):
         found.kill(name)
-        until(lambda name=name: found.remove(name))  # type: ignore[misc]
+        wait_for(lambda name=name: found.remove(name))  # type: ignore[misc]
     found.close(nobody)
+
+
+def written(path: Path) -> str:
+    """Return what is in the file, nothing before it is there."""
+    return path.read_text() if path.exists() else ""
 
 
 def test_a_process_is_found_and_killed_whatever_it_does(real: Cgroups, tmp_path: Path) -> None:
     folders = real.make("7-1", Limits())
-    with enter(folders, f"env -i setsid sh -c 'echo $$ > {tmp_path}/child; sleep 60' & sleep 60") as leader:
-        end = time.monotonic() + 10
-        while not ((tmp_path / "child").exists() and (tmp_path / "child").read_text()) and time.monotonic() < end:
-            time.sleep(0.01)
-        child = int((tmp_path / "child").read_text())
+    with enter(folders, f"env -i setsid sh -c 'echo $$ > {tmp_path}/child; sleep 600' & sleep 600") as leader:
+        child = int(wait_for(lambda: written(tmp_path / "child")))
         assert {leader.pid, child} <= set(real.processes("7-1"))
         real.kill("7-1")
-        while real.processes("7-1") and time.monotonic() < end:
-            time.sleep(0.01)
-        assert real.processes("7-1") == []
-    assert until(lambda: real.remove("7-1"))
+        wait_for(lambda: real.processes("7-1") == [])
+    wait_for(lambda: real.remove("7-1"))
     assert not any(Path(folder).exists() for folder in folders)
     assert real.processes("7-1") == []
 
@@ -58,22 +58,23 @@ def test_memory_is_bounded_and_said(real: Cgroups) -> None:
         pytest.skip(f"SKIPPED: {real.about}")
     folders = real.make("8-1", Limits(memory_bytes=50_000_000))
     with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as greedy:
-        assert greedy.wait(30) == -signal.SIGKILL
+        assert greedy.wait(PATIENCE_S) == -signal.SIGKILL
     assert real.out_of_memory("8-1")
     folders = real.make("7-1", Limits(memory_bytes=500_000_000))
     with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as modest:
-        assert modest.wait(30) == 0
+        assert modest.wait(PATIENCE_S) == 0
     assert not real.out_of_memory("7-1")
 
 
 def test_cpus_are_bounded(real: Cgroups) -> None:
     if CPUS not in real.enforced:
         pytest.skip(f"SKIPPED: {real.about}")
-    burn = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
+    burn = "from time import monotonic, process_time; began, before = monotonic(), process_time()\n"
+    burn += "while monotonic() < began + 1: pass\nprint((process_time() - before) / (monotonic() - began))"
     folders = real.make("7-1", Limits(cpus=0.2))
     with enter(folders, f"exec python3 -c '{burn}'") as slow:
-        used_s = float(slow.communicate(timeout=60)[0])
-    assert used_s < 0.5  # a fifth of a second, and what the start took; without a limit it would be about one
+        share = float(slow.communicate(timeout=PATIENCE_S)[0])
+    assert share < 0.5  # about 0.2; without a limit it would be 1, if nothing else ran here
 
 
 def test_devices_are_denied(real: Cgroups) -> None:
@@ -81,7 +82,7 @@ def test_devices_are_denied(real: Cgroups) -> None:
         pytest.skip(f"SKIPPED: devices are not limited here: {real.about}")
     folders = real.make("7-1", Limits(denied=((1, 5),)))  # /dev/zero stands for a GPU of somebody else
     with enter(folders, "head -c 1 /dev/zero > /dev/null && echo zero; head -c 1 /dev/urandom | wc -c") as job:
-        assert job.communicate(timeout=30)[0].split() == [b"1"]
+        assert job.communicate(timeout=PATIENCE_S)[0].split() == [b"1"]
 
 
 # ---- what the executor makes of them
@@ -89,19 +90,15 @@ def test_devices_are_denied(real: Cgroups) -> None:
 
 class Watch:
     def __init__(self, executor: ProcessExecutor) -> None:
-        self.executor, self.seen, self._woken = executor, [], threading.Event()  # type: ignore[var-annotated]
-        executor.open(self._woken.set)
+        self.executor, self.seen = executor, list[Report]()
+        executor.open(lambda: None)
 
     def until(self, what: str, job: int) -> Report:
-        end = time.monotonic() + 30
-        while time.monotonic() < end:
+        def report() -> Report | None:
             self.seen += self.executor.reports()
-            for report in self.seen:
-                if (report.what, report.job) == (what, job):
-                    return report
-            self._woken.wait(0.05)
-            self._woken.clear()
-        raise AssertionError(f"no {what} of {job} in {self.seen}")
+            return next((each for each in self.seen if (each.what, each.job) == (what, job)), None)
+
+        return wait_for(report, lambda: f"no {what} of {job} in {self.seen}")
 
 
 @pytest.fixture
@@ -137,16 +134,12 @@ def test_what_hides_from_a_killed_shim_is_found_by_its_group(watch: Watch, tmp_p
     """A process with an empty environment in a session of its own: nothing but the group tells whose it is."""
     import json
 
-    watch.executor.start(launch(f"env -i setsid sh -c 'echo $$ > {tmp_path}/hidden; exec sleep 99' & sleep 99"))
+    watch.executor.start(launch(f"env -i setsid sh -c 'echo $$ > {tmp_path}/hidden; exec sleep 600' & sleep 600"))
     watch.until(STARTED, 1)
-    end = time.monotonic() + 20
-    while not ((tmp_path / "hidden").exists() and (tmp_path / "hidden").read_text()) and time.monotonic() < end:
-        time.sleep(0.02)
-    hidden = int((tmp_path / "hidden").read_text())
+    hidden = int(wait_for(lambda: written(tmp_path / "hidden")))
     os.kill(json.loads((tmp_path / "data/runs/1/1/shim.json").read_text())["pid"], signal.SIGKILL)
     assert watch.until(ENDED, 1).lost
-    status = Path(f"/proc/{hidden}/stat")
-    assert not status.exists() or status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    assert is_dead(hidden)
     assert watch.executor.cgroups.processes("1-1") == []
 
 
@@ -156,10 +149,7 @@ def test_groups_are_gone_when_their_attempts_are(watch: Watch) -> None:
     assert isinstance(watch.executor.cgroups, CgroupsV1 | CgroupsV2)
     cgroups = watch.executor.cgroups
     bases = cgroups.bases.values() if isinstance(cgroups, CgroupsV1) else [cgroups.base]
-    end = time.monotonic() + 5
-    while any((base / "1-1").exists() for base in bases) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not any((base / "1-1").exists() for base in bases)
+    wait_for(lambda: not any((base / "1-1").exists() for base in bases))
 
 
 def test_what_a_job_may_use(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ import os
 import signal
 import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.users.groups import enter, nobody, until
+from tests.unit.users.groups import enter, nobody
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits, NoCgroups
 from headway.live.executors.process.cgroups.devices import program
@@ -88,8 +88,8 @@ def test_version_2_makes_way_and_turns_controllers_on_for_real(unified: Path, mo
     (unified / "cgroup.subtree_control").write_text(f"+{free[0]}")
     top = unified / f"headway-test-{os.getpid()}"
     top.mkdir()
-    with enter([str(top)], "exec sleep 60") as manager:
-        assert until(lambda: (top / "cgroup.procs").read_text().split() == [str(manager.pid)])
+    with enter([str(top)], "exec sleep 600") as manager:
+        wait_for(lambda: (top / "cgroup.procs").read_text().split() == [str(manager.pid)])
         groups = CgroupsV2(top, top / "abc")
         try:
             assert groups.controllers == [free[0]]
@@ -99,7 +99,7 @@ def test_version_2_makes_way_and_turns_controllers_on_for_real(unified: Path, mo
             groups.close(nobody)
             manager.kill()
     for folder in (top / "manager", top):
-        assert until(lambda folder=folder: not os.rmdir(folder) if not (folder / "cgroup.procs").read_text() else False)  # type: ignore[misc]
+        wait_for(lambda folder=folder: not os.rmdir(folder) if not (folder / "cgroup.procs").read_text() else False)  # type: ignore[misc]
     with contextlib.suppress(OSError):  # others may use it by now
         (unified / "cgroup.subtree_control").write_text(f"-{free[0]}")
 
@@ -107,13 +107,13 @@ def test_version_2_makes_way_and_turns_controllers_on_for_real(unified: Path, mo
 def test_version_2_ends_what_forks_without_end_for_real(unified: Path) -> None:
     groups = CgroupsV2(unified, unified / f"headway-test-{os.getpid()}")
     try:
-        forks = "f() { sleep 0.02; f & sleep 0.02; }; for i in 1 2 3; do f & done; exec sleep 60"
+        forks = "f() { sleep 0.02; f & sleep 0.02; }; for i in 1 2 3; do f & done; exec sleep 600"
         with enter(groups.make("3-1", Limits()), forks) as leader:
-            assert until(lambda: len(groups.processes("3-1")) > 6)
+            wait_for(lambda: len(groups.processes("3-1")) > 6)
             groups.kill("3-1")
-            assert leader.wait(10) == -signal.SIGKILL
-            assert until(lambda: groups.processes("3-1") == [])
-        assert until(lambda: groups.remove("3-1"))
+            assert leader.wait(PATIENCE_S) == -signal.SIGKILL
+            wait_for(lambda: groups.processes("3-1") == [])
+        wait_for(lambda: groups.remove("3-1"))
     finally:
         groups.close(nobody)
 
@@ -125,16 +125,14 @@ def test_version_2_kills_and_hides_devices_for_real(unified: Path) -> None:
         denied = Limits(denied=((1, 5), (1, 8)))  # /dev/zero and /dev/random stand for GPUs of others
         tries = "for d in zero random urandom null; do head -c 0 /dev/$d && echo $d; done"
         with enter(groups.make("2-1", denied), tries) as job:
-            assert job.communicate(timeout=30)[0].split() == [b"urandom", b"null"]
-        assert until(lambda: groups.remove("2-1"))
+            assert job.communicate(timeout=PATIENCE_S)[0].split() == [b"urandom", b"null"]
+        wait_for(lambda: groups.remove("2-1"))
     try:
-        with enter(groups.make("1-1", Limits()), "setsid sleep 60 & sleep 60") as leader:
-            end = time.monotonic() + 10
-            while len(groups.processes("1-1")) < 3 and time.monotonic() < end:
-                time.sleep(0.01)
+        with enter(groups.make("1-1", Limits()), "setsid sleep 600 & sleep 600") as leader:
+            wait_for(lambda: len(groups.processes("1-1")) >= 3)
             groups.kill("1-1")
-            assert leader.wait(10) == -signal.SIGKILL
-        assert until(lambda: groups.remove("1-1"))
+            assert leader.wait(PATIENCE_S) == -signal.SIGKILL
+        wait_for(lambda: groups.remove("1-1"))
         assert not (groups.base / "1-1").exists()
     finally:
         groups.close(nobody)

@@ -4,12 +4,13 @@ import getpass
 import os
 import stat
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.live_manager import until
+from tests.waiting import PATIENCE_S, wait_for
 from typer.main import get_command
 
 from headway.cli.main import app
@@ -56,12 +57,7 @@ def test_a_job_that_was_accepted_with_an_absurd_limit_stops_no_manager(
     try:
         for asked in ABSURD:
             (number,) = manager.submit(job_spec({"run": "true", "workdir": "/", "resources": asked}), ME)
-            end = time.monotonic() + 180  # the first test of a machine compiles the engine
-            while (job := manager.job(number)) and job.state != "COMPLETED" and time.monotonic() < end:
-                assert not manager.trouble
-                time.sleep(0.02)
-            assert job is not None
-            assert (job.state, manager.trouble) == ("COMPLETED", "")
+            assert until(manager, number, true=lambda view: not manager.trouble).state == "COMPLETED"
     finally:
         manager.stop()
 
@@ -100,9 +96,7 @@ def test_what_an_attempt_has_of_a_fabric_is_not_for_other_users(tmp_path: Path) 
     try:
         executor.start(launch(files={"certificate.json": "{}", "routes.sh": "true\n", "plan.json": "{}"}))
         folder = executor.folder(5, 1)
-        end = time.monotonic() + 30
-        while not (folder / "exit.json").exists() and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_for((folder / "exit.json").exists)
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()}
         assert {"certificate.json", "routes.sh", "plan.json", "exit.json", "ranks.json", "launch.json"} <= set(modes)
         assert {name: mode for name, mode in modes.items() if mode & 0o077} == {}
@@ -210,13 +204,13 @@ def test_plans_of_one_token_do_not_keep_operators_from_replays(monkeypatch: pyte
     def run(command: list[str], **_: Any) -> Any:
         if "collectives" in command[-1]:
             inside.set()
-            assert go.wait(30)
+            assert go.wait(PATIENCE_S)
         return type("Done", (), {"returncode": 0, "stdout": "{}"})
 
     monkeypatch.setattr(apart.subprocess, "run", run)
     greedy = threading.Thread(target=apart.ask_apart, args=("headway.live.watch.collectives", {}))
     greedy.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE_S)
     try:
         with pytest.raises(WrongState, match="being computed"):
             apart.ask_apart("headway.live.watch.collectives", {})

@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import reserve_ports
+from tests.waiting import PATIENCE_S, gate, wait_for
 
 from headway.cli.tables.terminal import plain, plain_lines
 from headway.client.client import Client
@@ -37,7 +38,8 @@ class Restartable:
     """A manager behind a real server on one port, that can be stopped and started again."""
 
     def __init__(self, data: Path, log_cap_bytes: int = 100_000_000) -> None:
-        self.data, self.cap, self.port = data, log_cap_bytes, 0
+        self.data, self.cap = data, log_cap_bytes
+        self.port, self.reserved = reserve_ports()
         self.start()
 
     def start(self) -> None:
@@ -46,7 +48,6 @@ class Restartable:
         self.manager = Manager(self.data, cluster("1x4"), executor=executor)
         self.manager.start()
         self.listening = socket.create_server(("127.0.0.1", self.port))
-        self.port = self.listening.getsockname()[1]
         (self.data / "url").write_text(f"http://127.0.0.1:{self.port}\n")
         self.server = make_server(
             Guard(make_api(self.manager), Tokens(self.data, own_account()[1]), [f"127.0.0.1:{self.port}"])
@@ -71,6 +72,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Restartable]]:
 
     yield serve
     made[0].stop(drain=True)
+    made[0].reserved.close()
 
 
 def test_following_shows_every_rank(make: Callable[..., Restartable]) -> None:
@@ -82,19 +84,23 @@ def test_following_shows_every_rank(make: Callable[..., Restartable]) -> None:
             assert sorted(client.logs(number, follow=True)) == [f"[{rank}] rank {rank}" for rank in range(4)]
 
 
-def test_following_survives_a_restart_without_losing_or_doubling_a_line(make: Callable[..., Restartable]) -> None:
+def test_following_survives_a_restart_without_losing_or_doubling_a_line(
+    make: Callable[..., Restartable], tmp_path: Path
+) -> None:
     served = make()
     with Client(data=served.data) as client:
-        line = "for i in $(seq 60); do echo $RANK.$i; sleep 0.05; done"
-        number = client.submit(line, gpus=2, tasks_per_node="gpu")
+        lines = "for i in $(seq {}); do echo $RANK.$i; sleep 0.05; done"
+        run = f"{lines.format('30')}; {gate(tmp_path / 'go')}; {lines.format('31 60')}"
+        number = client.submit(run, gpus=2, tasks_per_node="gpu")
         seen: list[str] = []
         following = threading.Thread(target=lambda: seen.extend(client.logs(number, follow=True)))
         following.start()
-        for _ in range(2):
-            time.sleep(0.8)
+        for count in (10, 30):  # both while lines are written
+            wait_for(lambda count=count: len(seen) >= count)
             served.stop()
             served.start()
-        following.join(60)
+        (tmp_path / "go").touch()
+        following.join(PATIENCE_S)
         assert not following.is_alive()
     for rank in range(2):
         assert [each for each in seen if each.startswith(f"[{rank}]")] == [f"[{rank}] {rank}.{i}" for i in range(1, 61)]
@@ -109,29 +115,34 @@ def test_the_places_of_thousands_of_ranks_are_found_again(make: Callable[..., Re
     served = make()
     with Client(data=served.data) as client:
         number = client.submit("echo before; echo after")
-        client.wait(number, 20)
+        client.wait(number, PATIENCE_S)
         query = {"format": "json", **received.query}
         answer = client.transport.lines(f"/v1/jobs/{number}/logs", query, received.headers)
         assert [line for part in answer for line in received.lines(part)] == ["after"]
 
 
 def test_following_from_the_end_misses_nothing_that_is_written_while_the_manager_is_away(
-    make: Callable[..., Restartable], tmp_path: Path
+    make: Callable[..., Restartable], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = make()
+    served, follows, lines = make(), threading.Event(), Received.lines
+
+    def received(self: Received, part: bytes) -> Iterator[str]:
+        yield from lines(self, part)
+        follows.set()  # it has been told where the log ends
+
     with Client(data=served.data) as client:
-        number = client.submit(f"echo old; until [ -e {tmp_path}/go ]; do sleep 0.02; done; echo new")
-        while not list(client.logs(number)):
-            time.sleep(0.05)
+        number = client.submit(f"echo old; {gate(tmp_path / 'go')}; echo new")
+        wait_for(lambda: list(client.logs(number)))
+        monkeypatch.setattr(Received, "lines", received)
         seen: list[str] = []
         following = threading.Thread(target=lambda: seen.extend(client.logs(number, follow=True, tail=0)))
         following.start()
-        time.sleep(0.5)
+        assert follows.wait(PATIENCE_S)
         served.stop()
         (tmp_path / "go").touch()
-        time.sleep(0.3)
+        wait_for(lambda: "new" in (served.data / f"runs/{number}/1/rank-0.log").read_text())
         served.start()
-        following.join(60)
+        following.join(PATIENCE_S)
         assert seen == ["new"]
 
 
@@ -139,7 +150,7 @@ def test_the_tail_of_every_rank(make: Callable[..., Restartable]) -> None:
     served = make()
     with Client(data=served.data) as client:
         number = client.submit("seq 1000; printf end", gpus=2, tasks_per_node="gpu")
-        client.wait(number, 20)
+        client.wait(number, PATIENCE_S)
         assert sorted(client.logs(number, tail=2)) == ["[0] 1000", "[0] end", "[1] 1000", "[1] end"]
         assert list(client.logs(number, tail=3, rank=1)) == ["999", "1000", "end"]
         assert list(client.logs(number, tail=0)) == []
@@ -151,7 +162,7 @@ def test_a_log_has_a_cap_and_keeps_its_newest_part(make: Callable[..., Restartab
     served = make(log_cap_bytes=100_000)
     with Client(data=served.data) as client:
         number = client.submit("seq 1000000")  # seven megabytes
-        client.wait(number, 60)
+        client.wait(number, PATIENCE_S)
         folder = served.data / "runs" / str(number) / "1"
         kept = sum(path.stat().st_size for path in folder.glob("rank-*"))
         assert 40_000 < kept <= 100_000
@@ -171,7 +182,7 @@ def test_jobs_open_their_own_stderr_and_stdout(make: Callable[..., Restartable])
 
         spec = job_spec({"run": "echo one > /dev/stderr; echo two > /dev/stdout; echo $PATH", "workdir": "/"})
         number = served.manager.submit(spec, user or "")[0] if user else client.submit(spec.run)
-        assert client.wait(number, 20).state == "COMPLETED"
+        assert client.wait(number, PATIENCE_S).state == "COMPLETED"
         lines = list(client.logs(number))
         assert lines[:2] == ["one", "two"]
         if user:
@@ -316,7 +327,7 @@ def on_a_terminal(words: list[str]) -> bytes:
     with subprocess.Popen([sys.executable, "-c", RUN, *words], stdout=far, stderr=far, stdin=far) as done:
         os.close(far)
         found = b""
-        while select.select([near], [], [], 60)[0]:
+        while select.select([near], [], [], PATIENCE_S)[0]:
             try:
                 part = os.read(near, 65_536)
             except OSError:
@@ -324,7 +335,7 @@ def on_a_terminal(words: list[str]) -> bytes:
             if not part:
                 break
             found += part
-        done.wait(60)
+        done.wait(PATIENCE_S)
     os.close(near)
     return found
 
@@ -334,7 +345,7 @@ def test_logs_and_waiting_are_harmless_on_a_terminal(make: Callable[..., Restart
     data = ["--data", str(served.data)]
     with Client(data=served.data) as client:
         number = client.submit(["printf", "\\033]0;owned\\007\\033[2Jtext\\n"])
-        client.wait(number, 20)
+        client.wait(number, PATIENCE_S)
         shown = on_a_terminal(["logs", str(number), *data])
         assert b"\x1b" not in shown
         assert "␛]0;owned␇␛[2Jtext".encode() in shown

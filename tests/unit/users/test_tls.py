@@ -7,13 +7,13 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.users.machine import RUN, certificate, headway
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.cli.machine import certificates
 from headway.client.client import Client
@@ -24,6 +24,7 @@ from headway.errors import BadInput
 from headway.io import accounts
 from headway.live.http.api import make_api
 from headway.live.http.guard import Guard
+from headway.live.http.server import connections
 from headway.live.http.server.connections import MOST_STRANGERS, make_server
 from headway.live.http.tokens import Tokens
 from headway.live.manager import Manager
@@ -32,8 +33,9 @@ pytestmark = pytest.mark.xdist_group("live")
 
 
 @pytest.fixture
-def secure(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
     """A manager that speaks TLS, with a certificate for another name; its data folder and address."""
+    monkeypatch.setattr(connections, "HEADERS_WITHIN_S", PATIENCE_S)
     data = tmp_path / "data"
     manager = Manager(data, cluster("1x2"))
     manager.start()
@@ -58,7 +60,7 @@ def test_a_client_trusts_the_certificate_in_the_data_folder_and_no_other(
     data, url = secure
     with Client(data=data) as client:
         number = client.submit(["echo", "secret"])
-        assert client.wait(number, 20).state == "COMPLETED"
+        assert client.wait(number, PATIENCE_S).state == "COMPLETED"
         assert list(client.logs(number, follow=True)) == ["secret"]
     token = (data / "token").read_text().strip()
     monkeypatch.setenv("HEADWAY_DATA", str(tmp_path / "nothing"))
@@ -84,18 +86,21 @@ def test_connections_that_never_agree_on_tls_lock_nobody_out(secure: tuple[Path,
     half = [socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) for _ in range(1100)]
     with Client(data=data) as client:
         assert client.status()["counts"] is not None
-    time.sleep(0.2)
-    left = 0
-    for each in half:
+
+    def is_open(each: socket.socket) -> bool:
         each.setblocking(False)
         try:
             each.recv(1)
         except BlockingIOError:
-            left += 1
+            return True
         except ConnectionError:
             pass
+        return False
+
+    wait_for(lambda: not any(is_open(each) for each in half[:-MOST_STRANGERS]))
+    assert 0 < sum(is_open(each) for each in half) <= MOST_STRANGERS
+    for each in half:
         each.close()
-    assert 0 < left <= MOST_STRANGERS
 
 
 def test_old_versions_of_tls_are_refused(secure: tuple[Path, str]) -> None:
@@ -168,23 +173,22 @@ def test_serving_with_tls_from_the_command_line(tmp_path: Path) -> None:
             shown = json.loads(headway("logs", 1, "--data", data).stdout)
             assert (shown["job_id"], shown["state"]) == (1, "RUNNING")
             headway("submit", "--data", data, "--grace", "1s", "--", "sleep", "600")
-            client = Client(data=data)
+            client, follows = Client(data=data), threading.Event()
 
             def follow() -> None:
                 with contextlib.suppress(Unreachable):
-                    list(client.events())
+                    for _ in client.events():
+                        follows.set()
 
             threading.Thread(target=follow, daemon=True).start()
-            time.sleep(0.5)
+            assert follows.wait(PATIENCE_S)
         finally:
             manager.terminate()
-        assert manager.wait(20) in {0, -15}
+        assert manager.wait(PATIENCE_S) in {0, -15}
         assert manager.stderr is not None
         assert "Traceback" not in manager.stderr.read()  # with somebody following
     again = Manager(data, cluster("1x1"))
     again.start()
     again.cancel(2)
-    end = time.monotonic() + 20
-    while again.counts().get("CANCELLED") != 1 and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for(lambda: again.counts().get("CANCELLED") == 1)
     again.stop()

@@ -1,11 +1,11 @@
 """A live manager whose placement reserves links: the network, the story and the slice of a job agree."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.live_manager import until
 
 from headway.cluster.named import cluster
 from headway.io.accounts import own_account
@@ -34,12 +34,9 @@ def manager(tmp_path: Path) -> Any:
 
 
 def test_links_of_a_live_job(manager: Any) -> None:
-    spec = JobSpec(command=("sleep", "60"), num_nodes=4, resources={"accelerators": 2})
+    spec = JobSpec(command=("sleep", "600"), num_nodes=4, resources={"accelerators": 2})
     number = manager.submit(spec, own_account()[1])[0]
-    end = time.monotonic() + 20
-    while manager.job(number).state != "RUNNING":
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(manager, number, "RUNNING")
     manager.settle()
     seen = manager.look(lambda state, now: network(state, now, everybody))
     assert (seen.kind, seen.leaves) == ("leaf-spine", (("n000", "n001"), ("n002", "n003")))
