@@ -267,7 +267,7 @@ def _serve(
     from headway.live.http.tokens import Tokens
 
     api: Any = Guard(make_api(manager), Tokens(folder, own_account()[1]), hosts, rate_per_s=rate)
-    write_atomically(folder / URL_FILE, url + "\n")
+    write_atomically(folder / URL_FILE, url + "\n", 0o644)
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
     else:
@@ -278,10 +278,14 @@ def _serve(
         typer.echo(f"dashboard: open {url} in a browser, and sign in with the token in {folder / TOKEN_FILE}")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
-    # The server handles these and raises them again afterwards, when there is nothing left to do.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
     server, failures = make_server(api, tls), list[str]()
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # Until the server handles these itself. It raises them again afterwards, when there is nothing left to do.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
 
     def watch() -> None:
         failures.append(manager.wait_for_failure())

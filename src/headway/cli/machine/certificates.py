@@ -40,8 +40,7 @@ def publish(certificate: str, data: Path) -> Path:
 
     first, end, _ = Path(certificate).read_text(encoding="ascii").partition(END)
     path = (data / CERTIFICATE_FILE).absolute()
-    write_atomically(path, first + end + "\n")
-    path.chmod(0o644)
+    write_atomically(path, first + end + "\n", 0o644)
     return path
 
 

@@ -120,9 +120,7 @@ def _folder(data: Path) -> Iterator[Finding]:
         return
     wrong = weaknesses(data)
     if wrong:
-        yield Finding(
-            "data folder", BAD if os.geteuid() == 0 else LIMITED, wrong[0], "chown and chmod as said, or --data DIR"
-        )
+        yield Finding("data folder", BAD, wrong[0], "chown and chmod as said, or --data DIR")
     else:
         yield Finding("data folder", OK, f"{data}, which others cannot change")
     kind = _disk(there)
