@@ -320,8 +320,8 @@ def test_the_owners_token_is_not_sent_elsewhere(shell: Shell) -> None:
     from headway.client.folder import find_manager
 
     url = (shell.data / "url").read_text().strip()
-    assert find_manager(url, data=shell.data)[1].startswith("hw-")
-    assert find_manager("http://127.0.0.1:9", data=shell.data)[1] == ""
+    assert find_manager(url, data=shell.data).token.startswith("hw-")
+    assert find_manager("http://127.0.0.1:9", data=shell.data).token == ""
 
 
 def test_tokens_for_others(shell: Shell) -> None:

@@ -14,6 +14,7 @@ import typer
 from headway.cli.manager_options import DataOption, JsonOption, note, print_json
 from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
+from headway.client.peer import is_loopback
 from headway.errors import BadInput, HeadwayError, unknown
 from headway.io.units import counted
 
@@ -72,7 +73,9 @@ def serve(
         ),
     ] = "process",
     data: DataOption = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that other machines reach needs --tls-cert.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8642,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
@@ -143,10 +146,13 @@ def serve(
     tls = certificates.checked(tls_cert, tls_key)
     check_folder(folder)
     listening = _listen(host, port)
-    port = listening.getsockname()[1]
-    if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
-        note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
-    url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
+    address, port = listening.getsockname()[:2]
+    if tls is None and not is_loopback(address):
+        raise BadInput(
+            f"--host {host} can be reached from other machines, which needs TLS: give --tls-cert and --tls-key"
+        )
+    # Without TLS by its number: `localhost` is two addresses, and somebody else may listen on the other.
+    url = f"https://{_reached_as(host)}:{port}" if tls else f"http://{_reached_as(address)}:{port}"
     site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
     placement = placement or ("joint" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}

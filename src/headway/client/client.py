@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headway.client.folder import find_certificate, find_manager
+from headway.client.folder import find_manager
 from headway.client.job import JobView, job_view
 from headway.client.received import Received
 from headway.client.transport import ApiError, Transport, Unreachable
@@ -30,8 +30,8 @@ class Client:
     """A manager, for scripts and notebooks. Threads may share one."""
 
     def __init__(self, url: str | None = None, token: str | None = None, *, data: Path | None = None) -> None:
-        self.url, found = find_manager(url, token, data)
-        self.transport = Transport(self.url, found, find_certificate(self.url, data))
+        self.transport = Transport(find_manager(url, token, data))
+        self.url = self.transport.url
 
     def __enter__(self) -> "Client":
         return self
