@@ -272,7 +272,8 @@ def _serve(
     from headway.live.http.server.connections import make_server
     from headway.live.http.tokens import Tokens
 
-    api: Any = Guard(make_api(manager), Tokens(folder, own_account()[1]), hosts, rate_per_s=rate)
+    tokens = Tokens(folder, own_account()[1])
+    api: Any = Guard(make_api(manager), tokens, hosts, rate_per_s=rate)
     write_atomically(folder / URL_FILE, url + "\n", 0o644)
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
@@ -281,7 +282,13 @@ def _serve(
         typer.echo(
             f"Headway serves the cluster {cluster.name} ({counted(cluster.total, 'GPU')}) under {manager.policy} at {url}"
         )
-        typer.echo(f"dashboard: open {url} in a browser, and sign in with the token in {folder / TOKEN_FILE}")
+        if sys.stdout.isatty():  # a log would keep the code
+            code = tokens.make_code((folder / TOKEN_FILE).read_text(encoding="ascii").strip())
+            typer.echo(
+                f"dashboard: {url}/#code={code} (works once, within 10 minutes; `headway dashboard` prints another)"
+            )
+        else:
+            typer.echo("dashboard: `headway dashboard` prints a link")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
     server, failures = make_server(api, tls), list[str]()
