@@ -229,8 +229,8 @@ def test_a_lost_connection_recovers_by_itself(site: Any, opened: Any) -> None:
     page.context.set_offline(True)
     page.locator("#connection[data-state=lost]").wait_for()
     page.context.set_offline(False)
-    page.locator("#connection[data-state=live]").wait_for()
     number = submit(site, "after", "sleep 100")
+    page.locator("#connection[data-state=live]").wait_for()
     page.locator(f".gpu[data-job='{number}']").first.wait_for()
     with site.client() as client:
         client.cancel(number, now=True)

@@ -91,7 +91,7 @@ function tokenForm(problem) {
 function reason(error) {
   if (!(error instanceof Refused)) return "The manager cannot be reached.";
   if (error.status === 401) session.clear();
-  return error.message.split(": send ")[0];
+  return error.message.split(/: (?:send|run) /)[0]; // the page says itself what to do
 }
 
 function frame() {
