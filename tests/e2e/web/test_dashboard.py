@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.web.conftest import PATIENCE_MS
 from tests.unit.users.machine import ROOT_ONLY, certificate, squatter
 
 from headway.client.client import ApiError, Client
@@ -143,6 +144,7 @@ def test_a_link_signs_in_once_and_no_token_is_asked_for(site: Any, browser: Any,
     """Nothing secret stays in the address, and the page has no token."""
     link = site.link()
     with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         page.goto(site.url)
         page.get_by_text("headway dashboard").wait_for()
@@ -190,6 +192,7 @@ def test_a_session_ends_with_its_token(site: Any, opened: Any) -> None:
 def test_under_a_name_nobody_is_signed_in(site: Any, browser: Any) -> None:
     """`localhost` is also ::1, where another user may listen while the manager runs."""
     with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url + str(request.post_data)))
@@ -236,6 +239,18 @@ def test_a_lost_connection_recovers_by_itself(site: Any, opened: Any) -> None:
         client.cancel(number, now=True)
     page.locator(".gpu[data-state=free]").first.wait_for()
     assert page.mistakes == []
+
+
+def test_a_page_that_could_not_be_loaded_is_loaded_again(site: Any, browser: Any) -> None:
+    with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.route("**/pages/overview.js", lambda route: route.abort())
+        page.goto(site.link())
+        page.get_by_text("This page could not be loaded.").wait_for()
+        page.unroute("**/pages/overview.js")
+        submit(site, "heard of", "true")
+        page.locator(".gpu").first.wait_for()
 
 
 def test_the_next_manager_asks_to_sign_in_again(site: Any, opened: Any) -> None:

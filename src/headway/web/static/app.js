@@ -21,6 +21,7 @@ let events = null;
 let due = 0;
 let reading = null;
 let again = false;
+let routes = 0;
 
 function theme() {
   const next = { auto: "light", light: "dark", dark: "auto" };
@@ -45,6 +46,7 @@ function theme() {
 
 function signIn(message) {
   events?.stop();
+  routes++; // what loads now is not shown
   page?.close?.();
   page = null;
   ctx.me = null;
@@ -132,7 +134,7 @@ function connection(state, error) {
     status.dataset.state = state;
     status.textContent = ctx.recording ? "recorded run" : state === "live" ? "live" : "connection lost, trying again";
   }
-  if (back) update();
+  if (back) page ? update() : route(); // it may have been lost while a page was loading
 }
 
 /** Ask the page to read again, at most every so often. */
@@ -195,16 +197,21 @@ async function route() {
     const here = link.dataset.page === name;
     here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
+  const turn = ++routes; // another page may be asked for while this one loads
   page?.close?.();
   page = null;
   const main = document.getElementById("main");
   main.replaceChildren(h("p", { class: "dim loading" }, "Loading…"));
   try {
     const module = await load();
+    if (turn !== routes) return;
     main.replaceChildren();
     document.title = `${title ?? `Job ${rest[0]}`} · Headway`;
-    page = await module.open(main, { ...ctx, ctx, tell, failed, soon }, rest.map(decodeURIComponent));
+    const opened = await module.open(main, { ...ctx, ctx, tell, failed, soon }, rest.map(decodeURIComponent));
+    if (turn === routes) page = opened;
+    else opened?.close?.();
   } catch (error) {
+    if (turn !== routes) return;
     failed(error);
     main.replaceChildren(h("p", { class: "problem" }, error instanceof Refused ? error.message : "This page could not be loaded."));
   }
