@@ -4,20 +4,18 @@
 """
 
 import contextlib
-import json
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from headway.client.client import Client
-from headway.client.folder import TOKEN_FILE, URL_FILE
+from headway.client.folder import URL_FILE
 
 JOBS, ROUNDS = 10_000, 5
 ON_GPUS = ("STARTING", "RUNNING", "STOPPING")
@@ -53,8 +51,8 @@ FIRST = """() => performance.getEntriesByName('first-contentful-paint')[0].start
 
 
 @contextlib.contextmanager
-def serving(*options: str) -> Iterator[tuple[str, Client]]:
-    """A manager on a free port: its address with the token in it, and a client."""
+def serving(*options: str) -> Iterator[tuple[Callable[[], str], Client]]:
+    """A manager on a free port: links that sign in, one by one, and a client."""
     with tempfile.TemporaryDirectory(prefix="headway-bench-") as folder:
         data = Path(folder)
         command = [sys.executable, "-c", SERVE, "serve", "--port", "0", "--data", folder, *options]
@@ -63,7 +61,7 @@ def serving(*options: str) -> Iterator[tuple[str, Client]]:
             while not (data / URL_FILE).exists():
                 time.sleep(0.1)
             with Client(data=data) as client:
-                yield f"{client.url}/#token={(data / TOKEN_FILE).read_text().strip()}", client
+                yield client.dashboard, client
                 for node in client.nodes():
                     client.set_node(node["name"], "drain")
                 running = [job.job_id for job in client.jobs(state=ON_GPUS)]
@@ -113,22 +111,19 @@ def recorded() -> None:
 def main() -> None:
     """Measure and print."""
     recorded()
-    with serving("--cluster", "1x2") as (url, client), chromium() as browser:
+    with serving("--cluster", "1x2") as (link, client), chromium() as browser:
         client.set_node("n000", "drain")
         client.submit_spec({"name": "sweep", "run": "true", "array": f"0-{JOBS - 1}"})
         answers: dict[str, list[float]] = {}
-        address, _, token = url.partition("/#token=")
         for path in ("/v1/overview", "/v1/queue", "/v1/queue?offset=5000&sort=name", "/v1/queue?text=nothing"):
             for _ in range(ROUNDS):
-                asked = urllib.request.Request(address + path, headers={"Authorization": f"Bearer {token}"})
                 began = time.perf_counter()
-                with urllib.request.urlopen(asked) as answer:
-                    json.load(answer)
+                client.transport.call("GET", path)
                 answers.setdefault(path, []).append(1e3 * (time.perf_counter() - began))
         opened, painted, frames = [], [], list[float]()
         for _ in range(ROUNDS):
             page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-            page.goto(url)
+            page.goto(link())
             page.wait_for_selector(".gpu")
             opened.append(page.evaluate(FIRST))
             painted.append(page.evaluate(PAINT))

@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 
 from bench.submitters import load
 
+from headway.client.peer import check_peer
+
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
 # What a manager of one machine must reach.
 WANTED_PER_S, WANTED_P99_S, WANTED_QUEUE_S, WANTED_DECISION_S = 500, 0.100, 0.5, 0.050
@@ -68,8 +70,14 @@ class Server:
 
 
 def connect(url: str) -> http.client.HTTPConnection:
+    """Connect to a manager of the caller's own; the connection does not open again by itself."""
     parts = urlsplit(url)
-    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    connection.connect()
+    check_peer(connection.sock, {os.geteuid()}, url, 60)
+    connection.sock.settimeout(60)
+    connection.auto_open = 0
+    return connection
 
 
 def request(connection: http.client.HTTPConnection, token: str, method: str, path: str, body: Any = None) -> Any:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +82,13 @@ def packed(picture: bytes) -> bytes:
 class Camera:
     """Opens pages and takes pictures of them."""
 
-    def __init__(self, browser: Any, url: str) -> None:
-        self.browser, self.url = browser, url
+    def __init__(self, browser: Any, link: Callable[[], str]) -> None:
+        self.browser, self.link = browser, link
 
     def open(self, scheme: str, size: dict[str, int]) -> Any:
         page = self.browser.new_context(viewport=size, color_scheme=scheme).new_page()
         page.set_default_timeout(60_000)
-        page.goto(self.url)
+        page.goto(self.link())
         page.wait_for_selector(".gpu")
         page.wait_for_timeout(1500)
         return page
@@ -103,8 +103,8 @@ class Camera:
 
 def live(browser: Any, folder: Path) -> None:
     """The pages of a manager."""
-    with serving("--cluster", "6x4", "--policy", "tiresias-l?threshold=60") as (url, client):
-        camera = Camera(browser, url)
+    with serving("--cluster", "6x4", "--policy", "tiresias-l?threshold=60") as (link, client):
+        camera = Camera(browser, link)
         page = camera.open("light", WIDE)
         load(client, folder)
         camera.take(page, "overview", whole=True)
@@ -127,7 +127,7 @@ def live(browser: Any, folder: Path) -> None:
 def recorded(browser: Any, folder: Path) -> None:
     """The pages of a simulation."""
     with playing(folder) as url:
-        camera = Camera(browser, url)
+        camera = Camera(browser, lambda: url)
         page = camera.open("light", WIDE)
         page.evaluate(
             "() => { const time = document.getElementById('time'); time.value = 5200; time.dispatchEvent(new Event('input')) }"

@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from headway.client.peer import check_peer
+
 STATUS = b"HTTP/1.1 201 "
 LENGTH = b"content-length:"
 
@@ -48,6 +50,8 @@ def _submit(url: str, token: str, clients: int, count: int, name: str = "load") 
     all_of_them = []
     for number in range(clients):
         wire = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=60)
+        check_peer(wire, {os.geteuid()}, url, 60)
+        wire.settimeout(60)
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         each = _Client(number, wire, count // clients + (number < count % clients))
         all_of_them.append(each)

@@ -44,7 +44,7 @@ def test_a_backup_of_a_running_manager_is_whole_and_can_be_restored(tmp_path: Pa
     run("backup", str(copy), "--data", str(data))
     over.set()
     thread.join()
-    with pytest.raises(HeadwayError, match="a manager serves"):
+    with pytest.raises(HeadwayError, match="another manager serves"):
         run("restore", str(copy), "--data", str(data))
     manager.stop()
     checked = json.loads(run("check", str(copy), "--json"))

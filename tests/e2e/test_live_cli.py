@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import pytest
 from tests.waiting import PATIENCE_S, wait_for
 
 from headway.cli.main import main
+from headway.client.transport import ApiError
+from headway.io.accounts import own_account
 from headway.live.executors.process.cgroups.find import find_cgroups
 
 HEADWAY = [sys.executable, "-c", "from headway.cli.main import main; main()"]
@@ -315,8 +318,8 @@ def test_the_owners_token_is_not_sent_elsewhere(shell: Shell) -> None:
     from headway.client.folder import find_manager
 
     url = (shell.data / "url").read_text().strip()
-    assert find_manager(url, data=shell.data)[1].startswith("hw-")
-    assert find_manager("http://127.0.0.1:9", data=shell.data)[1] == ""
+    assert find_manager(url, data=shell.data).token.startswith("hw-")
+    assert find_manager("http://127.0.0.1:9", data=shell.data).token == ""
 
 
 def test_tokens_for_others(shell: Shell) -> None:
@@ -356,3 +359,45 @@ def test_a_jobs_token_ends_with_its_attempt(shell: Shell, tmp_path: Path) -> Non
     for secret in (first, second):
         assert "has ended, and its token with it" in show(secret).stderr
     shell("cancel", str(number))
+
+
+def test_a_link_to_the_dashboard(shell: Shell) -> None:
+    """For whoever has a token; it works once, and is for an address and not for a name."""
+    from headway.client.client import Client
+
+    url = (shell.data / "url").read_text().strip()
+    link = shell("dashboard").stdout.strip()
+    assert link.startswith(f"{url}/#code=")
+    assert shell.json("dashboard")["url"] != link
+    secret = shell.json("token", "make", "watcher", "--user", "nobody", "--scope", "read")["token"]
+    theirs = json.loads(shell("dashboard", "--json", env={"HEADWAY_API": url, "HEADWAY_TOKEN": secret}).stdout)["url"]
+    for each, user in ((link, own_account()[1]), (theirs, "nobody")):
+        given = {"secret": each.partition("#code=")[2]}
+        session = Client(url, "").transport.call("POST", "/v1/sign-in", body=given)["session"]
+        assert Client(url, session).transport.call("GET", "/v1/me")["user"] == user
+        with pytest.raises(ApiError, match="was used"):
+            Client(url, "").transport.call("POST", "/v1/sign-in", body=given)
+    named = shell("dashboard", env={"HEADWAY_API": url.replace("127.0.0.1", "localhost"), "HEADWAY_TOKEN": secret})
+    assert (named.returncode, "give --server http://127.0.0.1:" in named.stderr) == (1, True)
+    shell("token", "revoke", "watcher")
+
+
+def test_serve_prints_a_link_on_a_terminal_only(tmp_path: Path) -> None:
+    """A log would keep the code."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY")}
+    command = [*HEADWAY, "serve", "--cluster", "1x1", "--port", "0", "--data", str(tmp_path / "data")]
+    for terminal in (True, False):
+        ours, theirs = pty.openpty() if terminal else os.pipe()
+        process = subprocess.Popen(command, env=env, stdout=theirs, stderr=subprocess.DEVNULL)
+        text = b""
+        try:
+            while b"Ctrl-C stops" not in text:
+                assert process.poll() is None
+                text += os.read(ours, 4096)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE_S)
+            os.close(ours)
+            os.close(theirs)
+        assert (b"/#code=hwc-" in text) is terminal
+        assert b"headway dashboard" in text

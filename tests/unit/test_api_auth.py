@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from headway.errors import BadInput
+from headway.io.accounts import own_account
+from headway.live.http.server.sessions import MOST
 from headway.live.http.tokens import (
     Caller,
     Scope,
@@ -141,3 +143,61 @@ def test_a_damaged_token_file_lets_the_owner_in_and_nobody_else(tmp_path: Path, 
     (tmp_path / "tokens.json").unlink()
     assert not damage(tmp_path)
     assert tokens.caller(make_token(tmp_path, "laptop", "bob", Scope.READ))
+
+
+# ---- sessions of browsers
+
+
+def test_a_code_signs_in_once_and_in_time(tmp_path: Path) -> None:
+    now = [1000.0]
+    tokens = Tokens(tmp_path, "ada", clock=lambda: now[0])
+    owner = (tmp_path / "token").read_text().strip()
+    code = tokens.make_code(owner)
+    assert tokens.caller(code) is None, "a code is no token"
+    session = tokens.sign_in(code)
+    assert session is not None
+    assert tokens.caller(session) == tokens.caller(owner)
+    assert tokens.sign_in(code) is None
+    late = tokens.make_code(session)
+    now[0] += 600
+    assert tokens.sign_in(late) is None
+    assert tokens.caller(session) is not None
+    tokens.sign_out(session)
+    assert tokens.caller(session) is None
+    assert tokens.why_not(session) == "the session has ended"
+
+
+def test_codes_and_sessions_are_unknown_to_the_next_manager(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path, "ada")
+    owner = (tmp_path / "token").read_text().strip()
+    code, session = tokens.make_code(owner), tokens.sign_in(owner)
+    assert session is not None
+    again = Tokens(tmp_path, "ada")
+    assert (again.sign_in(code), again.caller(session), again.sign_in(session)) == (None, None, None)
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert code.encode() not in kept
+    assert session.encode() not in kept
+
+
+def test_a_session_ends_with_its_token_and_not_with_another_of_the_same_name(tmp_path: Path) -> None:
+    now = [1000.0]
+    tokens, own = Tokens(tmp_path, "ada", clock=lambda: now[0]), own_account()[1]
+    session = tokens.sign_in(make_token(tmp_path, "laptop", own, Scope.READ))
+    assert session is not None
+    assert tokens.caller(session) == Caller("laptop", own, Scope.READ)
+    revoke_token(tmp_path, "laptop")
+    make_token(tmp_path, "laptop", own, Scope.READ)
+    assert tokens.caller(session) is None
+    visit = tokens.sign_in(make_token(tmp_path, "visit", own, Scope.READ, expires=1060.0))
+    assert visit is not None
+    assert tokens.caller(visit) is not None
+    now[0] = 1060.0
+    assert tokens.caller(visit) is None
+
+
+def test_a_token_holds_so_many_sessions_and_a_job_none(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path, "ada")
+    owner = (tmp_path / "token").read_text().strip()
+    opened = [tokens.sign_in(owner) or "" for _ in range(MOST + 1)]
+    assert [tokens.caller(each) is not None for each in opened] == [False] + [True] * MOST
+    assert tokens.sign_in(job_token(job_secret(tmp_path), 7)) is None

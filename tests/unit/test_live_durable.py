@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import subprocess
 import threading
 import time
@@ -21,6 +22,7 @@ from headway.live.clock import Clock
 from headway.live.errors import AlreadyServed, JournalFailed, WrongState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.manager import Manager
+from headway.live.operation.folder_lock import folder_lock
 from headway.live.state import ClusterState
 from headway.live.store import recovery
 from headway.live.store.journal import Journal
@@ -219,6 +221,25 @@ def test_the_second_manager_of_a_folder_is_refused(data: Path) -> None:
         Manager(data, cluster("2x2"))
     manager.stop()
     opened(data).stop()
+
+
+def test_deleting_the_lock_file_lets_no_second_manager_in(data: Path) -> None:
+    manager = opened(data)
+    (data / "lock").unlink()
+    with pytest.raises(AlreadyServed, match="another manager serves"):
+        Manager(data, cluster("2x2"))
+    with pytest.raises(AlreadyServed), folder_lock(data):
+        pass
+    manager.stop()
+    opened(data).stop()
+
+
+def test_nobody_else_can_lock_the_folder(data: Path) -> None:
+    """Whoever may read a folder may lock it, and keep the manager out."""
+    data.mkdir(exist_ok=True)
+    data.chmod(0o755)
+    opened(data).stop()
+    assert stat.S_IMODE(data.stat().st_mode) == 0o711
 
 
 @pytest.fixture(params=["full", "read-only"])

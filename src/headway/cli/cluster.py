@@ -1,4 +1,4 @@
-"""The commands that show what a manager does: `queue`, `show`, `explain`, `logs`, `nodes`, `top`."""
+"""The commands that show what a manager does: `queue`, `show`, `explain`, `logs`, `nodes`, `top`, `dashboard`."""
 
 import sys
 from time import time
@@ -36,7 +36,7 @@ EveryOption = Annotated[float, number_option(Range(0.2, 86_400), "--every", help
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (queue, show, explain, logs, nodes, top):
+    for command in (queue, show, explain, logs, nodes, top, dashboard):
         add_command(app, command)
 
 
@@ -220,3 +220,13 @@ def top(
         console.print(top_view(client, console.size.height))
     else:
         watch_view(lambda: top_view(client, console.size.height), every, whole_screen=True)
+
+
+def dashboard(session: Session) -> None:
+    """Print a link that opens the dashboard in a browser, signed in with your token. It works once, within ten minutes.
+
+    Example: headway dashboard
+    """
+    link = session.client.dashboard()
+    if not session.printed_as_json({"url": link}):
+        typer.echo(link)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from headway.client.client import Client
     from headway.client.job import JobView
+    from headway.demo.run import Demo
     from headway.live.ask.replay import Replay
 
 NEWS_LINES = 6
@@ -44,7 +45,7 @@ def demo(
     try:
         client = show.start()
         console.print(f"a manager on this machine with 2 nodes of 4 slots: {client.url}", style="dim")
-        console.print(f"watch it in a browser: {show.page}\n", soft_wrap=True)
+        console.print(f"watch it in a browser: {_link(console, show)}\n", soft_wrap=True)
         screen = Screen(console, client)
         with screen.live or contextlib.nullcontext():
             jobs = show.run(screen.update)
@@ -58,10 +59,17 @@ def demo(
         console.print()
         console.print(_summary(jobs, replayed))
     if keep and show.server:
-        console.print(f"\nstill serving: {show.page}", soft_wrap=True)
+        console.print(f"\nstill serving: {_link(console, show)}", soft_wrap=True)
         console.print(f"headway queue --data {show.folder}   (stop it with: kill {show.server.pid})")
     if any(job.state != JobState.COMPLETED.name for job in jobs):
         raise typer.Exit(FAILED)
+
+
+def _link(console: "Console", show: "Demo") -> str:
+    """Return a link to the dashboard; without a terminal how to get one, since a log would keep it."""
+    if console.is_terminal and show.client:
+        return show.client.dashboard()
+    return f"headway dashboard --data {show.folder}"
 
 
 class Screen:

@@ -14,6 +14,7 @@ import typer
 from headway.cli.manager_options import COUNT, PORT, DataOption, JsonOption, note, number_option, print_json
 from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
+from headway.client.peer import is_loopback
 from headway.errors import BadInput, HeadwayError, unknown
 from headway.io.numbers import Range
 from headway.io.units import counted
@@ -73,7 +74,9 @@ def serve(
         ),
     ] = "process",
     data: DataOption = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that other machines reach needs --tls-cert.")
+    ] = "127.0.0.1",
     port: Annotated[int, number_option(PORT, "--port", help="Port to listen on; 0 takes a free one.")] = 8642,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME[:PORT]", help="Another host name under which clients reach it.")
@@ -149,10 +152,13 @@ def serve(
     tls = certificates.checked(tls_cert, tls_key)
     check_folder(folder)
     listening = _listen(host, port)
-    port = listening.getsockname()[1]
-    if tls is None and not listening.getsockname()[0].startswith(("127.", "::1")):
-        note(f"headway: {host} can be reached from other machines, and tokens are sent unencrypted: give --tls-cert")
-    url = f"http{'s' if tls else ''}://{_reached_as(host)}:{port}"
+    address, port = listening.getsockname()[:2]
+    if tls is None and not is_loopback(address):
+        raise BadInput(
+            f"--host {host} can be reached from other machines, which needs TLS: give --tls-cert and --tls-key"
+        )
+    # Without TLS by its number: `localhost` is two addresses, and somebody else may listen on the other.
+    url = f"https://{_reached_as(host)}:{port}" if tls else f"http://{_reached_as(address)}:{port}"
     site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
     placement = placement or ("joint" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
@@ -277,7 +283,7 @@ def _serve(
 
     tokens = Tokens(folder, own_account()[1], attempt_runs=manager.attempt_runs)
     api: Any = Guard(make_api(manager), tokens, hosts, rate_per_s=rate)
-    write_atomically(folder / URL_FILE, url + "\n")
+    write_atomically(folder / URL_FILE, url + "\n", 0o644)
     if as_json:
         print_json({"url": url, "data": str(folder), "token_file": str(folder / TOKEN_FILE), "pid": os.getpid()})
     else:
@@ -285,13 +291,23 @@ def _serve(
         typer.echo(
             f"Headway serves the cluster {cluster.name} ({counted(cluster.total, 'GPU')}) under {manager.policy} at {url}"
         )
-        typer.echo(f"dashboard: open {url} in a browser, and sign in with the token in {folder / TOKEN_FILE}")
+        if sys.stdout.isatty():  # a log would keep the code
+            code = tokens.make_code((folder / TOKEN_FILE).read_text(encoding="ascii").strip())
+            typer.echo(
+                f"dashboard: {url}/#code={code} (works once, within 10 minutes; `headway dashboard` prints another)"
+            )
+        else:
+            typer.echo("dashboard: `headway dashboard` prints a link")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
-    # The server handles these and raises them again afterwards, when there is nothing left to do.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
     server, failures = make_server(api, tls), list[str]()
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # Until the server handles these itself. It raises them again afterwards, when there is nothing left to do.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
 
     def watch() -> None:
         failures.append(manager.wait_for_failure())

@@ -11,9 +11,11 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
-from headway.client.folder import find_certificate, find_manager
+from headway.client.folder import find_manager
 from headway.client.job import JobView, job_view
+from headway.client.peer import is_loopback
 from headway.client.received import Received
 from headway.client.transport import ApiError, Transport, Unreachable
 from headway.errors import BadInput
@@ -30,8 +32,8 @@ class Client:
     """A manager, for scripts and notebooks. Threads may share one."""
 
     def __init__(self, url: str | None = None, token: str | None = None, *, data: Path | None = None) -> None:
-        self.url, found = find_manager(url, token, data)
-        self.transport = Transport(self.url, found, find_certificate(self.url, data))
+        self.transport = Transport(find_manager(url, token, data))
+        self.url = self.transport.url
 
     def __enter__(self) -> "Client":
         return self
@@ -224,8 +226,6 @@ class Client:
 
     def set_node(self, node: str, verb: str) -> None:
         """drain a node (it takes no new job) or resume it."""
-        from urllib.parse import quote
-
         self.transport.call("POST", f"/v1/nodes/{quote(node, safe='')}/{verb}")
 
     def reservations(self) -> list[dict[str, Any]]:
@@ -239,17 +239,33 @@ class Client:
 
     def unreserve(self, node: str) -> None:
         """Keep a node no longer that was reserved while the manager runs."""
-        from urllib.parse import quote
-
         self.transport.call("DELETE", f"/v1/nodes/{quote(node, safe='')}/reservation")
 
     def status(self) -> dict[str, Any]:
         """The manager's policy, cluster, and how many jobs are in each state."""
         return self.transport.call("GET", "/v1/status")
 
+    def dashboard(self) -> str:
+        """Return a link that opens the dashboard, signed in. It works once, within ten minutes."""
+        parts = urlsplit(self.url)
+        if parts.scheme == "http" and not _is_number(parts.hostname or ""):
+            raise BadInput(
+                f"{self.url}: a name may be several addresses, and another user may listen on one: "
+                f"give --server http://127.0.0.1:{parts.port or 80}"
+            )
+        return f"{self.url}/#code={self.transport.call('POST', '/v1/codes')['code']}"
+
     def workload(self, last_s: float | None = None) -> dict[str, Any]:
         """What ran in the last seconds (or ever), for a replay."""
         return self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
+
+
+def _is_number(host: str) -> bool:
+    """Return whether a host is an address of this machine and not a name."""
+    try:
+        return is_loopback(host)
+    except OSError:
+        return False
 
 
 __all__ = ["ApiError", "Client", "Unreachable"]

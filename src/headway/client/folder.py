@@ -1,12 +1,27 @@
 """Where a manager is found: the files that `headway serve` leaves in its data folder, and the environment of a job."""
 
 import os
+import stat
+from dataclasses import dataclass
 from pathlib import Path
+
+from headway.errors import BadInput
 
 DEFAULT_URL = "http://127.0.0.1:8642"
 TOKEN_FILE = "token"
 URL_FILE = "url"
 CERTIFICATE_FILE = "certificate.pem"
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A manager's address and what goes with it: the token, the one certificate to trust (PEM), the user who runs it if known."""
+
+    url: str
+    token: str = ""
+    certificate: str | None = None
+    owner: int | None = None
 
 
 def data_folder(given: Path | None = None) -> Path:
@@ -18,28 +33,76 @@ def data_folder(given: Path | None = None) -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "headway"
 
 
-def find_manager(url: str | None = None, token: str | None = None, data: Path | None = None) -> tuple[str, str]:
-    """The address and the token to use. The owner's token goes only to the address that its manager wrote beside it."""
-    folder = data_folder(data)
-    written = _read(folder / URL_FILE)
-    url = url or (os.environ.get("HEADWAY_API") if data is None else None) or written or DEFAULT_URL
-    token = token or (os.environ.get("HEADWAY_TOKEN") if data is None else None)
-    if not token and url.rstrip("/") == (written or DEFAULT_URL).rstrip("/"):
-        token = _read(folder / TOKEN_FILE)
-    return url, token or ""
+def find_manager(url: str | None = None, token: str | None = None, data: Path | None = None) -> Endpoint:
+    """Return the manager to use. The token of a data folder goes only to the address that its manager wrote beside it."""
+    folder = _Folder(data_folder(data))
+    environment = os.environ if data is None else {}
+    url = url or environment.get("HEADWAY_API") or folder.url
+    token = token or environment.get("HEADWAY_TOKEN") or ""
+    certificate, owner = None, None
+    if url.rstrip("/") == folder.url.rstrip("/"):
+        folder.refuse_loose()
+        certificate = folder.texts.get(CERTIFICATE_FILE)
+        if not token and (token := folder.texts.get(TOKEN_FILE, "")):
+            owner = folder.owner
+    if environment.get("HEADWAY_CERT"):
+        certificate = _certificate(Path(environment["HEADWAY_CERT"]))
+    return Endpoint(url, token, certificate, owner)
 
 
-def find_certificate(url: str, data: Path | None = None) -> Path | None:
-    """The one certificate to trust at this address: `HEADWAY_CERT`, or the one that its manager left beside the address."""
-    if data is None and os.environ.get("HEADWAY_CERT"):
-        return Path(os.environ["HEADWAY_CERT"])
-    folder = data_folder(data)
-    left = folder / CERTIFICATE_FILE
-    return left if url.rstrip("/") == _read(folder / URL_FILE).rstrip("/") and left.is_file() else None
+class _Folder:
+    """What a manager left in its data folder, all read from one folder, even if its path comes to lead elsewhere meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.owner: int | None = None
+        self.texts: dict[str, str] = {}
+        self._loose: list[str] = []
+        try:
+            handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            status = os.fstat(handle)
+            self.owner = status.st_uid
+            if status.st_mode & OTHERS_WRITE:
+                self._loose.append(str(path))
+            for name in (URL_FILE, TOKEN_FILE, CERTIFICATE_FILE):
+                self._read(path / name, handle)
+        finally:
+            os.close(handle)
+
+    @property
+    def url(self) -> str:
+        """The address that the manager wrote, or the default."""
+        return self.texts.get(URL_FILE) or DEFAULT_URL
+
+    def refuse_loose(self) -> None:
+        """Refuse a folder that other users could have changed: its address says where the token goes."""
+        if self._loose:
+            raise BadInput(
+                f"{self._loose[0]} could have been changed by other users, and says where the token is sent: "
+                f"look at it, then chown and chmod go-w {self._loose[0]}, or give --server"
+            )
+
+    def _read(self, path: Path, folder: int) -> None:
+        """Read a file of the folder. In the folder of another user, links, and files of others, could be secrets of the caller's."""
+        own = {0, os.geteuid()}
+        users = own if self.owner in own else {self.owner}
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(path.name, flags, dir_fd=folder), "rb") as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or status.st_mode & OTHERS_WRITE or status.st_uid not in users:
+                    self._loose.append(str(path))
+                else:
+                    self.texts[path.name] = file.read().decode("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            if path.is_symlink():
+                self._loose.append(str(path))
 
 
-def _read(path: Path) -> str:
+def _certificate(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"HEADWAY_CERT {path} is no certificate in PEM: {error}") from None

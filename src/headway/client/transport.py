@@ -1,16 +1,22 @@
-"""One HTTP connection to a manager, kept open, with time-outs and bounded retries. Standard library only: commands start quickly."""
+"""One HTTP connection to a manager, kept open, with time-outs and bounded retries. Standard library only: commands start quickly.
+
+A token leaves this process by TLS with a certificate that is verified, or on a loopback connection to a trusted user's program (peer.py).
+Both are checked whenever a connection is made, before anything is sent.
+"""
 
 import contextlib
 import http.client
 import json
+import os
 import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from headway.client.folder import Endpoint
+from headway.client.peer import TLS, check_peer, is_loopback
 from headway.errors import BadInput, HeadwayError
 
 TIMEOUT_S = 30.0
@@ -37,18 +43,19 @@ class Unreachable(HeadwayError):
 class Transport:
     """Requests to one manager. Threads may share it: each has its own connection."""
 
-    def __init__(self, url: str, token: str, certificate: Path | None = None) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
+        url, token = endpoint.url, endpoint.token
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise BadInput(f"{url!r} is not the address of a manager: write http://127.0.0.1:8642")
         try:
-            self._port = parts.port
+            self._port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         except ValueError:
             raise BadInput(f"{url!r}: the port must be a number up to 65535") from None
         if not token.isascii() or any(c.isspace() for c in token):
             raise BadInput("the token is damaged: it must be ASCII without spaces, as `serve` or `token make` print it")
         self.url, self._host, self._secure = url.rstrip("/"), parts.hostname, parts.scheme == "https"
-        self._certificate = certificate
+        self._endpoint = endpoint
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._local = threading.local()
@@ -106,42 +113,13 @@ class Transport:
         return f"{self._prefix}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
 
     def _open(self, timeout_s: float | None) -> http.client.HTTPConnection:
-        connection = self._secured() if self._secure else self._plain()
-        if connection.sock is not None:
-            # A small request must not wait for the answer to the packet before it.
-            connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.sock.settimeout(timeout_s)
-        return connection
-
-    def _plain(self) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        connection: http.client.HTTPConnection
+        if self._secure:
+            connection = _Secured(self.url, self._host, self._port, self._endpoint.certificate)
+        else:
+            connection = _Plain(self.url, self._host, self._port, self._endpoint.owner)
         connection.connect()
-        return connection
-
-    def _secured(self) -> http.client.HTTPConnection:
-        """By TLS: the one certificate that is known, whatever name it is for; otherwise one that this machine's authorities signed."""
-        import ssl
-
-        known = self._certificate
-        context = ssl.create_default_context() if known is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if known is not None:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # compared below, byte by byte
-        connection = http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=context)
-        try:
-            connection.connect()
-        except ssl.SSLCertVerificationError as error:
-            fix = "set HEADWAY_CERT to a copy of the manager's certificate, or SSL_CERT_FILE to that of its authority"
-            raise BadInput(f"the certificate of {self.url} is not trusted ({error.verify_message}): {fix}") from None
-        if known is not None:
-            try:
-                same = connection.sock.getpeercert(True) == ssl.PEM_cert_to_DER_cert(known.read_text(encoding="ascii"))
-            except (OSError, ValueError) as error:
-                raise BadInput(f"{known} is no certificate in PEM: {error}") from None
-            if not same:
-                connection.close()
-                raise BadInput(
-                    f"{self.url} does not show the certificate in {known}: somebody else answers there, or it was replaced"
-                )
+        connection.sock.settimeout(timeout_s)
         return connection
 
     def _connection(self) -> http.client.HTTPConnection:
@@ -165,6 +143,63 @@ class Transport:
         if isinstance(error, ConnectionRefusedError):
             return Unreachable(f"no manager answers at {self.url}: start one with `headway serve` or give --server URL")
         return Unreachable(f"the manager at {self.url} did not answer: {error or type(error).__name__}")
+
+
+class _Plain(http.client.HTTPConnection):
+    """HTTP to a trusted user's program on this machine, and to nothing else."""
+
+    def __init__(self, url: str, host: str, port: int, owner: int | None) -> None:
+        super().__init__(host, port, timeout=TIMEOUT_S)
+        self._url, self._users = url, {0, os.geteuid(), owner}
+
+    def connect(self) -> None:
+        """Connect, and refuse whoever is not trusted. http.client also calls this by itself, after an answer that ends a connection."""
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        if not all(is_loopback(str(address[0])) for *_, address in found):
+            raise BadInput(f"{self._url} is not on this machine, and http would show the token to the network: {TLS}")
+        super().connect()
+        try:
+            check_peer(self.sock, self._users, self._url, TIMEOUT_S)
+            self.sock.settimeout(TIMEOUT_S)
+        except BaseException:
+            self.close()
+            raise
+
+
+class _Secured(http.client.HTTPSConnection):
+    """HTTP by TLS: with the one certificate that is known, whatever name it is for; otherwise with one that an authority signed."""
+
+    def __init__(self, url: str, host: str, port: int, certificate: str | None) -> None:
+        import ssl
+
+        context = ssl.create_default_context() if certificate is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if certificate is not None:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # compared below, byte by byte
+        super().__init__(host, port, timeout=TIMEOUT_S, context=context)
+        self._url, self._certificate = url, certificate
+
+    def connect(self) -> None:
+        """Connect, and refuse another certificate. http.client also calls this by itself, after an answer that ends a connection."""
+        import ssl
+
+        try:
+            super().connect()
+        except ssl.SSLCertVerificationError as error:
+            fix = "set HEADWAY_CERT to a copy of the manager's certificate, or SSL_CERT_FILE to that of its authority"
+            raise BadInput(f"the certificate of {self._url} is not trusted ({error.verify_message}): {fix}") from None
+        if self._certificate is None:
+            return
+        try:
+            same = self.sock.getpeercert(True) == ssl.PEM_cert_to_DER_cert(self._certificate)
+        except ValueError as error:
+            self.close()
+            raise BadInput(f"HEADWAY_CERT or the data folder has no certificate in PEM: {error}") from None
+        if not same:
+            self.close()
+            raise BadInput(
+                f"{self._url} does not show the certificate of HEADWAY_CERT or the data folder: "
+                "somebody else answers there, or it was replaced: compare it with the manager's"
+            )
 
 
 def _content(status: int, raw: bytes) -> dict[str, Any]:

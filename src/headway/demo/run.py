@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headway.client.client import Client
-from headway.client.folder import TOKEN_FILE, URL_FILE
+from headway.client.folder import URL_FILE
 from headway.client.job import JobView
 from headway.demo.jobs import CLUSTER, JOBS, POLICY
 from headway.errors import HeadwayError
@@ -42,12 +42,6 @@ class Demo:
             time.sleep(LOOK_EVERY_S)
         self.client = Client(data=self.folder)
         return self.client
-
-    @property
-    def page(self) -> str:
-        """The address of the dashboard, with the owner's token behind the #, which a browser keeps to itself."""
-        token = (self.folder / TOKEN_FILE).read_text("ascii").strip()
-        return f"{self.client.url if self.client else ''}/#token={token}"
 
     def run(self, look: Callable[[list[JobView], float], None]) -> list[JobView]:
         """Submit over half a minute, and wait until all jobs have ended; `look(jobs, elapsed_s)` is called now and then."""

@@ -72,15 +72,16 @@ def names_in_words(users: Sequence[str], groups: Sequence[str]) -> str:
     return " and ".join(parts)
 
 
-def loose_ways(path: Path) -> list[Path]:
-    """The folders and links that lead to a path, itself left out, with which somebody else could lead elsewhere."""
+def loose_ways(path: Path, trust_groups: bool = False) -> list[Path]:
+    """Return the folders and links above a path that another user can change; groups may be trusted to write."""
     trusted, found = {0, os.geteuid()}, []
+    others_write = stat.S_IWOTH if trust_groups else stat.S_IWGRP | stat.S_IWOTH
     for way in _ways(path):
         try:
             status = way.lstat()
         except (FileNotFoundError, NotADirectoryError):
             break  # what is not there yet will be ours
-        writable = not stat.S_ISLNK(status.st_mode) and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        writable = not stat.S_ISLNK(status.st_mode) and status.st_mode & others_write
         if status.st_uid not in trusted or (writable and not status.st_mode & stat.S_ISVTX):
             found.append(way)
     return found

@@ -71,10 +71,10 @@ def shown_size(size_bytes: int) -> str:
 
 
 @contextmanager
-def writing(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
+def writing(path: Path | str, mode: str = "w", permissions: int | None = None) -> Iterator[IO[Any]]:
     """Open a temporary file beside `path` for writing; it replaces `path` only when the block ends without an error.
 
-    A link is followed and kept; an existing file keeps its permissions.
+    A link is followed and kept; an existing file keeps its permissions, unless others are given.
     """
     target = writable(path)
     try:
@@ -89,8 +89,10 @@ def writing(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if target.exists():
-            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        if permissions is None and target.exists():
+            permissions = stat.S_IMODE(target.stat().st_mode)
+        if permissions is not None:
+            os.chmod(temporary, permissions)
         os.replace(temporary, target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -100,9 +102,9 @@ def writing(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         raise
 
 
-def write_atomically(path: Path | str, content: str | bytes) -> None:
+def write_atomically(path: Path | str, content: str | bytes, permissions: int | None = None) -> None:
     """Replace the file at `path` with `content`, or leave it as it was."""
-    with writing(path, "wb" if isinstance(content, bytes) else "w") as file:
+    with writing(path, "wb" if isinstance(content, bytes) else "w", permissions) as file:
         file.write(content)
 
 

@@ -35,7 +35,7 @@ def make_keys(path: Path) -> tuple[Path, bytes]:
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
     public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
-    write_atomically(public_path, public)
+    write_atomically(public_path, public, 0o644)
     return public_path, key.public_key().public_bytes_raw()
 
 

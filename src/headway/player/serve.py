@@ -128,7 +128,7 @@ def _jobs(api: FastAPI, film: Film) -> None:
 
 
 def play(result: Result, port: int = 0) -> None:
-    """Serve a run on this machine until Ctrl-C; the address that is printed carries a token, so that only its reader can open it."""
+    """Serve a run on this machine until Ctrl-C. The link that is printed carries a session: only its reader can open the page."""
     film = Film(result)
     with tempfile.TemporaryDirectory(prefix="headway-player-") as folder, socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -142,6 +142,8 @@ def play(result: Result, port: int = 0) -> None:
         port = listening.getsockname()[1]
         tokens = Tokens(Path(folder), own_account()[1])
         hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
-        token = (Path(folder) / TOKEN_FILE).read_text("ascii").strip()
-        print(f"watch the run at http://127.0.0.1:{port}/#token={token}  (Ctrl-C ends)", file=sys.stderr, flush=True)
+        session = tokens.sign_in((Path(folder) / TOKEN_FILE).read_text("ascii").strip())
+        print(
+            f"watch the run at http://127.0.0.1:{port}/#session={session}  (Ctrl-C ends)", file=sys.stderr, flush=True
+        )
         make_server(Guard(make_player(film), tokens, hosts)).run(sockets=[listening])

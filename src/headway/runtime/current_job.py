@@ -16,8 +16,6 @@ class CurrentJob:
     ranks: int
     signal: str
     run: Path | None  # written by the manager, and by the job in the folder below
-    api: str
-    token: str
 
     @property
     def writable(self) -> Path | None:
@@ -44,8 +42,6 @@ def current_job() -> CurrentJob | None:
             int(found.get("WORLD_SIZE", "1")),
             found.get("HEADWAY_PREEMPTION_SIGNAL", "SIGTERM"),
             Path(found["HEADWAY_RUN"]) if found.get("HEADWAY_RUN") else None,
-            found.get("HEADWAY_API", ""),
-            found.get("HEADWAY_TOKEN", ""),
         )
     except (KeyError, ValueError):
         return None

@@ -1,4 +1,4 @@
-"""How far the job is, reported to the manager: in a file in the job's folder, or over HTTP where that is out of reach.
+"""How far the job is, reported to the manager in a file in the job's folder.
 
 Rank 0 reports for all, so every rank may call. The file holds everything reported so far and is replaced atomically; the manager reads it
 from time to time and once more when the job ends, so nothing is lost while the manager is down.
@@ -7,14 +7,12 @@ from time to time and once more when the job ends, so nothing is lost while the 
 import atexit
 import contextlib
 import json
-import os
 import time
 from typing import Any
 
 from headway.runtime.current_job import CurrentJob, current_job
 
 EVERY_S = 0.1  # a step of a small model takes less: not every step is written
-TIMEOUT_S = 2.0
 
 _known: dict[str, Any] = {}
 _written_at = -1e9
@@ -59,27 +57,8 @@ def _report_last() -> None:
 
 
 def _write(job: CurrentJob) -> None:
-    """Write what is known; failures are silent, since an unreachable manager must not end a training run."""
+    """Write what is known; failures are silent, since a report must not end a training run."""
     global _written_at, _stale
     _written_at, _stale = time.monotonic(), False
     atexit.unregister(_report_last)
-    if job.writable is not None and os.path.isdir(job.writable):
-        job.write("report.json", json.dumps(_known))
-    elif job.api:
-        with contextlib.suppress(OSError, ValueError):
-            _post(job)
-
-
-def _post(job: CurrentJob) -> None:
-    import urllib.request  # slow to import, and rarely needed
-
-    body = {"attempt": job.attempt, **_known}
-    if body.get("loss") is not None and not abs(body["loss"]) < float("inf"):
-        del body["loss"]  # JSON has no NaN
-    request = urllib.request.Request(
-        f"{job.api}/v1/jobs/{job.number}/progress",
-        json.dumps(body).encode(),
-        {"Authorization": f"Bearer {job.token}", "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S):
-        pass
+    job.write("report.json", json.dumps(_known))

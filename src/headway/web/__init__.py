@@ -1,6 +1,6 @@
 """The dashboard's files, and how they are served: plain ES modules and CSS, read once, under a strict content security policy.
 
-Imports nothing of Headway. The pages hold no data: they ask the public API for it, with the token that a person signs in with.
+Imports nothing of Headway. The pages hold no data: they ask the public API for it, with the session that a person signs in to.
 """
 
 import hashlib

@@ -53,7 +53,7 @@ class Site:
         self.data, self.options = data, options
         self.port, self.reserved = reserve_ports()
         self.process: subprocess.Popen[bytes] | None = None
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if '--tls-cert' in options else ''}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -78,12 +78,24 @@ class Site:
             self.process.wait(PATIENCE_S)
             self.process = None
 
+    def kill(self) -> None:
+        """End it at once; its jobs go on."""
+        assert self.process
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
     @property
     def token(self) -> str:
         return (self.data / TOKEN_FILE).read_text().strip()
 
     def client(self) -> Client:
         return Client(data=self.data)
+
+    def link(self, token: str | None = None) -> str:
+        """A link that signs in with a token, or as the owner."""
+        with Client(self.url, token, data=self.data) as client:
+            return client.dashboard()
 
 
 @contextlib.contextmanager
@@ -117,7 +129,7 @@ def opened(browser):
     """`opened(site, path)`: a new tab that is signed in; whatever goes wrong in it fails the test."""
     contexts: list[Any] = []
 
-    def open_page(site: Site, path: str = "/", token: str | None = None, **given: Any) -> Any:
+    def open_page(site: Any, path: str = "/", token: str | None = None, **given: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **given})
         contexts.append(context)
         context.set_default_timeout(1000 * PATIENCE_S)
@@ -126,7 +138,7 @@ def opened(browser):
         page.on("pageerror", lambda error: page.mistakes.append(str(error)))
         page.on("console", lambda said: page.mistakes.append(said.text) if POLICY.search(said.text) else None)
         page.on("dialog", lambda dialog: (page.mistakes.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
-        page.goto(f"{site.url}/#token={token or site.token}")
+        page.goto(site.link(token))
         page.wait_for_selector("#connection[data-state=live]")
         if path != "/":
             page.evaluate("path => { location.hash = path }", f"#{path}")

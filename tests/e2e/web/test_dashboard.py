@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.users.machine import ROOT_ONLY, certificate, squatter
+from tests.waiting import PATIENCE_S, wait_for
+
+from headway.client.client import ApiError, Client
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 # Counts to 40 in a file, so that it goes on where it was; a signal ends it at once. The first attempt stays at 20 until then.
@@ -139,19 +143,62 @@ def test_the_page_has_a_strict_policy_and_no_data(site: Any) -> None:
     assert "http" not in re.sub(r"http://www\.w3\.org\S*", "", text), "everything comes from here"
 
 
-def test_a_wrong_token_is_refused_in_words(site: Any, browser: Any) -> None:
+def test_a_link_signs_in_once_and_no_token_is_asked_for(site: Any, browser: Any, opened: Any) -> None:
+    """Nothing secret stays in the address, and the page has no token."""
+    link = site.link()
     with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_S * 1000)
         page = context.new_page()
         page.goto(site.url)
-        page.get_by_label("Token").fill("hw-wrong")
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("alert").get_by_text("the token is not known here").wait_for()
-        page.get_by_label("Token").fill(site.token)
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_text("headway dashboard").wait_for()
+        assert page.locator("input").count() == 0, "on plain http nobody is asked for a token"
+        page.goto(link)
         page.locator("#connection[data-state=live]").wait_for()
+        assert page.url == f"{site.url}/#/"
+        page.reload()
+        page.locator("#connection[data-state=live]").wait_for()
+        kept = page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
+        assert site.token not in kept
+        assert link.partition("#code=")[2] not in kept
+        session = page.evaluate("sessionStorage.getItem('headway-session')")
+        assert knows(site, session)
         page.get_by_role("button", name="Sign out").click()
-        page.get_by_label("Token").wait_for()
-        assert page.evaluate("sessionStorage.getItem('headway-token')") is None
+        page.get_by_role("heading", name="Sign in").wait_for()
+        assert page.evaluate("sessionStorage.length") == 0
+        wait_for(lambda: not knows(site, session))
+        page.goto(link)
+        page.get_by_role("alert").get_by_text("was used").wait_for()
+
+
+def knows(site: Any, session: str) -> bool:
+    """Whether the manager knows a session."""
+    try:
+        return bool(Client(site.url, session).status())
+    except ApiError:
+        return False
+
+
+def test_a_session_ends_with_its_token(site: Any, opened: Any) -> None:
+    from headway.io.accounts import own_account
+    from headway.live.http.tokens import Scope, make_token, revoke_token
+
+    page = opened(site, token=make_token(site.data, "visitor", own_account()[1], Scope.READ))
+    page.get_by_text(f"{own_account()[1]} (read)").wait_for()
+    revoke_token(site.data, "visitor")
+    page.get_by_role("alert").get_by_text("the session has ended").wait_for()
+    page.get_by_text("headway dashboard").wait_for()
+
+
+def test_under_a_name_nobody_is_signed_in(site: Any, browser: Any) -> None:
+    """`localhost` is also ::1, where another user may listen while the manager runs."""
+    with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = context.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url + str(request.post_data)))
+        page.goto(site.link().replace("127.0.0.1", "localhost"))
+        page.get_by_role("alert").get_by_text("as it was printed").wait_for()
+        assert [each for each in asked if "/v1/" in each] == []
 
 
 def test_what_would_have_been_under_another_policy(site: Any, opened: Any) -> None:
@@ -182,13 +229,84 @@ def test_the_map_is_walked_with_the_keyboard(site: Any, opened: Any) -> None:
 
 def test_a_lost_connection_recovers_by_itself(site: Any, opened: Any) -> None:
     page = opened(site)
-    site.stop()
+    page.context.set_offline(True)
     page.locator("#connection[data-state=lost]").wait_for()
-    site.start()
-    page.locator("#connection[data-state=live]").wait_for()
+    page.context.set_offline(False)
     number = submit(site, "after", "sleep 600")
+    page.locator("#connection[data-state=live]").wait_for()
     page.locator(f".gpu[data-job='{number}']").first.wait_for()
     with site.client() as client:
         client.cancel(number, now=True)
     page.locator(".gpu[data-state=free]").first.wait_for()
     assert page.mistakes == []
+
+
+def test_a_page_that_could_not_be_loaded_is_loaded_again(site: Any, browser: Any) -> None:
+    with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = context.new_page()
+        page.route("**/pages/overview.js", lambda route: route.abort())
+        page.goto(site.link())
+        page.get_by_text("This page could not be loaded.").wait_for()
+        page.unroute("**/pages/overview.js")
+        submit(site, "heard of", "true")
+        page.locator(".gpu").first.wait_for()
+
+
+def test_the_next_manager_asks_to_sign_in_again(site: Any, opened: Any) -> None:
+    page = opened(site)
+    site.stop()
+    page.locator("#connection[data-state=lost]").wait_for()
+    site.start()
+    page.get_by_role("alert").get_by_text("the session has ended").wait_for()
+    page.goto(site.link())
+    page.locator("#connection[data-state=live]").wait_for()
+    assert page.mistakes == []
+
+
+@ROOT_ONLY
+def test_an_open_tab_gives_a_squatter_nothing_that_works(site: Any, opened: Any, tmp_path: Path) -> None:
+    page, heard = opened(site), tmp_path / "heard"
+    unused = site.link()
+    site.kill()
+    page.locator("#connection[data-state=lost]").wait_for()
+    with squatter(heard, site.port):
+        wait_for(lambda: b"Authorization: Bearer " in heard.read_bytes())
+        page.goto("about:blank")
+        page.goto(unused)  # whoever answers can read what is behind the #
+        page.goto("about:blank")
+    site.start()
+    secrets = set(re.findall(r"Bearer (\S+)", heard.read_bytes().decode())) | {unused.partition("#code=")[2]}
+    assert len(secrets) == 2
+    assert site.token not in heard.read_text()
+    for secret in secrets:
+        with pytest.raises(ApiError, match=r"session has ended|not known"):
+            Client(site.url, secret).status()
+        with pytest.raises(ApiError, match="not known here"):
+            Client(site.url, "").transport.call("POST", "/v1/sign-in", body={"secret": secret})
+
+
+def test_with_tls_a_token_is_exchanged_for_a_session(tmp_path: Path, serving: Any, browser: Any) -> None:
+    good, key = certificate(tmp_path, "here.example", "127.0.0.1")
+    tls = ("--tls-cert", str(good), "--tls-key", str(key))
+    with (
+        serving(tmp_path / "data", "--cluster", "1x1", *tls) as site,
+        browser.new_context(ignore_https_errors=True) as context,
+    ):
+        page = context.new_page()
+        page.goto(site.url)
+        page.get_by_label("Token").fill("hw-wrong")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("alert").get_by_text("not known here").wait_for()
+        page.get_by_label("Token").fill(site.token)
+        page.get_by_role("button", name="Sign in").click()
+        page.locator("#connection[data-state=live]").wait_for()
+        assert site.token not in page.evaluate("JSON.stringify({...sessionStorage})")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_signing_in_has_no_serious_barrier(site: Any, browser: Any, barriers: Any, width: int) -> None:
+    with browser.new_context(viewport={"width": width, "height": 844}, bypass_csp=True) as context:
+        page = context.new_page()
+        page.goto(site.url)
+        assert barriers(page, {"/": ".signin h1"}) == []

@@ -26,8 +26,8 @@ def run() -> Iterator[Any]:
     process = subprocess.Popen([*HEADWAY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        found = next(match for line in process.stderr if (match := re.search(r"(http://\S+)/#token=(\S+)", line)))
-        yield SimpleNamespace(url=found[1], token=found[2], process=process)
+        found = next(match for line in process.stderr if (match := re.search(r"http://\S+/#session=\S+", line)))
+        yield SimpleNamespace(link=lambda token: found[0], process=process)
     finally:
         process.terminate()
         out, _ = process.communicate(timeout=PATIENCE_S)

@@ -1,5 +1,6 @@
 """headway.Client against a manager that really listens: submissions that run once, streams, waiting, and what it says when refused."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 from tests.waiting import PATIENCE_S, wait_for
 
 from headway.client.client import Client
-from headway.client.folder import find_manager
+from headway.client.folder import Endpoint, find_manager
 from headway.client.transport import ApiError, Transport, Unreachable
 from headway.cluster.named import cluster
 from headway.errors import BadInput
@@ -163,20 +164,22 @@ def test_where_the_manager_is_and_which_token_goes_there(tmp_path: Path, monkeyp
     monkeypatch.setenv("HEADWAY_DATA", str(tmp_path))
     monkeypatch.delenv("HEADWAY_API", raising=False)
     monkeypatch.delenv("HEADWAY_TOKEN", raising=False)
-    assert find_manager() == ("http://127.0.0.1:1234", "hw-secret")
-    assert find_manager("http://elsewhere:1") == ("http://elsewhere:1", "")
+    own = Endpoint("http://127.0.0.1:1234", "hw-secret", owner=os.geteuid())
+    assert find_manager() == own
+    assert find_manager("http://elsewhere:1") == Endpoint("http://elsewhere:1")
     monkeypatch.setenv("HEADWAY_API", "http://elsewhere:2")
-    assert find_manager() == ("http://elsewhere:2", "")
+    assert find_manager() == Endpoint("http://elsewhere:2")
     monkeypatch.setenv("HEADWAY_TOKEN", "other")
-    assert find_manager() == ("http://elsewhere:2", "other")
-    assert find_manager(data=tmp_path) == ("http://127.0.0.1:1234", "hw-secret")
+    assert find_manager() == Endpoint("http://elsewhere:2", "other")
+    assert find_manager(own.url) == Endpoint(own.url, "other")
+    assert find_manager(data=tmp_path) == own
 
 
 def test_addresses_and_tokens_that_cannot_be(tmp_path: Path) -> None:
     for url in ("", "nowhere", "ftp://x", "http://", "http://x:99999"):
         with pytest.raises(BadInput):
-            Transport(url, "t")
+            Transport(Endpoint(url, "t"))
     with pytest.raises(BadInput, match="token"):
-        Transport("http://127.0.0.1:1", "two\nlines")
+        Transport(Endpoint("http://127.0.0.1:1", "two\nlines"))
     with pytest.raises(Unreachable, match="no manager answers"):
         Client("http://127.0.0.1:9", "t").jobs()

@@ -232,6 +232,22 @@ def last_errors(served: Any, who: str) -> str:
     return "yes" if answer.json()["last_errors"] else "no"
 
 
+def asking(path: str) -> Callable[[Any, str], str]:
+    return lambda served, who: outcome(served.ask("POST", path, who))
+
+
+def signing_in(served: Any, who: str) -> str:
+    """With the token as the secret; the session then allows what the token does."""
+    answer = served.ask("POST", "/v1/sign-in", "", json={"secret": served.tokens[who]})
+    if answer.status_code == 200:
+        me = [
+            served.client.get("/v1/me", headers={"Authorization": f"Bearer {secret}"})
+            for secret in (answer.json()["session"], served.tokens[who])
+        ]
+        assert me[0].json() == me[1].json()
+    return outcome(answer)
+
+
 ASKED: dict[str, Callable[[Any, str], str]] = {
     "see it in the list": listed_by("/v1/jobs?limit=1000"),
     "show it": reading("/v1/jobs/{}"),
@@ -274,6 +290,9 @@ ASKED: dict[str, Callable[[Any, str], str]] = {
     "see how full the cluster was": reading("/v1/trend"),
     "see the policies": reading("/v1/policies"),
     "have a collective planned": planned,
+    "get a code for the dashboard": asking("/v1/codes"),
+    "sign in with the token": signing_in,
+    "sign out": asking("/v1/sign-out"),
     "ask whose token it is": reading("/v1/me"),
     "ask whether the manager is well": reading("/healthz"),
     "open the dashboard's page": reading("/"),
@@ -307,6 +326,7 @@ def test_every_action_of_the_api_is_in_the_table() -> None:
     watching = {
         f"/v1/{name}" for name in ("overview", "queue", "network", "trend", "policies", "replay", "collective", "me")
     } | PAGES
+    watching |= {"/v1/codes", "/v1/sign-in", "/v1/sign-out"}
     rest = {"/v1/events", "/v1/status", "/v1/health", "/v1/workload", "/metrics", "/healthz"}
     assert routes == verbs | nodes | watching | rest
     words = {cell for row in API.values() for cell in row.values()}

@@ -1,11 +1,17 @@
 """The command line in a process of its own, and certificates, for tests of the machine that a manager runs on."""
 
+import contextlib
 import datetime
 import ipaddress
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -13,11 +19,67 @@ from cryptography.x509.oid import NameOID
 from tests.waiting import PATIENCE_S
 
 RUN = "from headway.cli.main import main; main()"
+NOBODY = 65534
+# As another user, who may read everything: the interpreter may be in a folder that only root enters.
+_READS = "+dac_read_search"
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+AS_NOBODY += ["--inh-caps", _READS, "--ambient-caps", _READS]
+ROOT_ONLY = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None,
+    reason="SKIPPED: only root, with setpriv, becomes another user",
+)
 
 
-def headway(*words: object, **given: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", RUN, *map(str, words)]
+def headway(*words: object, before: Sequence[str] = (), **given: object) -> subprocess.CompletedProcess[str]:
+    """Run a command, behind another one such as AS_NOBODY if that is given."""
+    command = [*before, sys.executable, "-c", RUN, *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **given)  # type: ignore[call-overload,no-any-return]
+
+
+@contextlib.contextmanager
+def manager(data: Path, *options: object, before: Sequence[str] = (), **given: Any) -> Iterator[subprocess.Popen[str]]:
+    """A manager by `headway serve` on a free port, once it serves; it is stopped at the end."""
+    words = ["serve", "--data", data, "--port", 0, "--cluster", "1x1", "--json", *options]
+    command = [*before, sys.executable, "-c", RUN, *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **given) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            if "}\n" not in process.stdout:  # reads up to there, or to the end
+                raise AssertionError(process.stderr.read())
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(PATIENCE_S)
+
+
+SQUAT = """
+import os, socket, sys, threading
+host, port, answer = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()
+family = socket.AF_INET6 if ":" in host else socket.AF_INET
+server = socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
+os.write(2, b"%d\\n" % server.getsockname()[1])
+def serve(connection):
+    while data := connection.recv(65536):
+        os.write(1, data)
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(answer), answer))
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+@contextlib.contextmanager
+def squatter(heard: Path, port: int, host: str = "127.0.0.1", answer: str = "{}") -> Iterator[int]:
+    """A program of nobody's that listens on a port (0: a free one, which is returned), answers, and writes down what it hears."""
+    with heard.open("ab") as record:
+        command = [*AS_NOBODY, sys.executable, "-c", SQUAT, host, str(port), answer]
+        with subprocess.Popen(command, stdout=record, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            try:
+                yield int(process.stderr.readline())
+            finally:
+                process.kill()
 
 
 def certificate(folder: Path, name: str, *addresses: str, days: int = 30) -> tuple[Path, Path]:

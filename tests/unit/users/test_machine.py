@@ -5,11 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.users.machine import certificate, headway
+from tests.unit.users.machine import AS_NOBODY, NOBODY, ROOT_ONLY, certificate, headway, manager
 
 from headway.cli.machine.doctor import BAD, LIMITED, OK, Finding, look
 from headway.cli.machine.unit import systemd_unit
@@ -146,6 +147,54 @@ def test_root_refuses_a_folder_that_others_can_write(tmp_path: Path, monkeypatch
     os.chown(tmp_path, 65534, 65534)
     with pytest.raises(BadInput, match="above the data folder"):
         check_folder(data)
-    monkeypatch.setattr(private.os, "geteuid", lambda: 65534)
-    check_folder(data)  # an ordinary user's folder is their own affair
-    assert weaknesses(data)
+    (data / "journal.db").unlink()
+
+
+@ROOT_ONLY
+def test_an_ordinary_user_refuses_a_folder_that_others_can_write(tmp_path: Path) -> None:
+    """A neighbour left tokens there, and became operator."""
+    with tempfile.TemporaryDirectory() as home:
+        os.chown(home, NOBODY, NOBODY)
+        data = Path(home) / "data"
+        data.mkdir()
+        os.chown(data, NOBODY, NOBODY)
+        data.chmod(0o777)
+        done = headway("serve", "--data", data, "--port", 0, "--cluster", "1x1", before=AS_NOBODY)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert f"{data} can be written by others (mode 777; chmod go-w)" in done.stderr
+        assert list(data.iterdir()) == []
+        data.chmod(0o711)
+        (data / "tokens.json").write_text("[]")
+        os.chown(data / "tokens.json", 2, 2)
+        done = headway("serve", "--data", data, "--port", 0, "--cluster", "1x1", before=AS_NOBODY)
+        assert (done.returncode, "belongs to user 2" in done.stderr) == (1, True)
+        found = headway("doctor", "--data", data, "--json", before=AS_NOBODY)
+        assert (found.returncode, "belongs to user 2" in found.stdout) == (1, True)
+
+
+@ROOT_ONLY
+def test_an_ordinary_user_serves_from_home_twice_with_any_umask() -> None:
+    """Above are folders of root and of the user that a group may write, and a sticky one; what the manager writes is no weakness."""
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o775)
+        home = Path(top) / "home"
+        home.mkdir()
+        os.chown(home, NOBODY, NOBODY)
+        home.chmod(0o775)
+        data = home / "share" / "headway"
+        for _ in range(2):
+            with manager(data, before=[*AS_NOBODY, "env", f"HOME={home}"], umask=0o002):
+                pass
+        assert [path.name for path in data.iterdir() if path.lstat().st_mode & 0o022] == []
+
+
+@pytest.mark.parametrize(("mode", "refused"), [(0o775, False), (0o777, True), (0o1777, False)])
+def test_what_may_be_above_the_folder_of_an_ordinary_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, refused: bool
+) -> None:
+    monkeypatch.setattr(private.os, "geteuid", lambda: NOBODY)
+    (tmp_path / "above").mkdir()
+    (tmp_path / "above").chmod(mode)
+    found = weaknesses(tmp_path / "above" / "data")
+    assert [text for text in found if f"{tmp_path}/above, above the data folder" in text] == found
+    assert bool(found) is refused

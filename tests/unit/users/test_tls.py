@@ -17,7 +17,7 @@ from tests.waiting import PATIENCE_S, wait_for
 
 from headway.cli.machine import certificates
 from headway.client.client import Client
-from headway.client.folder import find_certificate
+from headway.client.folder import find_manager
 from headway.client.transport import Unreachable
 from headway.cluster.named import cluster
 from headway.errors import BadInput
@@ -125,8 +125,8 @@ def test_the_certificate_goes_only_to_the_address_that_wrote_it(
     monkeypatch.delenv("HEADWAY_CERT", raising=False)
     (tmp_path / "url").write_text("https://127.0.0.1:1\n")
     (tmp_path / "certificate.pem").write_text("x")
-    assert find_certificate("https://127.0.0.1:1/", tmp_path) == tmp_path / "certificate.pem"
-    assert find_certificate("https://elsewhere:1", tmp_path) is None
+    assert find_manager("https://127.0.0.1:1/", data=tmp_path).certificate == "x"
+    assert find_manager("https://elsewhere:1", data=tmp_path).certificate is None
 
 
 def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:

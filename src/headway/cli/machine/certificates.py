@@ -43,8 +43,7 @@ def publish(certificate: str, data: Path) -> Path:
 
     first, end, _ = read_file(certificate, MOST_BYTES).decode("ascii").partition(END)
     path = (data / CERTIFICATE_FILE).absolute()
-    write_atomically(path, first + end + "\n")
-    path.chmod(0o644)
+    write_atomically(path, first + end + "\n", 0o644)
     return path
 
 

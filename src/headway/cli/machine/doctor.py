@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -122,9 +122,7 @@ def _folder(data: Path) -> Iterator[Finding]:
         return
     wrong = weaknesses(data)
     if wrong:
-        yield Finding(
-            "data folder", BAD if os.geteuid() == 0 else LIMITED, wrong[0], "chown and chmod as said, or --data DIR"
-        )
+        yield Finding("data folder", BAD, wrong[0], "chown and chmod as said, or --data DIR")
     else:
         yield Finding("data folder", OK, f"{data}, which others cannot change")
     kind = _disk(there)
@@ -185,16 +183,17 @@ def _service() -> Finding:
 
 
 def _manager(data: Path) -> Finding:
+    from headway.client.folder import find_manager
     from headway.client.transport import ApiError, Transport, Unreachable
     from headway.errors import BadInput
 
-    url = (data / URL_FILE).read_text().strip() if (data / URL_FILE).is_file() else ""
-    if not url:
+    if not (data / URL_FILE).is_file():
         return Finding("manager", OK, "none has used this data folder yet")
+    url = ""
     try:
-        from headway.client.folder import find_certificate
-
-        Transport(url, "", find_certificate(url, data)).call("GET", "/healthz")
+        transport = Transport(replace(find_manager(data=data), token=""))  # none is needed
+        url = transport.url
+        transport.call("GET", "/healthz")
     except ApiError as error:
         return Finding("manager", BAD, f"the one at {url} is not well: {error}", "see its messages")
     except (Unreachable, BadInput) as error:

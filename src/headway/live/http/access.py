@@ -17,7 +17,7 @@ from headway.live.manager import Manager
 
 # For the description of the API only: the guard has checked the token before.
 bearer = HTTPBearer(
-    auto_error=False, description="The owner's token, one made with `headway token make`, or a job's own."
+    auto_error=False, description="The owner's token, one made with `headway token make`, a job's own, or a session."
 )
 
 

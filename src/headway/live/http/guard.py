@@ -2,8 +2,8 @@
 
 A web page in the user's browser can send requests to localhost. It cannot read the token, and it cannot forge `Host` (DNS rebinding
 shows the page's own name there) or leave out `Origin`: so both must name this manager. Everything is refused by default; only the
-health check, the description of the API and the files of the dashboard, which hold no data, are open. The health check is answered at
-once, whatever else is going on.
+health check, the description of the API, the files of the dashboard, which hold no data, and signing in are open. The health check is
+answered at once, whatever else is going on.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 HEALTH = "/healthz"
-OPEN_PATHS = frozenset({HEALTH, "/openapi.json", START})
+SIGN_IN = "/v1/sign-in"
+OPEN_PATHS = frozenset({HEALTH, SIGN_IN, "/openapi.json", START})
 # A job file is a few hundred bytes and a script a few thousand.
 MOST_BODY_BYTES = 1 << 20
 BODY_TIMEOUT_S = 30.0
@@ -121,7 +122,7 @@ class Guard:
             self._rates.take(who, self.rate_per_s if caller else self.strangers_per_s, self.clock())
         if caller is None:
             self._refuse_token(scope["path"], token)
-        scope.setdefault("state", {})["caller"] = caller
+        scope.setdefault("state", {}).update(caller=caller, tokens=self.tokens, bearer=token)
         # Answers that go on ask again: a token may be revoked, or expire, meanwhile.
         scope["state"]["still_known"] = lambda: caller is None or self.tokens.caller(token) == caller
         if caller is not None and (connection := scope.get("extensions", {}).get("headway.connection")):

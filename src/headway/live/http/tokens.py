@@ -25,6 +25,7 @@ from headway.client.folder import TOKEN_FILE
 from headway.errors import BadInput
 from headway.io.accounts import refuse_others
 from headway.io.json_file import parse_json
+from headway.live.http.server.sessions import SESSION, Sessions
 
 TOKENS_FILE = "tokens.json"
 SECRET_FILE = "job-secret"
@@ -100,17 +101,33 @@ class Tokens:
         self._stored: dict[str, Caller] = {}
         self._stamp: tuple[int, int] | None = None
         self._damaged = False
+        self._sessions = Sessions(clock)
 
     def caller(self, token: str) -> Caller | None:
-        """Who the token belongs to; None if nobody."""
+        """Return whose token, or session, it is; None if it is unknown."""
         if (attempt_of := self._attempt_of(token)) is not None:
             job_id, _ = attempt_of
             return Caller(f"job {job_id}", "", Scope.JOB, job_id) if self.attempt_runs(*attempt_of) else None
-        digest = _hash(token)
-        if hmac.compare_digest(digest, self._owner_hash):
+        return self._caller(self._sessions.token_of(token) or _hash(token))
+
+    def make_code(self, token: str) -> str:
+        """Return a code with which a browser signs in once, with what this token, or session, allows."""
+        return self._sessions.make_code(self._sessions.token_of(token) or _hash(token))
+
+    def sign_in(self, secret: str) -> str | None:
+        """Exchange a code, or a token, for a session; None if it is neither. The session ends with its token."""
+        token_hash = self._sessions.take_code(secret) or _hash(secret)
+        return None if self._caller(token_hash) is None else self._sessions.open(token_hash)
+
+    def sign_out(self, session: str) -> None:
+        """End a session."""
+        self._sessions.close(session)
+
+    def _caller(self, token_hash: str) -> Caller | None:
+        if hmac.compare_digest(token_hash, self._owner_hash):
             return self._owner
         self._reload()
-        stored = self._stored.get(digest)
+        stored = self._stored.get(token_hash)
         return None if stored is None or self._expired(stored) else stored
 
     def why_not(self, token: str) -> str:
@@ -118,6 +135,8 @@ class Tokens:
         if (attempt_of := self._attempt_of(token)) is not None:
             job_id, attempt = attempt_of
             return f"attempt {attempt} of job {job_id} has ended, and its token with it"
+        if token.startswith(SESSION):
+            return "the session has ended"
         found = self._stored.get(_hash(token))
         if found is not None and self._expired(found):
             return f"the token {found.name} has expired, ask for a new one"

@@ -5,12 +5,14 @@ The dashboard reads these and the other public routes, and nothing else.
 
 from typing import Annotated, Literal
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
 from headway.live.ask.replay import Replay
 from headway.live.http.access import ABOUT_A_JOB, REFUSALS, JobId, JobReader, Operator, Reader, refusals, seen
 from headway.live.http.cluster_routes import STATE
+from headway.live.http.guard import SIGN_IN
+from headway.live.http.server.sessions import CODE_S
 from headway.live.manager import Manager
 from headway.live.watch import answers, fabric
 from headway.live.watch.answers import NetworkView, QueuePage, Story, Trend
@@ -38,6 +40,26 @@ class Me(BaseModel):
     scope: str
     expires: float | None
     queues: tuple[str, ...] = ()
+
+
+class Code(BaseModel):
+    """A code with which a browser signs in once, within some seconds."""
+
+    code: str
+    expires_s: float
+
+
+class SignIn(BaseModel):
+    """A code from `/v1/codes`, or a token."""
+
+    model_config = {"extra": "forbid"}
+    secret: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class SignedIn(BaseModel):
+    """A session: sent like a token, allows the same, and ends with the token, with the manager, and by signing out."""
+
+    session: str
 
 
 class Choice(BaseModel):
@@ -82,6 +104,24 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         return Me(
             name=caller.name, user=caller.user, scope=caller.scope.value, expires=caller.expires, queues=caller.queues
         )
+
+    @api.post("/v1/codes", tags=["sessions"], responses=REFUSALS)
+    def make_code(request: Request, caller: Reader) -> Code:
+        """A code for a browser, which must not hold a token. Signed in with it, the browser may do what this token may."""
+        return Code(code=request.state.tokens.make_code(request.state.bearer), expires_s=CODE_S)
+
+    @api.post(SIGN_IN, tags=["sessions"], responses=REFUSALS)
+    def sign_in(request: Request, given: SignIn) -> SignedIn:
+        """Exchange a code or a token for a session."""
+        session = request.state.tokens.sign_in(given.secret)
+        if session is None:
+            raise HTTPException(401, "this code or token is not known here, or was used: run `headway dashboard`")
+        return SignedIn(session=session)
+
+    @api.post("/v1/sign-out", status_code=204, tags=["sessions"], responses=REFUSALS)
+    def sign_out(request: Request, caller: Reader) -> None:
+        """End the session that asks."""
+        request.state.tokens.sign_out(request.state.bearer)
 
     @api.get("/v1/overview", tags=["cluster"], responses=REFUSALS)
     def glance(caller: Reader) -> answers.Overview:

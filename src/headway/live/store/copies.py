@@ -1,7 +1,6 @@
 """Checking the journal's file, copying it while a manager writes it, and putting a copy in its place. Light to import."""
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
+from headway.live.errors import JournalDamaged, JournalFailed
+from headway.live.operation.folder_lock import folder_lock
 from headway.live.operation.index_room import index_room
 
 PAGES_AT_ONCE = 1000  # between them a manager may write
@@ -91,7 +91,7 @@ def put_back(data: Path, copy: Path) -> Path | None:
     if found.problems:
         raise BadInput(f"{copy} is not a whole journal ({found.problems[0]}): give another copy")
     data.mkdir(parents=True, exist_ok=True, mode=0o711)
-    with _alone(data):
+    with folder_lock(data):
         path = data / "journal.db"
         aside = set_aside(path, "before") if path.exists() else None
         back_up(copy, path)
@@ -116,18 +116,3 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
         contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as file,
     ):
         yield file
-
-
-@contextlib.contextmanager
-def _alone(data: Path) -> Iterator[None]:
-    """Keep managers out of a data folder meanwhile."""
-    handle = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise AlreadyServed(f"a manager serves {data}: stop it first") from None
-    try:
-        yield
-    finally:
-        os.close(handle)

@@ -6,7 +6,6 @@ One thread writes. Everything that waits when it becomes free goes into one tran
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import queue
@@ -18,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
+from headway.live.errors import JournalDamaged, JournalFailed
+from headway.live.operation.folder_lock import folder_lock
 from headway.live.operation.index_room import index_room
 from headway.live.store import history, snapshot_table
 from headway.live.store.history import HistoryRow, insert_finished
@@ -85,17 +85,12 @@ class Journal:
 
     def __init__(self, data: Path) -> None:
         self.path = data / "journal.db"
+        self._room = contextlib.ExitStack()  # the lock of the folder, and room on the disk for the log's index
         try:
             data.mkdir(parents=True, exist_ok=True, mode=0o711)
-            self._lock_file = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._room.enter_context(folder_lock(data))
         except OSError as error:
             raise JournalFailed(f"cannot use the data folder {data}: {error.strerror}") from None
-        try:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock_file)
-            raise AlreadyServed(f"another manager serves {data}: stop it, or give another --data folder") from None
-        self._room = contextlib.ExitStack()  # that the log's index has on the disk
         try:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._room.enter_context(index_room(self.path))
@@ -103,7 +98,6 @@ class Journal:
             self._reader, self._reading = self._open(), threading.Lock()
         except (sqlite3.Error, OSError, JournalFailed) as error:
             self._room.close()
-            os.close(self._lock_file)
             raise error if isinstance(error, JournalFailed) else failed(error) from None
         self._which = _which(self.path)
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
@@ -277,7 +271,6 @@ class Journal:
         self._connection.close()
         self._reader.close()
         self._room.close()
-        os.close(self._lock_file)
 
 
 def _which(path: Path) -> tuple[int, int]:

@@ -1,6 +1,7 @@
-// The public API, and nothing else. The token stays in this tab (sessionStorage); EventSource cannot send it, so streams are read with fetch.
+// The public API, and nothing else. The page holds no token: a program that takes the manager's port later would be sent it. It holds a
+// session in this tab (sessionStorage), which is worth nothing without the manager that made it. EventSource cannot send it: fetch reads streams.
 
-const KEY = "headway-token";
+const KEY = "headway-session";
 const RETRY_MS = [300, 700, 1500, 3000, 5000];
 const ANSWER_MS = 15000;
 const SILENCE_MS = 40000; // the manager says something at least every 15 s
@@ -12,22 +13,37 @@ export class Refused extends Error {
   }
 }
 
-export const token = {
+export const session = {
   get: () => sessionStorage.getItem(KEY) ?? "",
   set: (value) => sessionStorage.setItem(KEY, value),
   clear: () => sessionStorage.removeItem(KEY),
 };
 
-/** A link may carry a token behind the #, which browsers never send; it is taken out of the address at once. */
-export function takeToken() {
-  const found = /^#token=([\w-]+)/.exec(location.hash);
-  if (!found) return;
-  token.set(found[1]);
+/** Only TLS shows who answers: without it nobody is asked for a token. */
+export const secure = location.protocol === "https:";
+// A name such as localhost is several addresses, and another user may listen on one of them.
+const sure = secure || /^(127\.[\d.]+|\[::1\])$/.test(location.hostname);
+
+/** Exchange a code or a token for a session. */
+export async function signInWith(secret) {
+  session.clear();
+  session.set((await post("/v1/sign-in", { secret })).session);
+}
+
+/** Whether the address carries a code or a session, behind the #, which browsers never send. */
+export const isLink = () => /^#(code|session)=/.test(location.hash);
+
+/** Sign in with the link, which is taken out of the address at once. */
+export async function takeLink() {
+  const [, kind, secret] = /^#(code|session)=([\w-]+)/.exec(location.hash) ?? [];
   history.replaceState(null, "", `${location.pathname}#/`);
+  if (!sure) throw new Refused(0, "Open the link as it was printed: under a name, another program may answer.");
+  if (kind === "session") session.set(secret);
+  else await signInWith(secret);
 }
 
 async function ask(path, options = {}) {
-  const headers = { Authorization: `Bearer ${token.get()}`, ...options.headers };
+  const headers = { ...(session.get() ? { Authorization: `Bearer ${session.get()}` } : {}), ...options.headers };
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   if (answer.ok) return answer;
   let detail = answer.statusText;
@@ -59,7 +75,8 @@ export const get = async (path, parameters) => (await ask(address(path, paramete
 
 export async function post(path, body) {
   const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  return (await ask(path, { method: "POST", headers, body: body === undefined ? undefined : JSON.stringify(body) })).json();
+  const answer = await ask(path, { method: "POST", headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  return answer.status === 204 ? null : answer.json();
 }
 
 /** The lines of an answer that goes on, as they come. */
@@ -117,7 +134,7 @@ export class Events {
       } catch (error) {
         if (error instanceof Refused && error.status === 401) {
           this.running = false;
-          this.onState("refused", error.message);
+          this.onState("refused", error);
         }
       }
       clearTimeout(alarm);

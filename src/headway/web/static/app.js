@@ -1,6 +1,6 @@
 // The frame: sign-in, navigation, the connection, the time slider of a recorded run; pages are loaded when they are opened.
 
-import { clock, Events, get, Refused, takeToken, token } from "./api.js";
+import { clock, Events, get, isLink, post, Refused, secure, session, signInWith, takeLink } from "./api.js";
 import { h, show } from "./dom.js";
 import { player } from "./parts/player.js";
 
@@ -21,6 +21,7 @@ let events = null;
 let due = 0;
 let reading = null;
 let again = false;
+let routes = 0;
 
 function theme() {
   const next = { auto: "light", light: "dark", dark: "auto" };
@@ -45,40 +46,54 @@ function theme() {
 
 function signIn(message) {
   events?.stop();
+  routes++; // what loads now is not shown
   page?.close?.();
   page = null;
   ctx.me = null;
-  const field = h("input", {
-    id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "token-help",
-  });
-  const problem = h("p", { class: "problem", role: "alert" }, (message ?? "").split(": send ")[0]);
-  const submit = async (event) => {
-    event.preventDefault();
-    token.set(field.value.trim());
-    try {
-      await begin();
-    } catch (error) {
-      token.clear();
-      problem.textContent = error instanceof Refused ? error.message.split(": send ")[0] : "The manager cannot be reached.";
-      field.focus();
-    }
-  };
+  const problem = h("p", { class: "problem", role: "alert" }, message ?? "");
+  const link = [
+    "Run ", h("code", null, "headway dashboard"), " on the manager's machine, and open the link that it prints. The link works once; ",
+    "this tab stays signed in until the manager stops.",
+  ];
   show(
     app,
     h("main", { id: "main", class: "signin", tabindex: "-1" },
-      h("form", { class: "card", onsubmit: submit },
-        h("h1", null, "Headway"),
-        h("label", { for: "token" }, "Token"), field,
-        h("p", { id: "token-help", class: "dim" },
-          "The owner's is in the file token of the manager's data folder; others get one with ", h("code", null, "headway token make"),
-          ". It is kept in this tab only."),
-        problem,
-        h("button", { type: "submit", class: "primary" }, "Sign in"),
-      ),
+      h("div", { class: "card" }, h("h1", null, "Sign in to Headway"), problem, h("p", null, link), secure ? tokenForm(problem) : null),
     ),
   );
   document.title = "Sign in · Headway";
-  field.focus();
+  document.getElementById(secure ? "token" : "main").focus();
+}
+
+/** A token is exchanged for a session at once, and not kept. */
+function tokenForm(problem) {
+  const field = h("input", {
+    id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "token-help",
+  });
+  const submit = async (event) => {
+    event.preventDefault();
+    const secret = field.value.trim();
+    field.value = "";
+    try {
+      await signInWith(secret);
+      await begin();
+    } catch (error) {
+      problem.textContent = reason(error);
+      field.focus();
+    }
+  };
+  return h("form", { onsubmit: submit },
+    h("label", { for: "token" }, "Token"), field,
+    h("p", { id: "token-help", class: "dim" }, "Or give a token that ", h("code", null, "headway token make"), " printed. It is not kept."),
+    h("button", { type: "submit", class: "primary" }, "Sign in"),
+  );
+}
+
+/** Why something failed, for the person who signs in. A session that is refused is forgotten. */
+function reason(error) {
+  if (!(error instanceof Refused)) return "The manager cannot be reached.";
+  if (error.status === 401) session.clear();
+  return error.message.split(/: (?:send|run) /)[0]; // the page says itself what to do
 }
 
 function frame() {
@@ -89,7 +104,8 @@ function frame() {
   const out = h("button", {
     class: "quiet", type: "button", title: `${ctx.me.name}: ${ctx.me.scope}`,
     onclick: () => {
-      token.clear();
+      post("/v1/sign-out").catch(() => {}); // asked before the session is forgotten
+      session.clear();
       signIn();
     },
   }, "Sign out");
@@ -109,8 +125,8 @@ function frame() {
   );
 }
 
-function connection(state, message) {
-  if (state === "refused") return signIn(message);
+function connection(state, error) {
+  if (state === "refused") return signIn(reason(error));
   const back = state === "live" && ctx.lost;
   ctx.lost = state === "lost";
   const status = document.getElementById("connection");
@@ -118,7 +134,7 @@ function connection(state, message) {
     status.dataset.state = state;
     status.textContent = ctx.recording ? "recorded run" : state === "live" ? "live" : "connection lost, trying again";
   }
-  if (back) update();
+  if (back) page ? update() : route(); // it may have been lost while a page was loading
 }
 
 /** Ask the page to read again, at most every so often. */
@@ -156,7 +172,7 @@ async function readOnce() {
 
 function failed(error) {
   if (error?.name === "AbortError") return;
-  if (error instanceof Refused && error.status === 401) return signIn(error.message);
+  if (error instanceof Refused && error.status === 401) return signIn(reason(error));
   if (error instanceof Refused) return tell(error.message);
   if (error?.name === "TimeoutError" || (error instanceof TypeError && /fetch|network/i.test(error.message))) return connection("lost");
   tell(String(error?.message ?? error));
@@ -181,16 +197,21 @@ async function route() {
     const here = link.dataset.page === name;
     here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
+  const turn = ++routes; // another page may be asked for while this one loads
   page?.close?.();
   page = null;
   const main = document.getElementById("main");
   main.replaceChildren(h("p", { class: "dim loading" }, "Loading…"));
   try {
     const module = await load();
+    if (turn !== routes) return;
     main.replaceChildren();
     document.title = `${title ?? `Job ${rest[0]}`} · Headway`;
-    page = await module.open(main, { ...ctx, ctx, tell, failed, soon }, rest.map(decodeURIComponent));
+    const opened = await module.open(main, { ...ctx, ctx, tell, failed, soon }, rest.map(decodeURIComponent));
+    if (turn === routes) page = opened;
+    else opened?.close?.();
   } catch (error) {
+    if (turn !== routes) return;
     failed(error);
     main.replaceChildren(h("p", { class: "problem" }, error instanceof Refused ? error.message : "This page could not be loaded."));
   }
@@ -214,9 +235,19 @@ async function begin() {
   await route();
 }
 
-takeToken();
+/** Sign in with the link in the address, if there is one, or with the session of this tab. */
+async function start() {
+  try {
+    if (isLink()) await takeLink();
+    if (!session.get()) return signIn();
+    await begin();
+  } catch (error) {
+    signIn(reason(error));
+  }
+}
+
 addEventListener("hashchange", () => {
-  takeToken();
+  if (isLink()) return start();
   route();
   document.getElementById("main")?.focus({ preventScroll: true });
   scrollTo(0, 0);
@@ -224,5 +255,4 @@ addEventListener("hashchange", () => {
 document.addEventListener("visibilitychange", () => !document.hidden && update());
 setInterval(() => !ctx.recording && page && update(), POLL_MS);
 document.documentElement.dataset.theme = localStorage.getItem("headway-theme") ?? "auto";
-if (token.get()) begin().catch((error) => signIn(error instanceof Refused ? error.message : "The manager cannot be reached."));
-else signIn();
+start();

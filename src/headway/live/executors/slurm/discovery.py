@@ -26,8 +26,8 @@ def instance_of(data: Path) -> str:
     """What tells the jobs of this data folder from those of others."""
     path = data / INSTANCE
     if not path.exists():
-        data.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, secrets.token_hex(6) + "\n")
+        data.mkdir(parents=True, exist_ok=True, mode=0o711)
+        write_atomically(path, secrets.token_hex(6) + "\n", 0o644)
     return path.read_text("ascii").strip()
 
 
@@ -37,8 +37,8 @@ def discover(door: Door, data: Path, options: Mapping[str, str]) -> Discovery:
     try:
         nodes = usable(door, options)
         leaves = read_leaves(door.show("topology"), [node.name for node in nodes])
-        data.mkdir(parents=True, exist_ok=True)
-        write_atomically(data / KNOWN, json.dumps({"nodes": [asdict(node) for node in nodes], "leaves": leaves}))
+        data.mkdir(parents=True, exist_ok=True, mode=0o711)
+        write_atomically(data / KNOWN, json.dumps({"nodes": [asdict(node) for node in nodes], "leaves": leaves}), 0o644)
         note = ""
     except Unreachable as error:
         nodes, leaves = remembered(data)

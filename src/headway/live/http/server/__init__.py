@@ -1,1 +1,1 @@
-"""The server in front of the API: its connections, how much of it one caller may take, and whether it is well. Imports `live/manager`."""
+"""The server in front of the API: connections, sessions of browsers, limits per caller, and its own health. Imports `live/manager`."""
