@@ -200,4 +200,4 @@ def test_a_token_holds_so_many_sessions_and_a_job_none(tmp_path: Path) -> None:
     owner = (tmp_path / "token").read_text().strip()
     opened = [tokens.sign_in(owner) or "" for _ in range(MOST + 1)]
     assert [tokens.caller(each) is not None for each in opened] == [False] + [True] * MOST
-    assert tokens.sign_in(job_token(job_secret(tmp_path), 7)) is None
+    assert tokens.sign_in(job_token(job_secret(tmp_path), 7, 1)) is None
