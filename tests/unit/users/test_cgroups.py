@@ -18,6 +18,7 @@ from headway.live.executors.process.cgroups.v1 import CgroupsV1
 from headway.live.executors.process.cgroups.v2 import CgroupsV2
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.gpus import limits_of, renumber
+from headway.live.executors.process.system import kill_members, members, out_of_memory
 from headway.live.jobfile.spec import job_spec
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -31,7 +32,7 @@ def real(tmp_path: Path) -> Iterator[Cgroups]:
         pytest.skip(f"SKIPPED: {found.about}")
     yield found
     for name in ("7-1", "8-1"):
-        found.kill(name)
+        kill_members(found.make(name, Limits()))
         until(lambda name=name: found.remove(name))  # type: ignore[misc]
     found.close(nobody)
 
@@ -43,14 +44,11 @@ def test_a_process_is_found_and_killed_whatever_it_does(real: Cgroups, tmp_path:
         while not ((tmp_path / "child").exists() and (tmp_path / "child").read_text()) and time.monotonic() < end:
             time.sleep(0.01)
         child = int((tmp_path / "child").read_text())
-        assert {leader.pid, child} <= set(real.processes("7-1"))
-        real.kill("7-1")
-        while real.processes("7-1") and time.monotonic() < end:
-            time.sleep(0.01)
-        assert real.processes("7-1") == []
+        assert {leader.pid, child} <= members(folders)
+        kill_members(folders)
+        assert until(lambda: not members(folders))
     assert until(lambda: real.remove("7-1"))
     assert not any(Path(folder).exists() for folder in folders)
-    assert real.processes("7-1") == []
 
 
 def test_memory_is_bounded_and_said(real: Cgroups) -> None:
@@ -59,11 +57,11 @@ def test_memory_is_bounded_and_said(real: Cgroups) -> None:
     folders = real.make("8-1", Limits(memory_bytes=50_000_000))
     with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as greedy:
         assert greedy.wait(30) == -signal.SIGKILL
-    assert real.out_of_memory("8-1")
+    assert out_of_memory(folders)
     folders = real.make("7-1", Limits(memory_bytes=500_000_000))
     with enter(folders, "exec python3 -c 'x = bytearray(200_000_000); print(len(x))'") as modest:
         assert modest.wait(30) == 0
-    assert not real.out_of_memory("7-1")
+    assert not out_of_memory(folders)
 
 
 def test_cpus_are_bounded(real: Cgroups) -> None:
@@ -147,7 +145,7 @@ def test_what_hides_from_a_killed_shim_is_found_by_its_group(watch: Watch, tmp_p
     assert watch.until(ENDED, 1).lost
     status = Path(f"/proc/{hidden}/stat")
     assert not status.exists() or status.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-    assert watch.executor.cgroups.processes("1-1") == []
+    assert not members(watch.executor.cgroups.make("1-1", Limits()))
 
 
 def test_groups_are_gone_when_their_attempts_are(watch: Watch) -> None:

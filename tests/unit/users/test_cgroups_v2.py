@@ -5,7 +5,6 @@ import os
 import signal
 import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from headway.live.executors.process.cgroups.devices import program
 from headway.live.executors.process.cgroups.find import find_cgroups, mounted, own_group
 from headway.live.executors.process.cgroups.v1 import CgroupsV1
 from headway.live.executors.process.cgroups.v2 import CgroupsV2
+from headway.live.executors.process.system import kill_members, members, out_of_memory
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -45,11 +45,11 @@ def test_version_2_writes_what_the_kernel_documents(tmp_path: Path) -> None:
     assert (folder / "memory.oom.group").read_text() == "1"
     assert (folder / "cpu.max").read_text() == "150000 100000"
     (folder / "cgroup.kill").write_text("")
-    groups.kill("12-3")
+    kill_members(folders)
     assert (folder / "cgroup.kill").read_text() == "1"
-    assert not groups.out_of_memory("12-3")
+    assert not out_of_memory(folders)
     (folder / "memory.events").write_text("low 0\nhigh 0\nmax 4\noom 1\noom_kill 1\n")
-    assert groups.out_of_memory("12-3")
+    assert out_of_memory(folders)
     free = groups.make("13-1", Limits())
     assert not (Path(free[0]) / "memory.max").exists()
 
@@ -108,11 +108,12 @@ def test_version_2_ends_what_forks_without_end_for_real(unified: Path) -> None:
     groups = CgroupsV2(unified, unified / f"headway-test-{os.getpid()}")
     try:
         forks = "f() { sleep 0.02; f & sleep 0.02; }; for i in 1 2 3; do f & done; exec sleep 60"
-        with enter(groups.make("3-1", Limits()), forks) as leader:
-            assert until(lambda: len(groups.processes("3-1")) > 6)
-            groups.kill("3-1")
+        folders = groups.make("3-1", Limits())
+        with enter(folders, forks) as leader:
+            assert until(lambda: len(members(folders)) > 6)
+            kill_members(folders)
             assert leader.wait(10) == -signal.SIGKILL
-            assert until(lambda: groups.processes("3-1") == [])
+            assert until(lambda: not members(folders))
         assert until(lambda: groups.remove("3-1"))
     finally:
         groups.close(nobody)
@@ -128,11 +129,10 @@ def test_version_2_kills_and_hides_devices_for_real(unified: Path) -> None:
             assert job.communicate(timeout=30)[0].split() == [b"urandom", b"null"]
         assert until(lambda: groups.remove("2-1"))
     try:
-        with enter(groups.make("1-1", Limits()), "setsid sleep 60 & sleep 60") as leader:
-            end = time.monotonic() + 10
-            while len(groups.processes("1-1")) < 3 and time.monotonic() < end:
-                time.sleep(0.01)
-            groups.kill("1-1")
+        folders = groups.make("1-1", Limits())
+        with enter(folders, "setsid sleep 60 & sleep 60") as leader:
+            assert until(lambda: len(members(folders)) == 3)
+            kill_members(folders)
             assert leader.wait(10) == -signal.SIGKILL
         assert until(lambda: groups.remove("1-1"))
         assert not (groups.base / "1-1").exists()
@@ -195,7 +195,7 @@ def test_which_tree_is_used_and_why_not(tmp_path: Path) -> None:
     assert isinstance(none, NoCgroups)
     assert "mount them" in none.about
     assert none.enforced == frozenset()
-    assert none.make("1-1", Limits(cpus=1)) == none.processes("1-1") == []
+    assert none.make("1-1", Limits(cpus=1)) == []
     one = tmp_path / "one"
     one.mkdir()
     (proc / "mountinfo").write_text(f"1 1 0:1 / {one} rw - cgroup cgroup rw,memory\n")

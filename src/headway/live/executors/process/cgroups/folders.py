@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -29,22 +28,9 @@ def get(folder: Path, name: str) -> str:
         return ""
 
 
-def count(folder: Path, name: str, key: str) -> int:
-    """The number after `key` in a file of lines such as `oom_kill 2`."""
-    words = [line.split() for line in get(folder, name).splitlines()]
-    return next((int(row[1]) for row in words if len(row) == 2 and row[0] == key), 0)
-
-
 def members(folder: Path) -> list[int]:
     """The processes of a group."""
     return [int(line) for line in get(folder, "cgroup.procs").split()]
-
-
-def kill_members(folder: Path) -> None:
-    """Send SIGKILL to all that are there now."""
-    for pid in members(folder):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def tidy_folder(base: Path, in_use: InUse) -> None:

@@ -9,10 +9,6 @@ from pathlib import Path
 
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
 from headway.live.executors.process.cgroups.folders import (
-    count,
-    get,
-    kill_members,
-    members,
     put,
     remove_folder,
     tidy_folder,
@@ -54,31 +50,6 @@ class CgroupsV1:
         elif controller == "devices":
             for major, minor in limits.denied:
                 put(folder, "devices.deny", f"c {major}:{minor} rwm")
-
-    def processes(self, name: str) -> list[int]:
-        """Those in any of the trees."""
-        return sorted({pid for base in self.bases.values() for pid in members(base / name)})
-
-    def kill(self, name: str) -> None:
-        """Freeze, kill, thaw: what is frozen forks no more."""
-        frozen = self.bases["freezer"] / name if "freezer" in self.bases else None
-        if frozen is not None and frozen.is_dir():
-            with contextlib.suppress(OSError):
-                put(frozen, "freezer.state", "FROZEN")
-        for base in self.bases.values():
-            kill_members(base / name)
-        if frozen is not None and frozen.is_dir():
-            with contextlib.suppress(OSError):
-                put(frozen, "freezer.state", "THAWED")
-
-    def out_of_memory(self, name: str) -> bool:
-        """From the count of kills; a kernel before 4.13 counts only how often the limit was met."""
-        if "memory" not in self.bases:
-            return False
-        folder = self.bases["memory"] / name
-        if "oom_kill " in get(folder, "memory.oom_control"):
-            return count(folder, "memory.oom_control", "oom_kill") > 0
-        return int(get(folder, "memory.failcnt") or 0) > 0
 
     def remove(self, name: str) -> bool:
         """From every tree."""

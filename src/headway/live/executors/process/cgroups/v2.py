@@ -9,9 +9,7 @@ from pathlib import Path
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
 from headway.live.executors.process.cgroups.devices import can_deny, deny
 from headway.live.executors.process.cgroups.folders import (
-    count,
     get,
-    kill_members,
     members,
     put,
     remove_folder,
@@ -67,22 +65,6 @@ class CgroupsV2:
         if limits.denied and DEVICES in self.enforced:
             deny(folder, limits.denied)
         return [str(folder)]
-
-    def processes(self, name: str) -> list[int]:
-        """Those in the folder: only the manager makes folders, so there are none below it."""
-        return members(self.base / name)
-
-    def kill(self, name: str) -> None:
-        """At once, forks included; before Linux 5.14 one by one."""
-        folder = self.base / name
-        if (folder / "cgroup.kill").exists():
-            with contextlib.suppress(OSError):
-                put(folder, "cgroup.kill", "1")
-        kill_members(folder)
-
-    def out_of_memory(self, name: str) -> bool:
-        """From the group's own count."""
-        return count(self.base / name, "memory.events", "oom_kill") > 0
 
     def remove(self, name: str) -> bool:
         """The one folder."""
