@@ -123,6 +123,7 @@ class Manager(Accepting, Questions, Verbs):
             self._world.close()
             self._thread.join()
             self._executor.close()
+            self.followers.close()
             self._world.save()
         self._journal.close()
         self._mark.close()

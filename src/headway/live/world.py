@@ -20,6 +20,7 @@ from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RE
 from headway.core.timers import due
 from headway.errors import BadInput, HeadwayError
 from headway.job_state import JobState
+from headway.live.desk.followers import Followers
 from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Report, Shared, Stamp, not_started
 from headway.live.fabric.ledger import SliceLedger
@@ -70,6 +71,7 @@ class LiveWorld(Lifecycle):
         self.journal, self.clock, self.environment = journal, clock, environment
         self.lock = threading.RLock()  # held by the engine's thread while it records and decides
         self.committed = threading.Condition()
+        self.followers = Followers(executor.logs)
         self.last_seq = 0
         self.trouble = self.failure = ""  # why nothing is started for now; why the engine stopped for good
         self.engine_gone = threading.Event()
@@ -323,6 +325,7 @@ class LiveWorld(Lifecycle):
             try:
                 self.last_seq = self.journal.append(self._rows, self._finished, made)
                 self.snapshot_seq = self.last_seq if made else self.snapshot_seq
+                self.followers.tell(self._rows)
                 self._rows, self._finished, self._snapshot = [], [], None
                 self.mark(self.last_seq)
                 self.measures.commits.add(perf_counter() - began)

@@ -8,4 +8,4 @@ class Door:
 
     def __init__(self, world: LiveWorld) -> None:
         self._world, self._state, self._journal, self._executor = world, world.state, world.journal, world.executor
-        self.clock = world.clock
+        self.clock, self.followers = world.clock, world.followers

@@ -50,7 +50,7 @@ from headway.live.executors.process.system import flush_folder, read, stamp, wri
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
-KNOWN_LOGS = 256  # attempts whose logs are known without looking
+KNOWN_LOGS = 2048  # attempts whose logs are known without looking
 HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
 FOREIGN = "its run folder belongs to another journal"
 
