@@ -396,7 +396,5 @@ class LiveWorld(Lifecycle):
         nodes = tuple(names[node] for node, gpus in job.places for _ in range(gpus))
         attempt = self.state.attempt(job)
         task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
-        around = (self.state.site.prolog, self.state.site.epilog)
-        return Launch(
-            job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around, journal=self.identity
-        )
+        site, about = self.state.site, (job.id, attempt, job.user, job.spec, job.seats, nodes)
+        return Launch(*about, *task, environment, site.prolog, site.epilog, site.max_processes, self.identity)

@@ -6,20 +6,22 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.unit.users.groups import enter, nobody, until
 
 from headway.live.executors import ENDED, STARTED, Launch, Report
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, Limits, NoCgroups
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, Limits, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.cgroups.v1 import CgroupsV1
 from headway.live.executors.process.cgroups.v2 import CgroupsV2
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.gpus import limits_of, renumber
-from headway.live.executors.process.system import kill_members, members, out_of_memory
+from headway.live.executors.process.system import kill_members, members, out_of_memory, refused_processes
 from headway.live.jobfile.spec import job_spec
+from headway.live.operation.site import Site
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -72,6 +74,21 @@ def test_cpus_are_bounded(real: Cgroups) -> None:
     with enter(folders, f"exec python3 -c '{burn}'") as slow:
         used_s = float(slow.communicate(timeout=60)[0])
     assert used_s < 0.5  # a fifth of a second, and what the start took; without a limit it would be about one
+
+
+def test_processes_are_bounded(real: Cgroups) -> None:
+    if PROCESSES not in real.enforced:
+        pytest.skip(f"SKIPPED: {real.about}")
+    folders = real.make("7-1", Limits(processes=8))
+    count = (
+        "import os, time\nn = 0\ntry:\n  while os.fork(): n += 1\n  time.sleep(60)\nexcept BlockingIOError: print(n)"
+    )
+    with enter(folders, f"exec python3 -c '{count}'") as job:
+        assert job.wait(60) == 0
+        assert refused_processes(folders) == 8
+        kill_members(folders)
+        assert job.communicate(timeout=60)[0] == b"7\n"
+    assert refused_processes(real.make("8-1", Limits())) == 0
 
 
 def test_devices_are_denied(real: Cgroups) -> None:
@@ -131,6 +148,47 @@ def test_a_job_that_takes_too_much_memory_is_killed_and_told(watch: Watch) -> No
     assert watch.until(ENDED, 3).exit_code == 0
 
 
+BOMB = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.01)"
+
+
+def test_a_fork_bomb_stops_neither_the_manager_nor_other_jobs(watch: Watch, tmp_path: Path) -> None:
+    if PROCESSES not in watch.executor.enforced:
+        pytest.skip(f"SKIPPED: {watch.executor.cgroups.about}")
+    watch.executor.start(replace(launch(f"exec python3 -c '{BOMB}'", 1), max_processes=50))
+    watch.until(STARTED, 1)
+    folders = watch.executor.cgroups.make("1-1", Limits(processes=50))
+    assert until(lambda: refused_processes(folders) == 50)
+    watch.executor.start(launch("for i in $(seq 100); do true & done; wait", 2))
+    assert (watch.until(ENDED, 2).exit_code, watch.until(ENDED, 2).message) == (0, "")
+    watch.executor.stop(1, 1, "SIGTERM", 0.0)
+    assert "it had 50 processes and threads, and may not have more" in watch.until(ENDED, 1).message
+    assert not members(folders)
+
+
+def test_how_many_processes_an_attempt_may_have_by_default(tmp_path: Path) -> None:
+    base = tmp_path / "pids/headway/abc"
+    allowed = min(int(Path(f"/proc/sys/kernel/{name}").read_text()) for name in ("pid_max", "threads-max"))
+    groups = CgroupsV1({"pids": base})
+    groups.make("1-1", Limits())
+    assert int((base / "1-1/pids.max").read_text()) == min(16_384, allowed // 4)
+    assert int((base / "pids.max").read_text()) == int(0.75 * allowed)
+    (tmp_path / "pids/pids.max").write_text("400\n")  # of a container, say
+    CgroupsV1({"pids": base}).make("2-1", Limits())
+    assert (base / "2-1/pids.max").read_text() == "100"
+    assert (base / "pids.max").read_text() == "300"
+    groups.make("3-1", Limits(processes=5000))
+    assert (base / "3-1/pids.max").read_text() == "5000"
+
+
+def test_a_limit_of_processes_that_is_not_enforced_is_noted() -> None:
+    notes = Site(max_processes=100).notes(job_spec({"run": "x"}), frozenset({MEMORY, CPUS}))
+    assert notes == (
+        "the limit of 100 processes is not enforced here: the job may have more (`headway doctor` says why)",
+    )
+    assert Site(max_processes=100).notes(job_spec({"run": "x"}), frozenset({PROCESSES})) == ()
+    assert Site().notes(job_spec({"run": "x"}), frozenset()) == ()
+
+
 def test_what_hides_from_a_killed_shim_is_found_by_its_group(watch: Watch, tmp_path: Path) -> None:
     """A process with an empty environment in a session of its own: nothing but the group tells whose it is."""
     import json
@@ -164,8 +222,8 @@ def test_what_a_job_may_use(tmp_path: Path) -> None:
     for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia10"):
         (tmp_path / name).write_text("")
     spec = job_spec({"run": "x", "num_nodes": 2, "resources": {"accelerators": 1, "cpus": 1.5, "memory": 2}})
-    found = limits_of(Launch(1, 1, "me", spec, (2, 0), ("a", "b")), tmp_path)
-    assert found == Limits(cpus=3.0, memory_bytes=4_000_000_000, denied=((195, 1), (195, 10)))
+    found = limits_of(Launch(1, 1, "me", spec, (2, 0), ("a", "b"), max_processes=9), tmp_path)
+    assert found == Limits(cpus=3.0, memory_bytes=4_000_000_000, processes=9, denied=((195, 1), (195, 10)))
     assert limits_of(Launch(1, 1, "me", job_spec({"run": "x"}), (0,), ("a",)), tmp_path / "none") == Limits()
     ranks = [{"env": {"CUDA_VISIBLE_DEVICES": "2"}}, {"env": {"CUDA_VISIBLE_DEVICES": "0"}}]
     renumber(ranks, (2, 0))
@@ -175,7 +233,9 @@ def test_what_a_job_may_use(tmp_path: Path) -> None:
 def test_what_is_not_enforced_is_said(tmp_path: Path) -> None:
     executor = ProcessExecutor(tmp_path)
     executor.cgroups = NoCgroups("no cgroups are mounted: mount them")
-    assert executor.not_enforced.startswith("not enforced: memory of jobs, cpus of jobs; no cgroups are mounted")
+    assert executor.not_enforced.startswith(
+        "not enforced: memory of jobs, cpus of jobs, processes of jobs; no cgroups are mounted"
+    )
     assert executor.enforced == frozenset()
     executor.cgroups = CgroupsV1({name: tmp_path / name for name in ("memory", "cpu", "freezer")})
-    assert "memory" not in executor.not_enforced
+    assert executor.not_enforced == "not enforced: processes of jobs; cgroups v1 with cpu, freezer, memory"

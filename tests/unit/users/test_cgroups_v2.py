@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.unit.users.groups import enter, nobody, until
 
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits, NoCgroups
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Limits, NoCgroups
 from headway.live.executors.process.cgroups.devices import program
 from headway.live.executors.process.cgroups.find import find_cgroups, mounted, own_group
 from headway.live.executors.process.cgroups.v1 import CgroupsV1
 from headway.live.executors.process.cgroups.v2 import CgroupsV2
-from headway.live.executors.process.system import kill_members, members, out_of_memory
+from headway.live.executors.process.system import kill_members, members, out_of_memory, refused_processes
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -34,16 +34,19 @@ def test_version_2_writes_what_the_kernel_documents(tmp_path: Path) -> None:
     tree(top)
     # On a tree of plain files the last write to subtree_control stands; the kernel adds them up.
     groups = CgroupsV2(top, top / "abc")
-    assert (top / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (top / "cgroup.subtree_control").read_text() == "+pids"
     assert (top / "manager/cgroup.procs").read_text() == "42"  # the manager makes way
-    groups.controllers = ["memory", "cpu"]
-    folders = groups.make("12-3", Limits(cpus=1.5, memory_bytes=2_000_000_000))
+    groups.controllers = ["memory", "cpu", "pids"]
+    folders = groups.make("12-3", Limits(cpus=1.5, memory_bytes=2_000_000_000, processes=300))
     folder = top / "abc/12-3"
     assert folders == [str(folder)]
     assert (folder / "memory.max").read_text() == "2000000000"
     assert (folder / "memory.swap.max").read_text() == "0"
     assert (folder / "memory.oom.group").read_text() == "1"
     assert (folder / "cpu.max").read_text() == "150000 100000"
+    assert (folder / "pids.max").read_text() == "300"
+    (folder / "pids.events").write_text("max 2\n")
+    assert refused_processes(folders) == 300
     (folder / "cgroup.kill").write_text("")
     kill_members(folders)
     assert (folder / "cgroup.kill").read_text() == "1"
@@ -55,9 +58,9 @@ def test_version_2_writes_what_the_kernel_documents(tmp_path: Path) -> None:
 
 
 def test_version_2_says_which_controllers_it_has(tmp_path: Path) -> None:
-    tree(tmp_path / "top", "cpu pids")
+    tree(tmp_path / "top", "cpu io")
     groups = CgroupsV2(tmp_path / "top", tmp_path / "top/abc")
-    assert groups.enforced - {DEVICES} == {CPUS, PROCESSES}
+    assert groups.enforced - {DEVICES} == {CPUS}
     assert "memory" not in groups.about
 
 
@@ -201,7 +204,7 @@ def test_which_tree_is_used_and_why_not(tmp_path: Path) -> None:
     (proc / "mountinfo").write_text(f"1 1 0:1 / {one} rw - cgroup cgroup rw,memory\n")
     found = find_cgroups(tmp_path, proc)
     assert isinstance(found, CgroupsV1)
-    assert found.enforced == {MEMORY, PROCESSES}
+    assert found.enforced == {MEMORY}
     (tmp_path / "two").write_text("")
     (proc / "mountinfo").write_text(f"1 1 0:1 / {tmp_path}/two rw - cgroup cgroup rw,memory\n")
     refused = find_cgroups(tmp_path, proc)

@@ -39,7 +39,7 @@ from headway.live.executors.process.attempts import (
     unwatched,
     when,
 )
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
@@ -100,7 +100,7 @@ class ProcessExecutor:
     @property
     def not_enforced(self) -> str:
         """What a person should know at the start about limits that do not hold; empty where all do."""
-        lost = [f"{name} of jobs" for name in (MEMORY, CPUS) if name not in self.enforced]
+        lost = [f"{name} of jobs" for name in (MEMORY, CPUS, PROCESSES) if name not in self.enforced]
         if DEVICES not in self.enforced and gpu_count():
             lost.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
         return f"not enforced: {', '.join(lost)}; {self.cgroups.about}" if lost else ""

@@ -29,6 +29,7 @@ if __name__ == "__main__":  # run by its path, without a package around it
         out_of_memory,
         prctl,
         read,
+        refused_processes,
         stamp,
         started_ticks,
         write,
@@ -43,6 +44,7 @@ else:
         out_of_memory,
         prctl,
         read,
+        refused_processes,
         stamp,
         started_ticks,
         write,
@@ -312,7 +314,10 @@ class Shim:
         code = 0 if self.first_bad is None else self.codes[self.first_bad]
         if self.message:
             code = COMMAND_NOT_FOUND
-        killed = OUT_OF_MEMORY if out_of_memory(self.launch.get("cgroup", ())) else ""
+        groups = self.launch.get("cgroup", ())
+        limit = OUT_OF_MEMORY if out_of_memory(groups) else ""
+        if not limit and (most := refused_processes(groups)):
+            limit = f"it had {most} processes and threads, and may not have more (headway serve --max-processes)"
         return {
             "exit_code": None if never_ran else code,
             "codes": [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))],
@@ -320,7 +325,7 @@ class Shim:
             "never_ran": never_ran,
             "at": stamp(),
             "refused": refused,
-            "message": self.message or killed,
+            "message": self.message or limit,
         }
 
     def finish(self, ended: dict[str, Any]) -> None:

@@ -71,15 +71,31 @@ def _put(groups: Sequence[str], name: str, text: str) -> None:
 
 def out_of_memory(groups: Iterable[str]) -> bool:
     """Return whether the kernel killed a process of these control groups for lack of memory."""
-    for folder in groups:
-        for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
-            with contextlib.suppress(OSError), open(os.path.join(folder, name), encoding="ascii") as file:
-                counts = dict(line.split() for line in file if len(line.split()) == 2)
-                if "oom_kill" in counts:
-                    return counts["oom_kill"] != "0"
-        with contextlib.suppress(OSError), open(os.path.join(folder, "memory.failcnt"), encoding="ascii") as file:
-            return int(file.read()) > 0  # before Linux 4.13: how often the limit was met
-    return False
+    kills = [_count(folder, name, "oom_kill") for folder in groups for name in ("memory.events", "memory.oom_control")]
+    if any(count is not None for count in kills):
+        return any(kills)
+    return any(_number(folder, "memory.failcnt") for folder in groups)  # before Linux 4.13: the limit was met
+
+
+def refused_processes(groups: Iterable[str]) -> int:
+    """Return the limit of processes of these control groups, if the kernel refused to start more than that; else 0."""
+    hit = [folder for folder in groups if _count(folder, "pids.events", "max")]
+    return max((_number(folder, "pids.max") for folder in hit), default=0)
+
+
+def _count(folder: str, name: str, key: str) -> int | None:
+    """Return the number after `key` in a file of lines such as `oom_kill 2`; None if there is none."""
+    with contextlib.suppress(OSError), open(os.path.join(folder, name), encoding="ascii") as file:
+        counts = dict(line.split() for line in file if len(line.split()) == 2)
+        return int(counts[key]) if key in counts else None
+    return None
+
+
+def _number(folder: str, name: str) -> int:
+    """Return the number in a file; 0 if there is none."""
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, name), encoding="ascii") as file:
+        return int(file.read())
+    return 0
 
 
 def marked(line: str, users: Container[int]) -> set[int]:

@@ -18,13 +18,14 @@ class Limits:
 
     cpus: float | None = None
     memory_bytes: int | None = None
+    processes: int | None = None  # and threads; None: the default of this machine
     denied: tuple[tuple[int, int], ...] = ()
 
 
 class Cgroups(Protocol):
     """The groups of one manager."""
 
-    enforced: frozenset[str]  # of the four words above
+    enforced: frozenset[str]  # of the four limits above
     about: str  # in one line: what is there, or why nothing is
 
     def make(self, name: str, limits: Limits) -> list[str]:

@@ -9,6 +9,11 @@ from headway.live.executors.process.cgroups import InUse
 
 # An empty group of another manager is nobody's at this age: a job enters its own within milliseconds, but for its prolog.
 LEFT_AFTER_S = 3600.0
+# Processes and threads of one attempt. A training job on 8 GPUs has up to about 5,000: 8 ranks with 8 loaders each, and each with a
+# pool of threads. OpenShift allows 4,096 per pod by default, systemd 15 % of the machine per unit.
+MOST_PROCESSES = 16_384
+# A small machine: shares of what it allows, for one attempt and for all of them together. The manager needs a part as well.
+ATTEMPT_SHARE, JOBS_SHARE = 0.25, 0.75
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -26,6 +31,23 @@ def get(folder: Path, name: str) -> str:
         return (folder / name).read_text(encoding="ascii")
     except OSError:
         return ""
+
+
+def machine_processes(folder: Path) -> int:
+    """Return how many processes the machine, and the control groups above this folder, allow."""
+    limits = [get(Path("/proc/sys/kernel"), name) for name in ("pid_max", "threads-max")]
+    limits += [get(above, "pids.max") for above in folder.parents]
+    return min(int(limit) for limit in [*limits, str(2**22)] if limit.strip().isdigit())
+
+
+def limit_processes(folder: Path, limit: int | None) -> None:
+    """Limit the processes and threads of one attempt, by default to what suits the machine."""
+    put(folder, "pids.max", str(limit or min(MOST_PROCESSES, int(ATTEMPT_SHARE * machine_processes(folder.parent)))))
+
+
+def limit_all_processes(base: Path) -> None:
+    """Limit the processes and threads of all attempts together, so that the manager can still start some."""
+    put(base, "pids.max", str(int(JOBS_SHARE * machine_processes(base))))
 
 
 def members(folder: Path) -> list[int]:
