@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import Any
 
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Action, Cause, Event, drive
@@ -20,7 +21,6 @@ from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RE
 from headway.core.timers import due
 from headway.errors import BadInput, HeadwayError
 from headway.job_state import JobState
-from headway.live.desk.followers import Followers
 from headway.live.errors import JournalFailed, WrongState
 from headway.live.executors import Executor, Launch, Report, Shared, Stamp, not_started
 from headway.live.fabric.ledger import SliceLedger
@@ -71,7 +71,6 @@ class LiveWorld(Lifecycle):
         self.journal, self.clock, self.environment = journal, clock, environment
         self.lock = threading.RLock()  # held by the engine's thread while it records and decides
         self.committed = threading.Condition()
-        self.followers = Followers(executor.logs)
         self.last_seq = 0
         self.trouble = self.failure = ""  # why nothing is started for now; why the engine stopped for good
         self.engine_gone = threading.Event()
@@ -87,7 +86,8 @@ class LiveWorld(Lifecycle):
         self._refused: list[Report] = []  # starts on slices that the verifier did not accept
         self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
-        self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
+        self.mark: Callable[[int, float], None] = lambda seq, now: None  # told how far the journal is written by when
+        self.told: Callable[[list[JournalRow]], None] = lambda rows: None  # given all rows that are on disk
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
         self._snapshot: Callable[[], Snapshot] | None = None  # to be made when the lock is free
@@ -107,6 +107,7 @@ class LiveWorld(Lifecycle):
             self.lock.acquire()
         self._began = perf_counter()
         self._now = max(self._now, self.clock())
+        self.mark(self.last_seq, self._now)
         self._late_s = max(0.0, self._now - until)
         return None if self._closing else self._now
 
@@ -257,7 +258,7 @@ class LiveWorld(Lifecycle):
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
             self.engine_gone.set()
 
-    def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
+    def open(self, cluster: Cluster, rules: dict[str, Any], numbered: bool) -> None:
         """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
         now = self._now = self.opened = self.clock()
         if not cluster.same_nodes(self.state.cluster):
@@ -325,9 +326,9 @@ class LiveWorld(Lifecycle):
             try:
                 self.last_seq = self.journal.append(self._rows, self._finished, made)
                 self.snapshot_seq = self.last_seq if made else self.snapshot_seq
-                self.followers.tell(self._rows)
+                self.told(self._rows)
                 self._rows, self._finished, self._snapshot = [], [], None
-                self.mark(self.last_seq)
+                self.mark(self.last_seq, self.clock())
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later

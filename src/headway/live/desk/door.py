@@ -1,5 +1,6 @@
 """What everyone at the desk works on."""
 
+from headway.live.desk.followers import Followers
 from headway.live.world import LiveWorld
 
 
@@ -8,4 +9,5 @@ class Door:
 
     def __init__(self, world: LiveWorld) -> None:
         self._world, self._state, self._journal, self._executor = world, world.state, world.journal, world.executor
-        self.clock, self.followers = world.clock, world.followers
+        self.clock, self.followers = world.clock, Followers(world.executor.logs)
+        world.told = self.followers.tell

@@ -28,6 +28,7 @@ CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
 CREATE INDEX IF NOT EXISTS finished_by_state ON finished (state, job);
 CREATE INDEX IF NOT EXISTS finished_by_user ON finished (user, job);
 """
+AWAY_SINCE = "away_since"  # in an Opened row: when the manager before this one was last alive
 LATE = "late"  # in a row of the journal: seconds since the engine was to be woken
 COLUMNS = (
     "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
@@ -148,7 +149,9 @@ def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[History
 
 
 def late_rounds(connection: sqlite3.Connection, since: float) -> list[tuple[float, float]]:
-    """When the engine was to be woken and when it was, where that was noticeably later: times in which nothing was decided."""
-    sql = f"""SELECT time - json_extract(data, '$.{LATE}'), time FROM events
-        WHERE time >= ? AND data LIKE '%"{LATE}":%' AND json_extract(data, '$.{LATE}') > 0 ORDER BY seq"""
-    return connection.execute(sql, (since,)).fetchall()
+    """Return times (from, to) in which nothing was decided: the engine was woken too late, or no manager ran."""
+    away = f"""SELECT json_extract(data, '$.{AWAY_SINCE}'), time FROM events
+        WHERE time >= ? AND kind = 'Opened' AND json_extract(data, '$.{AWAY_SINCE}') IS NOT NULL"""
+    late = f"""SELECT time - json_extract(data, '$.{LATE}'), time FROM events
+        WHERE time >= ? AND data LIKE '%"{LATE}":%' AND json_extract(data, '$.{LATE}') > 0"""
+    return sorted(connection.execute(f"{away} UNION ALL {late}", (since, since)).fetchall())
