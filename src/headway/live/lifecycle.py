@@ -22,7 +22,7 @@ from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_U
 from headway.live.state import ClusterState
 from headway.live.store.history import LATE
 from headway.live.store.journal import JournalRow
-from headway.live.store.learn import ASKED, AWAY, BLOCKED, PROGRESSED, charge, learn
+from headway.live.store.learn import ASKED, AWAY, BEFORE, BLOCKED, PROGRESSED, charge, learn
 
 LATE_S = 0.002  # the first row of a round that begins so much too late says so: replays are late then too
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
@@ -207,7 +207,7 @@ class Lifecycle:
 
     def block(self, job: Job, blockers: Blocker, not_before: float = 0.0) -> Iterator[Event]:
         """Keep the job from the engine until all of its blockers are gone."""
-        data: dict[str, Any] = {"blockers": int(job.blockers | blockers)}
+        data: dict[str, Any] = {"blockers": int(job.blockers | blockers), BEFORE: int(job.blockers)}
         if not_before:
             data["not_before"] = not_before
             heapq.heappush(self._alarms, (not_before, RETRY, job.id, 0))
@@ -221,10 +221,11 @@ class Lifecycle:
         """Take some blockers away; without any, the job is the engine's again."""
         if not job.blockers & blockers or job.final:
             return
-        left = job.blockers & ~blockers
+        left, before = job.blockers & ~blockers, {BEFORE: int(job.blockers)}
         if left or self.state.job_state(job) != JobState.HELD:
-            self._write(BLOCKED, job.row, self._now, {"blockers": int(left)})
+            self._write(BLOCKED, job.row, self._now, {"blockers": int(left), **before})
         else:
+            self._data = before
             yield Event(RELEASED, job.row)
 
     def _next_of_array(self, array_id: int) -> Iterator[Event]:

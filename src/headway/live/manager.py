@@ -183,7 +183,12 @@ class Manager(Accepting, Questions, Verbs):
         """What was kept, if anything."""
         return self._journal.meta(name)
 
-    def complain(self, words: str) -> None:
-        """Note something that went wrong, for `headway health`."""
+    def complain(self, words: str, part: str) -> None:
+        """Note that a part of the manager fails, for `headway health`; it counts as failing until it has recovered."""
         with self._world.lock:
             self._world.measures.error(self.clock(), words)
+            self._world.measures.failing.add(part)
+
+    def recovered(self, part: str) -> None:
+        """Note that a part of the manager works, be it again."""
+        self._world.measures.failing.discard(part)

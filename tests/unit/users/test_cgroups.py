@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.live_manager import one, opened
+from tests.live_manager import until as finished
 from tests.unit.users.groups import enter, nobody, until
 
 from headway.live.executors import ENDED, STARTED, Launch, Report
@@ -22,6 +24,7 @@ from headway.live.executors.process.gpus import limits_of, renumber
 from headway.live.executors.process.system import kill_members, members, out_of_memory, refused_processes
 from headway.live.jobfile.spec import job_spec
 from headway.live.operation.site import Site
+from headway.live.store.history import Wanted
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -149,6 +152,23 @@ def test_a_job_that_takes_too_much_memory_is_killed_and_told(watch: Watch) -> No
 
 
 BOMB = "import os, time\nwhile True:\n  try: os.fork()\n  except OSError: time.sleep(0.01)"
+
+
+def test_a_job_that_survives_the_death_of_its_process_says_so(tmp_path: Path) -> None:
+    """Version 1 kills one process, version 2 all of them: either way the message says why."""
+    manager = opened(tmp_path / "data")
+    try:
+        if MEMORY not in manager.enforced:
+            pytest.skip("SKIPPED: memory is not limited here")
+        job = one(manager, run="python3 -c 'x = bytearray(300_000_000)'; exit 0", resources={"memory": 0.1})
+        view = finished(manager, job)
+        assert "resources.memory" in view.message
+        assert (view.state, view.exit_code) in [("COMPLETED", 0), ("FAILED", 137)]
+        assert manager.history(Wanted())[0].message == view.message
+        quiet = finished(manager, one(manager, run="true"))
+        assert (quiet.message, manager.history(Wanted())[0].message) == ("", "")
+    finally:
+        manager.stop(drain=True)
 
 
 def test_a_fork_bomb_stops_neither_the_manager_nor_other_jobs(watch: Watch, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ A job's row is written in the same transaction as the fact that it ended; the ma
 import contextlib
 import json
 import sqlite3
+import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -53,6 +54,7 @@ class HistoryRow:
     gpu_hours: float
     preemptions: int
     exit_code: int | None
+    message: str = ""  # why it ended so, and what was noticed beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +131,15 @@ def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int
     """Finished jobs that are wanted, newest first, but for some."""
     where, given = wanted.where()
     most = -1 if wanted.limit is None else wanted.limit + len(but)
-    sql = f"SELECT {COLUMNS} FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
+    sql = f"SELECT {COLUMNS}, rest FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
     wanted_rows = (row for row in connection.execute(sql, [*given, most]) if row[0] not in but)
     return [_row(row) for row in islice(wanted_rows, wanted.limit)]
 
 
 def _row(row: Any) -> HistoryRow:
-    values = [*row[:8], tuple(json.loads(row[8])), *row[9:]]
+    rest = zlib.decompress(row[-1])
+    message = json.loads(rest)["job"].get("message", "") if b'"message":' in rest else ""
+    values = [*row[:8], tuple(json.loads(row[8])), *row[9:-1], message]
     return HistoryRow(*values)
 
 

@@ -37,6 +37,7 @@ KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
+BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
 AWAY = "away"  # in a row about a start or an end: seconds after it in which no manager ran, so that it was heard later
 # Reserved: nodes are kept for a queue for a time. Unreserved: what people reserved of them is not, any more.
 RESERVED, UNRESERVED = "Reserved", "Unreserved"
