@@ -167,7 +167,7 @@ class Away(Virtual):
 
 @pytest.mark.parametrize("policy", ["fifo", "2d-las?quantum=4", "tiresias-l?threshold=5"])
 def test_replays_decide_nothing_while_no_manager_ran(policy: str) -> None:
-    """Replays started and stopped jobs in that time: completion times were off by up to 60 %."""
+    """Replays started and stopped jobs in that time: completion times were up to twice as long."""
     for seed in range(5):
         chance, now, made = random.Random(seed), 0.0, []
         for _ in range(24):

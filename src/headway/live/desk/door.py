@@ -9,5 +9,6 @@ class Door:
 
     def __init__(self, world: LiveWorld) -> None:
         self._world, self._state, self._journal, self._executor = world, world.state, world.journal, world.executor
-        self.clock, self.followers = world.clock, Followers(world.executor.logs)
+        self.clock = world.clock
+        self.followers = Followers(lambda job, attempt: self._executor.logs(job, attempt))
         world.told = self.followers.tell
