@@ -122,6 +122,18 @@ def test_an_epilog_that_a_restart_interrupts_runs_again_and_holds_up_no_other_jo
     again.stop(drain=True)
 
 
+def test_an_attempt_that_is_lost_while_no_manager_runs_has_its_epilog(manager: Manager, tmp_path: Path) -> None:
+    """As after a reboot: the next manager finds the folder of an attempt without a shim."""
+    job = one(manager, run="sleep 60", retry={"max": 0})
+    until(manager, job, "RUNNING")
+    manager.stop()
+    os.kill(shim_of(tmp_path / "data", job), signal.SIGKILL)
+    again = opened(tmp_path / "data", "1x2", site=hooks(tmp_path))
+    assert until(again, job).state == "FAILED"
+    assert [(line.hook, line.moment) for line in lines(tmp_path)][2:] == [("epilog", "begins"), ("epilog", "ends")]
+    again.stop(drain=True)
+
+
 @pytest.mark.parametrize(("command", "state", "code"), [("true", "COMPLETED", 0), ("exit 7", "FAILED", 7)])
 def test_an_exit_code_is_kept_if_the_shim_is_killed_in_the_epilog(
     manager: Manager, tmp_path: Path, command: str, state: str, code: int

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +59,16 @@ def started_by(folder: Path) -> str | None:
     return str((read(str(folder), "launch.json") or {}).get("journal", ""))
 
 
-def unwatched(runs: Path, watched: Container[tuple[int, int]]) -> Iterator[Path]:
-    """Yield the folders of attempts that are not watched and have not ended."""
+def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
+    """Attempts that run though nobody watches them, each in one line for the operator."""
+    found = []
     for folder in sorted(runs.glob("*/*")):
         job, attempt = folder.parent.name, folder.name
-        known = not (job.isdigit() and attempt.isdigit()) or (int(job), int(attempt)) in watched
-        if not known and (folder / "launch.json").exists() and not (folder / "exit.json").exists():
-            yield folder
-
-
-def stray(folder: Path) -> str:
-    """Say in one line, for the operator, that an attempt runs though it is not watched."""
-    pid = (read(str(folder), "shim.json") or {}).get("pid")
-    end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
-    return f"job {folder.parent.name} still runs, and its GPUs count as free here, because the journal lost it{end}"
+        if job.isdigit() and attempt.isdigit() and (int(job), int(attempt)) not in watched and alive(folder):
+            pid = (read(str(folder), "shim.json") or {}).get("pid")
+            end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
+            found.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
+    return found
 
 
 def when(content: dict[str, Any]) -> Stamp | None:

@@ -35,8 +35,7 @@ from headway.live.executors.process.attempts import (
     lock,
     signal_shim,
     started_by,
-    stray,
-    unwatched,
+    strays,
     when,
 )
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
@@ -163,13 +162,8 @@ class ProcessExecutor:
             watched.adopted = False
 
     def strays(self) -> list[str]:
-        """Attempts of this folder that run though nobody has adopted them, each in one line. Those that were lost are ended."""
-        with self._lock:
-            folders = list(unwatched(self.runs, self._watched))
-        running = [folder for folder in folders if alive(folder)]
-        for folder in set(folders) - set(running):
-            self._recover(_Watched(folder, adopted=True))
-        return [stray(folder) for folder in running]
+        """Attempts of this folder that run though nobody has adopted them, each in one line."""
+        return strays(self.runs, self._watched)
 
     def reports(self) -> list[Report]:
         """Everything heard since the last call."""

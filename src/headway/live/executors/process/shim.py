@@ -78,11 +78,14 @@ class Shim:
         self.deadline = float("inf")
 
     def run(self) -> None:
-        write(self.folder, "shim.json", {"pid": os.getpid(), "start": started_ticks(os.getpid())})
+        own = {"pid": os.getpid(), "start": started_ticks(os.getpid())}
         lost = read(self.folder, "lost.json")
         if lost is not None:
+            with contextlib.suppress(OSError):  # a full disk: the epilog runs all the same
+                write(self.folder, "shim.json", own)
             self.recover(lost)
             return
+        write(self.folder, "shim.json", own)
         if read(self.folder, "stop.json") is not None:
             self.signalled = True
             self.finish(self.outcome(never_ran=True))
