@@ -32,7 +32,9 @@ echo {name} ends $HEADWAY_JOB_ID $HEADWAY_ATTEMPT $HEADWAY_GPUS >> {folder}/line
 """
 # A job with a process that outlives the rank itself.
 JOB = """setsid sleep 60 & echo $! > {folder}/rank-$HEADWAY_JOB_ID-$HEADWAY_ATTEMPT
-if rmdir {folder}/kill/running-$HEADWAY_JOB_ID-$HEADWAY_ATTEMPT 2> /dev/null; then kill -9 $PPID; sleep 60; fi"""
+kill=kill/running-$HEADWAY_JOB_ID-$HEADWAY_ATTEMPT
+while test -e {folder}/$kill -a ! -e $HEADWAY_RUN/ranks.json; do sleep 0.01; done
+if rmdir {folder}/$kill 2> /dev/null; then kill -9 $PPID; sleep 60; fi"""
 RETRY = {"on": ["node_failure"], "max": 9}
 
 

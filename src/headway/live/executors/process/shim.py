@@ -75,6 +75,7 @@ class Shim:
         self.pump: Any = None
         self.opened: set[str] = set()  # output files
         self.message = ""
+        self.started: dict[str, Any] | None = None  # that the ranks run, while it is not written
         self.deadline = float("inf")
 
     def run(self) -> None:
@@ -97,9 +98,7 @@ class Shim:
             self.finish({**ended, "trouble": self.hook("epilog")})
             return
         if self.start():
-            pids = [[pid, started_ticks(pid)] for pid in self.ranks]
-            write(self.folder, "ranks.json", {"pids": pids, "at": stamp()})
-            self.tell("started")
+            self.started = {"pids": [[pid, started_ticks(pid)] for pid in self.ranks], "at": stamp()}
             self.watch()
         self.kill_all()
         ended = self.outcome()
@@ -124,6 +123,13 @@ class Shim:
         unknown = {"lost": True, "never_ran": never_ran, "message": LOST, "at": lost.get("at")}
         ended = read(self.folder, "outcome.json") or unknown
         self.finish({**ended, "trouble": self.hook("epilog")})
+
+    def write_started(self) -> None:
+        """Write that the ranks run, and call the manager; OSError if the disk is full."""
+        if self.started is not None:
+            write(self.folder, "ranks.json", self.started)
+            self.started = None
+            self.tell("started")
 
     def tell(self, what: str) -> None:
         """Wake the manager, if there is one; the files are the truth."""
@@ -256,6 +262,8 @@ class Shim:
     def watch(self) -> None:
         """Watch until nothing is left to wait for: all ranks have ended, or their time to stop is over."""
         while True:
+            with contextlib.suppress(OSError):
+                self.write_started()
             any_left = self.reap()
             # Asked to stop, a rank's leader may end before the child that still saves: wait for all of them.
             if not any_left or (len(self.codes) == len(self.ranks) and not self.signalled):
@@ -264,7 +272,7 @@ class Shim:
             if left <= 0:
                 return
             # Signals are blocked and taken one by one here: none is lost and none interrupts.
-            found = signal.sigtimedwait(MINE, min(left, 3600.0))
+            found = signal.sigtimedwait(MINE, min(left, 3600.0 if self.started is None else DISK_RETRY_S))
             if found is not None and found.si_signo == signal.SIGTERM:
                 self.stop()
 
@@ -335,6 +343,7 @@ class Shim:
         """Write how the attempt ended, and call the manager."""
         while True:  # while the disk is full the attempt counts as alive: better late than lost
             try:
+                self.write_started()
                 write(self.folder, "exit.json", ended, durable=True)
                 break
             except OSError:
