@@ -9,8 +9,8 @@ from headway.live.executors.process.cgroups import InUse
 
 # An empty group of another manager is nobody's at this age: a job enters its own within milliseconds, but for its prolog.
 LEFT_AFTER_S = 3600.0
-# Processes and threads of one attempt. A training job on 8 GPUs has up to about 5,000: 8 ranks with 8 loaders each, and each with a
-# pool of threads. OpenShift allows 4,096 per pod by default, systemd 15 % of the machine per unit.
+# Processes and threads of one attempt: about three times an estimate of training on 8 GPUs (8 ranks with 8 loaders each, 64 threads in
+# each). Podman allows 2,048 per container (podman-run, --pids-limit); Kubernetes has no default (concepts/policy/pid-limiting).
 MOST_PROCESSES = 16_384
 # A small machine: shares of what it allows, for one attempt and for all of them together. The manager needs a part as well.
 ATTEMPT_SHARE, JOBS_SHARE = 0.25, 0.75
