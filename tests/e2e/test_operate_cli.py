@@ -8,12 +8,14 @@ import pty
 import select
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from tests.e2e.test_live_cli import HEADWAY, Shell
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_for
 
 STUBBORN = "trap '' TERM; while true; do sleep 0.05; done"
 
@@ -228,3 +230,41 @@ def test_house_rules_are_checked_before_anything_starts(tmp_path: Path, shell: S
         done = free("serve", "--cluster", "1x1", "--port", "0", *words)
         assert (done.returncode, said in done.stderr) == (1, True), done.stderr
         assert json.dumps(done.stdout) == '""'
+
+
+class Taking(BaseHTTPRequestHandler):
+    """A receiver of a webhook that takes everything."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_health_has_an_exit_code_while_the_webhook_fails(tmp_path: Path) -> None:
+    receiver = HTTPServer(("127.0.0.1", 0), Taking, bind_and_activate=False)
+    receiver.server_bind()  # but nobody listens yet
+    (tmp_path / "home").mkdir()
+    person = Shell(tmp_path / "data", tmp_path / "home")
+    webhook = f"http://127.0.0.1:{receiver.server_address[1]}/"
+    command = [*HEADWAY, "serve", "--cluster", "1x1", "--port", "0", "--json", "--webhook", webhook]
+    command += ["--max-processes", "500"]
+    server = subprocess.Popen(command, env=person.env, stdout=subprocess.PIPE, text=True)
+    try:
+        for line in server.stdout or ():
+            if line.rstrip() == "}":
+                break
+        assert person("health").returncode == 0
+        person.json("submit", "--", "true")
+        wait_for(lambda: person("health").returncode == 1, within_s=60)
+        assert "the webhook fails: the last errors say why" in person("health").stdout
+        receiver.server_activate()
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        wait_for(lambda: person("health").returncode == 0, within_s=120)
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE_S) == 0
+        receiver.server_close()

@@ -222,6 +222,27 @@ def test_the_job_has_its_plan_and_the_operator_the_routes(open_again: Any, tmp_p
     wait_for(lambda: len((tmp_path / "told").read_text().split()) == 2)  # before it and after it
 
 
+def test_links_are_free_after_the_epilog_of_a_job_whose_shim_was_killed(open_again: Any, tmp_path: Path) -> None:
+    """The epilog removes the routes of the slice: links that are free before that carry packets of two jobs."""
+    hold, epilog = tmp_path / "hold", tmp_path / "epilog"
+    epilog.write_text(
+        f'#!/bin/sh\necho "$HEADWAY_ROUTES_UNDO" >> {tmp_path}/undone\nwhile test -e {hold}; do sleep 0.02; done\n'
+    )
+    epilog.chmod(0o755)
+    hold.touch()
+    manager = open_again(epilog=str(epilog))
+    job = one(manager, run="sleep 60", retry={"max": 0}, **ISOLATED)
+    until(manager, job, "RUNNING")
+    os.kill(json.loads((tmp_path / "data/runs/1/1/shim.json").read_text())["pid"], signal.SIGKILL)
+    wait_for(lambda: (tmp_path / "undone").exists())
+    assert sorted(free(manager)) == [0, 0, 3, 3]
+    hold.unlink()
+    assert ended(manager, job) == "FAILED"
+    assert free(manager) == [3, 3, 3, 3]
+    undo = Path((tmp_path / "undone").read_text().strip())
+    assert "rule del from" in undo.read_text()
+
+
 def test_a_plan_of_fewer_bytes_than_chunks_does_not_hold_up_its_job(open_again: Any, tmp_path: Path) -> None:
     """Themis cuts into 64 chunks, and ten bytes cannot be: the start of such a job failed."""
     manager = open_again()

@@ -91,6 +91,13 @@ def serve(
             COUNT, "--max-jobs-per-user", help="Jobs of one user that may run and wait; default: any number."
         ),
     ] = None,
+    max_processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes and threads that one attempt may have; default: 16384, at most a quarter of what the machine allows.",
+        ),
+    ] = None,
     gpu_type: Annotated[
         str, typer.Option(help="The type of GPUs, such as a100, of nodes that the cluster says none of.")
     ] = "",
@@ -148,7 +155,7 @@ def serve(
     from headway.sim.experiment import turns
 
     folder, min_runtimes, cap = data_folder(data), turns(min_runtime, "--min-runtime"), size_bytes(log_cap)
-    site = site_of(max_grace, max_jobs_per_user, (gpu_type, feature or []), (prolog, epilog), executor)
+    site = site_of(max_grace, max_jobs_per_user, (gpu_type, feature or []), (prolog, epilog), executor, max_processes)
     tls = certificates.checked(tls_cert, tls_key)
     check_folder(folder)
     listening = _listen(host, port)

@@ -22,7 +22,7 @@ from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_U
 from headway.live.state import ClusterState
 from headway.live.store.history import LATE
 from headway.live.store.journal import JournalRow
-from headway.live.store.learn import ASKED, BLOCKED, PROGRESSED, charge, learn
+from headway.live.store.learn import ASKED, AWAY, BEFORE, BLOCKED, PROGRESSED, charge, learn
 
 LATE_S = 0.002  # the first row of a round that begins so much too late says so: replays are late then too
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
@@ -41,6 +41,7 @@ class Lifecycle:
         self._to_do: list[Callable[[], None]] = []  # to be done once they are
         self._alarms: list[tuple[float, str, int, int]] = []
         self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
+        self.away = (0.0, 0.0)  # when no manager ran before this one
         self._late_s = 0.0  # that this round begins after the engine was to be woken
         self._progress_at: dict[int, float] = {}
         self._of_nodes: Sequence[NodeReport] = ()  # what the executor said of its nodes last
@@ -139,7 +140,8 @@ class Lifecycle:
             began = max(began, job.started)
         at = max(at, began)
         charge(self.state, job, kind, at, now)
-        return {"at": at}
+        away_s = self.away[1] - max(at, self.away[0])
+        return {"at": at, **({AWAY: away_s} if away_s > 0.0 else {})}
 
     def when(self, stamp: Stamp) -> float | None:
         """When something was by the manager's clock; None: not known."""
@@ -205,7 +207,7 @@ class Lifecycle:
 
     def block(self, job: Job, blockers: Blocker, not_before: float = 0.0) -> Iterator[Event]:
         """Keep the job from the engine until all of its blockers are gone."""
-        data: dict[str, Any] = {"blockers": int(job.blockers | blockers)}
+        data: dict[str, Any] = {"blockers": int(job.blockers | blockers), BEFORE: int(job.blockers)}
         if not_before:
             data["not_before"] = not_before
             heapq.heappush(self._alarms, (not_before, RETRY, job.id, 0))
@@ -219,10 +221,11 @@ class Lifecycle:
         """Take some blockers away; without any, the job is the engine's again."""
         if not job.blockers & blockers or job.final:
             return
-        left = job.blockers & ~blockers
+        left, before = job.blockers & ~blockers, {BEFORE: int(job.blockers)}
         if left or self.state.job_state(job) != JobState.HELD:
-            self._write(BLOCKED, job.row, self._now, {"blockers": int(left)})
+            self._write(BLOCKED, job.row, self._now, {"blockers": int(left), **before})
         else:
+            self._data = before
             yield Event(RELEASED, job.row)
 
     def _next_of_array(self, array_id: int) -> Iterator[Event]:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
@@ -25,7 +26,8 @@ from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Job
 from headway.live.state import ClusterState
 from headway.live.store import recovery
-from headway.live.store.identity import Mark
+from headway.live.store.history import AWAY_SINCE
+from headway.live.store.identity import Mark, last_alive
 from headway.live.store.learn import CLOSING
 from headway.live.turns import AUTO, MinRuntimes
 from headway.live.world import LiveWorld
@@ -87,6 +89,7 @@ class Manager(Accepting, Questions, Verbs):
             world.last_seq, world.snapshot_seq = last_seq, past.snapshot_seq
             world.disk = disk
             world.identity, world.mark = past.identity.present, self._mark.set
+            self._away_since = max(last, last_alive(self.data)) if last_seq else None
         except BaseException:
             past.journal.close()
             self._mark.close()
@@ -102,8 +105,11 @@ class Manager(Accepting, Questions, Verbs):
         """Adopt what runs, then schedule until stopped."""
         self._journal.remember("clock", self._saved_clock())
         self._journal.remember(REMEMBERED, self._links)
-        rules = {"policy": self.policy, "placement": self.placement}
-        self._world.open(self.cluster, rules, bool(getattr(self._executor, "numbers_gpus", False)))
+        about: dict[str, Any] = {"policy": self.policy, "placement": self.placement}
+        if self._away_since is not None:
+            about[AWAY_SINCE] = min(self._away_since, self.clock())
+        self._world.open(self.cluster, about, bool(getattr(self._executor, "numbers_gpus", False)))
+        self._world.away = (about.get(AWAY_SINCE, self._world.opened), self._world.opened)
         self._executor.open(self._world.wake)
         self._state.enforced = getattr(self._executor, "enforced", frozenset())
         recovery.adopt(self._state, self._executor, self._world, self._world.opened)
@@ -123,7 +129,9 @@ class Manager(Accepting, Questions, Verbs):
             self._world.close()
             self._thread.join()
             self._executor.close()
+            self.followers.close()
             self._world.save()
+            self._mark.set(self._world.last_seq, self.clock())
         self._journal.close()
         self._mark.close()
 
@@ -175,7 +183,12 @@ class Manager(Accepting, Questions, Verbs):
         """What was kept, if anything."""
         return self._journal.meta(name)
 
-    def complain(self, words: str) -> None:
-        """Note something that went wrong, for `headway health`."""
+    def complain(self, words: str, part: str) -> None:
+        """Note that a part of the manager fails, for `headway health`; it counts as failing until it has recovered."""
         with self._world.lock:
             self._world.measures.error(self.clock(), words)
+            self._world.measures.failing.add(part)
+
+    def recovered(self, part: str) -> None:
+        """Note that a part of the manager works, be it again."""
+        self._world.measures.failing.discard(part)

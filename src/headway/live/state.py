@@ -169,7 +169,7 @@ class ClusterState:
 
     def notes(self, spec: JobSpec) -> tuple[str, ...]:
         """What of a job is accepted but not carried out as asked, one sentence each."""
-        return (*notes_on(spec, self.enforced, bool(self.teams)), *self.site.notes(spec))
+        return (*notes_on(spec, self.enforced, bool(self.teams)), *self.site.notes(spec, self.enforced))
 
     def how_to_stop(self, job: Job) -> tuple[str, float]:
         """The signal that a job gets, and the seconds until it is killed."""

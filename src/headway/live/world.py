@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field, replace
 from time import perf_counter
+from typing import Any
 
 from headway.cluster.nodes import Cluster
 from headway.core.engine import Action, Cause, Event, drive
@@ -85,7 +86,8 @@ class LiveWorld(Lifecycle):
         self._refused: list[Report] = []  # starts on slices that the verifier did not accept
         self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
-        self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
+        self.mark: Callable[[int, float], None] = lambda seq, now: None  # told how far the journal is written by when
+        self.told: Callable[[list[JournalRow]], None] = lambda rows: None  # given all rows that are on disk
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
         self._snapshot: Callable[[], Snapshot] | None = None  # to be made when the lock is free
@@ -105,6 +107,7 @@ class LiveWorld(Lifecycle):
             self.lock.acquire()
         self._began = perf_counter()
         self._now = max(self._now, self.clock())
+        self.mark(self.last_seq, self._now)
         self._late_s = max(0.0, self._now - until)
         return None if self._closing else self._now
 
@@ -255,7 +258,7 @@ class LiveWorld(Lifecycle):
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
             self.engine_gone.set()
 
-    def open(self, cluster: Cluster, rules: dict[str, str], numbered: bool) -> None:
+    def open(self, cluster: Cluster, rules: dict[str, Any], numbered: bool) -> None:
         """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""
         now = self._now = self.opened = self.clock()
         if not cluster.same_nodes(self.state.cluster):
@@ -323,8 +326,9 @@ class LiveWorld(Lifecycle):
             try:
                 self.last_seq = self.journal.append(self._rows, self._finished, made)
                 self.snapshot_seq = self.last_seq if made else self.snapshot_seq
+                self.told(self._rows)
                 self._rows, self._finished, self._snapshot = [], [], None
-                self.mark(self.last_seq)
+                self.mark(self.last_seq, self.clock())
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later
@@ -393,7 +397,5 @@ class LiveWorld(Lifecycle):
         nodes = tuple(names[node] for node, gpus in job.places for _ in range(gpus))
         attempt = self.state.attempt(job)
         task, environment = (job.array_id, job.array_index), self.environment(job, attempt)
-        around = (self.state.site.prolog, self.state.site.epilog)
-        return Launch(
-            job.id, attempt, job.user, job.spec, job.seats, nodes, *task, environment, *around, journal=self.identity
-        )
+        site, about = self.state.site, (job.id, attempt, job.user, job.spec, job.seats, nodes)
+        return Launch(*about, *task, environment, site.prolog, site.epilog, site.max_processes, self.identity)

@@ -157,3 +157,19 @@ def test_starts_do_not_flicker_around_the_floor(tmp_path: Path, monkeypatch: pyt
     for free[0] in (101 * MB, 99 * MB, 105 * MB, 109 * MB, 111 * MB, 105 * MB, 99 * MB):
         said.append(bool(watched.look()))
     assert said == [False, True, True, True, False, False, True]
+
+
+def test_a_job_runs_though_its_start_cannot_be_written_down_yet(tmp_path: Path) -> None:
+    """On a full disk the shim died of it, and its ranks with it: a job that filled the disk at once was run again."""
+    manager = Manager(tmp_path / "data", cluster("1x1"))
+    manager.start()
+    blocked = tmp_path / "data/runs/1/1/.ranks.json"  # what is written before it is renamed: a folder is in its place
+    blocked.mkdir(parents=True)
+    job = one(manager, run=f"touch {tmp_path}/ran; while ! test -e {tmp_path}/go; do sleep 0.02; done")
+    wait_for((tmp_path / "ran").exists)
+    assert manager.job(job).state == "STARTING"
+    blocked.rmdir()
+    assert until(manager, job, "RUNNING").attempt == 1
+    (tmp_path / "go").touch()
+    assert (until(manager, job).state, until(manager, job).attempt) == ("COMPLETED", 1)
+    manager.stop(drain=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.imagined import Processes, Virtual, Work
+from tests.live_manager import ended, one, opened, wait_for
 
 from headway.cluster.named import cluster
 from headway.live import executors
@@ -14,6 +15,7 @@ from headway.live.ask.replay import replay
 from headway.live.ask.views import past_jobs
 from headway.live.executors import Launch, Report
 from headway.live.store.history import late_rounds
+from headway.live.store.identity import last_alive
 from headway.live.store.journal import Journal, JournalRow
 
 MOST_ERROR = 0.03
@@ -150,6 +152,54 @@ def test_replays_are_late_where_the_manager_was(policy: str) -> None:
         past = past_jobs(world.state, -1.0, max(job.ended or 0.0 for job in world.state.jobs.values()))
         found = replay(past, cluster("2x1"), [policy], late=late)
         assert found.simulated[0].mean_s == pytest.approx(found.measured.mean_s, rel=0.01), seed
+
+
+class Away(Virtual):
+    """A cluster without a manager for a while: jobs go on, and what happens to them is heard afterwards."""
+
+    down = (40.0, 100.0)
+
+    def _sleep(self, until: float, always: bool = False) -> None:
+        super()._sleep(until, always)
+        if self.down[0] <= self.time < self.down[1]:
+            self.away, self.time, self.processes.now = self.down, self.down[1], self.down[1]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "2d-las?quantum=4", "tiresias-l?threshold=5"])
+def test_replays_decide_nothing_while_no_manager_ran(policy: str) -> None:
+    """Replays started and stopped jobs in that time: completion times were up to twice as long."""
+    for seed in range(5):
+        chance, now, made = random.Random(seed), 0.0, []
+        for _ in range(24):
+            now += chance.expovariate(1 / 5.0)
+            now = 100.5 if 40.0 <= now < 100.0 else now  # nobody accepts a job while no manager runs
+            made.append(Work(now, {"preemptible": True}, min(60.0, chance.lognormvariate(2.0, 0.8)), save_s=2.0))
+        world = Away(made, "2x1", policy)
+        world.processes = world.executor = Slow(made, seed)
+        world.clock = Clock(world)
+        world.run()
+        assert not world.trouble, world.trouble
+        past = past_jobs(world.state, -1.0, max(job.ended or 0.0 for job in world.state.jobs.values()))
+        assert any(40.0 < job.ended_at < 99.0 for job in past if job.ended_at)  # by its own account, not by the restart
+        found = replay(past, cluster("2x1"), [policy], late=[world.down])
+        assert found.simulated[0].mean_s == pytest.approx(found.measured.mean_s, rel=0.01), seed
+        # Under another policy too, no job is heard of later than it would have been.
+        assert max(span[3] for job in past for span in job.spans) < 0.1
+
+
+def test_a_manager_writes_down_since_when_none_ran(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    job = one(first, run="true")
+    ended(first, job)
+    alive = last_alive(tmp_path)
+    wait_for(lambda: last_alive(tmp_path) > alive)  # also while it is idle
+    assert first.late_rounds(0.0) == []
+    first.stop()
+    alive = last_alive(tmp_path)
+    second = opened(tmp_path)
+    rows = [row for row in second.events(0) if row.kind == "Opened"]
+    assert second.late_rounds(0.0) == [(alive, rows[1].time)]
+    second.stop()
 
 
 class Deaf(Slow):

@@ -95,6 +95,53 @@ def test_changes_arrive_in_order_though_the_receiver_fails(serve: Callable[..., 
     hook.stop()
 
 
+def test_a_hold_is_told_though_the_job_waits_for_another_reason_too(
+    serve: Callable[..., Served], receiver: Receiver
+) -> None:
+    served = serve()
+    hook = Webhook(served.manager, receiver.url, "s3")
+    hook.start()
+    first = served.submit(run="sleep 60")
+    job = served.submit(after=[f"any:{first}"])
+    served.explained(job, "dependency")
+    served.manager.hold(job)
+    served.manager.release(job)
+    served.manager.hold(job)
+    served.manager.cancel(first, at_once=True)
+    served.until(first)
+    served.manager.release(job)
+    ends = ["HELD", "PENDING", "HELD", "PENDING", "STARTING", "RUNNING", "COMPLETED"]
+    assert receiver.states(job, "COMPLETED") == ["PENDING", *ends]
+    told = [each["event"] for each in receiver.got if each["job_id"] == job]
+    assert told[1:5] == ["Held", "Released", "Held", "Released"]
+    hook.stop()
+
+
+def test_the_end_of_a_dependency_changes_no_state(serve: Callable[..., Served], receiver: Receiver) -> None:
+    served = serve()
+    hook = Webhook(served.manager, receiver.url, "s3")
+    hook.start()
+    job = served.submit(after=[served.submit()])
+    assert receiver.states(job, "COMPLETED") == ["PENDING", "STARTING", "RUNNING", "COMPLETED"]
+    hook.stop()
+
+
+def test_the_manager_is_in_trouble_while_its_webhook_fails(serve: Callable[..., Served], receiver: Receiver) -> None:
+    served = serve()
+    receiver.refuse = 10**9
+    hook = Webhook(served.manager, receiver.url, "s3")
+    hook.start()
+    job = served.submit()
+    served.until(job)
+    wait_for(lambda: not served.manager.health().ok)
+    assert served.manager.health().trouble == "the webhook fails: the last errors say why"
+    assert served.manager.trouble == ""  # jobs are started all the same
+    receiver.refuse = 0
+    wait_for(lambda: served.manager.health().ok)
+    assert receiver.states(job, "COMPLETED")
+    hook.stop()
+
+
 def test_what_happened_while_nobody_sent_is_sent_later(serve: Callable[..., Served], receiver: Receiver) -> None:
     served = serve()
     hook = Webhook(served.manager, receiver.url, "s3")

@@ -12,11 +12,12 @@ import pytest
 from tests.unit.users.groups import enter, nobody
 from tests.waiting import PATIENCE_S, wait_for
 
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Limits, NoCgroups
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Limits, NoCgroups
 from headway.live.executors.process.cgroups.devices import program
 from headway.live.executors.process.cgroups.find import find_cgroups, mounted, own_group
 from headway.live.executors.process.cgroups.v1 import CgroupsV1
 from headway.live.executors.process.cgroups.v2 import CgroupsV2
+from headway.live.executors.process.system import kill_members, members, out_of_memory, refused_processes
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -34,30 +35,33 @@ def test_version_2_writes_what_the_kernel_documents(tmp_path: Path) -> None:
     tree(top)
     # On a tree of plain files the last write to subtree_control stands; the kernel adds them up.
     groups = CgroupsV2(top, top / "abc")
-    assert (top / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (top / "cgroup.subtree_control").read_text() == "+pids"
     assert (top / "manager/cgroup.procs").read_text() == "42"  # the manager makes way
-    groups.controllers = ["memory", "cpu"]
-    folders = groups.make("12-3", Limits(cpus=1.5, memory_bytes=2_000_000_000))
+    groups.controllers = ["memory", "cpu", "pids"]
+    folders = groups.make("12-3", Limits(cpus=1.5, memory_bytes=2_000_000_000, processes=300))
     folder = top / "abc/12-3"
     assert folders == [str(folder)]
     assert (folder / "memory.max").read_text() == "2000000000"
     assert (folder / "memory.swap.max").read_text() == "0"
     assert (folder / "memory.oom.group").read_text() == "1"
     assert (folder / "cpu.max").read_text() == "150000 100000"
+    assert (folder / "pids.max").read_text() == "300"
+    (folder / "pids.events").write_text("max 2\n")
+    assert refused_processes(folders) == 300
     (folder / "cgroup.kill").write_text("")
-    groups.kill("12-3")
+    kill_members(folders)
     assert (folder / "cgroup.kill").read_text() == "1"
-    assert not groups.out_of_memory("12-3")
+    assert not out_of_memory(folders)
     (folder / "memory.events").write_text("low 0\nhigh 0\nmax 4\noom 1\noom_kill 1\n")
-    assert groups.out_of_memory("12-3")
+    assert out_of_memory(folders)
     free = groups.make("13-1", Limits())
     assert not (Path(free[0]) / "memory.max").exists()
 
 
 def test_version_2_says_which_controllers_it_has(tmp_path: Path) -> None:
-    tree(tmp_path / "top", "cpu pids")
+    tree(tmp_path / "top", "cpu io")
     groups = CgroupsV2(tmp_path / "top", tmp_path / "top/abc")
-    assert groups.enforced - {DEVICES} == {CPUS, PROCESSES}
+    assert groups.enforced - {DEVICES} == {CPUS}
     assert "memory" not in groups.about
 
 
@@ -108,11 +112,12 @@ def test_version_2_ends_what_forks_without_end_for_real(unified: Path) -> None:
     groups = CgroupsV2(unified, unified / f"headway-test-{os.getpid()}")
     try:
         forks = "f() { sleep 0.02; f & sleep 0.02; }; for i in 1 2 3; do f & done; exec sleep 600"
-        with enter(groups.make("3-1", Limits()), forks) as leader:
-            wait_for(lambda: len(groups.processes("3-1")) > 6)
-            groups.kill("3-1")
+        folders = groups.make("3-1", Limits())
+        with enter(folders, forks) as leader:
+            wait_for(lambda: len(members(folders)) > 6)
+            kill_members(folders)
             assert leader.wait(PATIENCE_S) == -signal.SIGKILL
-            wait_for(lambda: groups.processes("3-1") == [])
+            wait_for(lambda: not members(folders))
         wait_for(lambda: groups.remove("3-1"))
     finally:
         groups.close(nobody)
@@ -128,9 +133,10 @@ def test_version_2_kills_and_hides_devices_for_real(unified: Path) -> None:
             assert job.communicate(timeout=PATIENCE_S)[0].split() == [b"urandom", b"null"]
         wait_for(lambda: groups.remove("2-1"))
     try:
-        with enter(groups.make("1-1", Limits()), "setsid sleep 600 & sleep 600") as leader:
-            wait_for(lambda: len(groups.processes("1-1")) >= 3)
-            groups.kill("1-1")
+        folders = groups.make("1-1", Limits())
+        with enter(folders, "setsid sleep 600 & sleep 600") as leader:
+            wait_for(lambda: len(members(folders)) >= 3)
+            kill_members(folders)
             assert leader.wait(PATIENCE_S) == -signal.SIGKILL
         wait_for(lambda: groups.remove("1-1"))
         assert not (groups.base / "1-1").exists()
@@ -193,13 +199,13 @@ def test_which_tree_is_used_and_why_not(tmp_path: Path) -> None:
     assert isinstance(none, NoCgroups)
     assert "mount them" in none.about
     assert none.enforced == frozenset()
-    assert none.make("1-1", Limits(cpus=1)) == none.processes("1-1") == []
+    assert none.make("1-1", Limits(cpus=1)) == []
     one = tmp_path / "one"
     one.mkdir()
     (proc / "mountinfo").write_text(f"1 1 0:1 / {one} rw - cgroup cgroup rw,memory\n")
     found = find_cgroups(tmp_path, proc)
     assert isinstance(found, CgroupsV1)
-    assert found.enforced == {MEMORY, PROCESSES}
+    assert found.enforced == {MEMORY}
     (tmp_path / "two").write_text("")
     (proc / "mountinfo").write_text(f"1 1 0:1 / {tmp_path}/two rw - cgroup cgroup rw,memory\n")
     refused = find_cgroups(tmp_path, proc)

@@ -21,6 +21,7 @@ from headway.client.client import Client
 from headway.client.received import Received
 from headway.cluster.named import cluster
 from headway.io.accounts import own_account
+from headway.live.desk.followers import Followers
 from headway.live.executors.process import log_files
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.executors.process.log_files import LogFile, Pump
@@ -359,7 +360,7 @@ class Slowly:
     """A manager whose job's second rank comes late, and then ends."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.asked = folder, 0
+        self.folder, self.asked, self.followers = folder, 0, Followers(self.log_files)
         (folder / "rank-0.log").write_text("zero\n")
 
     def job(self, number: int) -> Any:
@@ -368,7 +369,7 @@ class Slowly:
         self.asked += 1
         if self.asked == 3:
             (self.folder / "rank-1.log").write_text("one\n")
-        return SimpleNamespace(attempt=1, state="COMPLETED" if self.asked > 4 else "RUNNING")
+        return SimpleNamespace(attempt=1, state="COMPLETED" if self.asked > 3 else "RUNNING")
 
     def log_files(self, number: int, attempt: int) -> list[Path]:
         return [path for path in (self.folder / "rank-0.log", self.folder / "rank-1.log") if path.exists()]

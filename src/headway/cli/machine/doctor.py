@@ -83,12 +83,17 @@ def _users() -> Finding:
 
 
 def _limits(data: Path) -> Iterator[Finding]:
-    from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, NoCgroups
+    from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, NoCgroups
     from headway.live.executors.process.cgroups.find import find_cgroups
 
     groups = find_cgroups(data / "doctor")  # beside those of a manager that runs
     groups.close(lambda group: False)  # no job is in any of them
-    for name, words in ((MEMORY, "memory of a job"), (CPUS, "CPUs of a job"), (DEVICES, "GPUs of others hidden")):
+    for name, words in (
+        (MEMORY, "memory of a job"),
+        (CPUS, "CPUs of a job"),
+        (PROCESSES, "processes of a job"),
+        (DEVICES, "GPUs of others hidden"),
+    ):
         if name in groups.enforced:
             yield Finding(words, OK, f"enforced by {groups.about}")
         elif isinstance(groups, NoCgroups):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST = 100_000  # rows that the manager sends
 COLUMNS = (
     *("job_id", "user", "queue", "name", "state", "submitted_at", "started_at", "ended_at"),
-    *("nodes", "gpus", "wait_s", "gpu_hours", "preemptions", "exit_code"),
+    *("nodes", "gpus", "wait_s", "gpu_hours", "preemptions", "exit_code", "message"),
 )
 GROUPS = ("user", "queue", "state")
 

@@ -26,15 +26,18 @@ def site_of(
     nodes: tuple[str, list[str]],
     hooks: tuple[Path | None, Path | None],
     executor: str,
+    max_processes: int | None = None,
 ) -> "Site":
     """The house rules; `nodes` is the type of the GPUs and the features, `hooks` the prolog and the epilog."""
     from headway.live.operation.site import Site
 
     if any(hooks) and executor != "process":
         raise BadInput(f"--prolog and --epilog: the executor {executor} does not run them: configure them there")
+    if max_processes is not None and executor != "process":
+        raise BadInput(f"--max-processes: the executor {executor} does not limit processes: set a limit there")
     prolog, epilog = (_program(path, option) for path, option in zip(hooks, ("--prolog", "--epilog"), strict=True))
     grace_s = seconds(max_grace, "--max-grace")
-    return Site(grace_s, jobs_per_user, nodes[0], frozenset(nodes[1]), prolog, epilog)
+    return Site(grace_s, jobs_per_user, nodes[0], frozenset(nodes[1]), prolog, epilog, max_processes)
 
 
 def with_served_fabric(site: "Site", fabric: str | None, data: Path, inventory: Path | None) -> "Site":

@@ -115,5 +115,5 @@ def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:
     return HistoryRow(
         *(job.id, job.user, job.spec.queue, job.spec.name, state.shown_state(job).name, job.submitted),
         *(job.first_started, None, on, job.spec.gpus, max(0.0, waited_s)),
-        *(charged_gpu_h(row, job, now), job.preemptions, job.exit_code),
+        *(charged_gpu_h(row, job, now), job.preemptions, job.exit_code, job.message),
     )

@@ -21,7 +21,7 @@ from headway.job_state import JobState
 from headway.live.jobfile.spec import JobSpec
 from headway.live.turns import Attempts, Span
 from headway.sim.loop import any_fact
-from headway.sim.world import learn, perform
+from headway.sim.world import learn, next_time, perform
 from headway.sim.world_python import SimulatedWorld
 from headway.sim.world_tables import World
 
@@ -50,7 +50,7 @@ class Relived(SimulatedWorld):
         self, engine: Engine, world: World, habits: Sequence[Habits], late: Sequence[tuple[float, float]] = ()
     ) -> None:
         super().__init__(engine, world, journal(engine.state, 0, False))
-        self.late = late  # times in which nothing is decided, in order
+        self.late = late  # times in which nothing is decided, in order; none overlap
         self.habits, self.least_turn_s = habits, engine.policy.least_turn
         self.attempts = [Attempts() for _ in habits]
         self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
@@ -58,6 +58,9 @@ class Relived(SimulatedWorld):
         self.steps: list[tuple[float, int, int]] = []  # (time, job, attempt) of first steps to come
         self.launched: list[tuple[float, int, int]] = []  # the same of processes that will run
         self.began = [0.0] * len(habits)
+        self.missed_s = [0.0] * len(
+            habits
+        )  # from when the last end or stop was to be heard until a manager decided again
         self.cut: set[int] = set()  # jobs that are being stopped for good
         self.over: set[int] = set()  # jobs that had ended when they were asked to stop
         for j in range(len(habits)):
@@ -84,16 +87,22 @@ class Relived(SimulatedWorld):
     def facts(self, now: float) -> Iterator[Event]:
         """What happens, then first steps: from then on the turn of the job is another."""
         while self.launched and self.launched[0][0] <= now:
-            _, j, attempt = heapq.heappop(self.launched)
+            at, j, attempt = heapq.heappop(self.launched)
             row = self.state.jobs[j]
             if row["state"] == JobState.STARTING and row["attempt"] == attempt:
-                credit(self.state, j, self.span(j)[1])
+                self.began[j] = at - self.span(j)[1]
+                left_s = float(self.world.truth["left"][j]) - (now - at)
+                self.world.truth["left"][j], self.missed_s[j] = max(0.0, left_s), max(0.0, -left_s)
+                credit(self.state, j, now - self.began[j])
                 yield Event(STARTED, j)
                 learn(self.state, self.world, self.journal, STARTED, j, int(row["partner"]), now)
         while True:
+            missed_s = now - self._due(now)
             kind, j = any_fact(self.state, self.world, now)
             if kind < 0:
                 break
+            if kind in (STOPPED, ENDED):
+                self.missed_s[j] += missed_s
             yield from self._fact(int(kind), int(j), now)
         while self.steps and self.steps[0][0] <= now:
             _, j, attempt = heapq.heappop(self.steps)
@@ -102,6 +111,11 @@ class Relived(SimulatedWorld):
                 self.attempts[j].progressed(self.attempts[j].furthest + 1, None, now)
                 self._tell(j)
                 yield Event(CROSSED, j)
+
+    def _due(self, now: float) -> float:
+        """Return when the next end or stop was to be heard, at most `now`."""
+        next_time(self.state, self.world, now)  # which drops what no longer holds
+        return min(now, float(self.world.heap["at"][0])) if self.world.clock["heap"][0] else now
 
     def _fact(self, kind: int, j: int, now: float) -> Iterator[Event]:
         """One fact with its consequences; a job that is cut is stopped where it would have ended, and ends when it has stopped."""
@@ -121,12 +135,14 @@ class Relived(SimulatedWorld):
         if action.kind in (START, PACK):
             launch_s, heard_s, _, gone_s = self.span(j)
             self.world.truth["left"][j] = max(0.0, self.work_s[j] + self.idle_s(j) - heard_s + gone_s)
+            self.missed_s[j] = 0.0
         elif action.kind in (STOP, RESIZE):
             self.work_s[j] -= max(0.0, now - self.began[j] - self.idle_s(j))
             self.world.truth["save"][j] = sum(self.span(j)[2:])
             if self.work_s[j] < 0.0:  # it had ended by itself, which is heard after it was asked to stop
                 self.over.add(j)
-                self.world.truth["save"][j] = max(0.0, self.work_s[j] + self.span(j)[3])
+                heard_s = self.work_s[j] + self.span(j)[3]
+                self.world.truth["save"][j], self.missed_s[j] = max(0.0, heard_s), max(0.0, -heard_s)
         if perform(self.state, self.world, self.journal, action.kind, j, now):
             heapq.heappush(self.launched, (now + launch_s + heard_s, j, int(self.state.jobs["attempt"][j])))
         yield from ()
@@ -140,7 +156,6 @@ class Relived(SimulatedWorld):
         if kind in (START, PACK):
             attempts.start(now)
         elif kind == STARTED:
-            self.began[j] = now - self.span(j)[1]
             attempts.started(self.began[j], now)
             if habits.reports:
                 attempts.progressed(None, None, now)
@@ -149,7 +164,7 @@ class Relived(SimulatedWorld):
         elif kind in (STOP, RESIZE):
             attempts.stop(now)
         elif kind in (STOPPED, ENDED) and attempts.runs:
-            attempts.over(now - self.span(j)[3], now, preempted=kind == STOPPED)
+            attempts.over(now - self.span(j)[3] - self.missed_s[j], now, preempted=kind == STOPPED)
         else:
             return
         self._tell(j)

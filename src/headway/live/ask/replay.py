@@ -124,13 +124,13 @@ def replay(
 ) -> Replay:
     """Simulate the jobs under each policy, on the same cluster; with queues of teams, but for reservations of nodes.
 
-    `late` are times (from, to) in which the manager decided nothing, because the machine was busy.
+    `late` are times (from, to) in which nothing was decided: the machine was busy, or no manager ran.
     """
     fitting = [job for job in jobs if job.fits(cluster)]
     averaged = sum(job.averaged for job in fitting)
     if not averaged:
         raise BadInput("no job has ended in that time: there is nothing to replay")
-    away = sorted((float(begin), float(end)) for begin, end in late)
+    away = _joined(sorted((float(begin), float(end)) for begin, end in late))
     simulated = tuple(_simulate(fitting, cluster, policy, placement, queues, away) for policy in policies)
     measured = _outcome("measured", fitting, np.array([job.ended_at or np.nan for job in fitting]), None)
     return Replay(len(fitting), averaged, measured, simulated, _caveats(jobs, cluster))
@@ -184,7 +184,17 @@ def _simulate(
     table = engine.state.jobs
     preemptions = int(table["preemptions"].sum()) - len(relived.cut)
     heard_s = np.array([relived.span(j)[3] for j in range(len(jobs))])  # an end is heard a little after it
-    return _outcome(policy, jobs, table["end"] - heard_s, preemptions)
+    return _outcome(policy, jobs, table["end"] - heard_s - np.array(relived.missed_s), preemptions)
+
+
+def _joined(times: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return times (from, to) in order, with those that overlap as one."""
+    joined: list[tuple[float, float]] = []
+    for begin, end in times:
+        if joined and begin <= joined[-1][1]:
+            begin, end = joined[-1][0], max(end, joined.pop()[1])
+        joined.append((begin, end))
+    return joined
 
 
 def _spans(job: PastJob, save_s: float) -> tuple[Span, ...]:

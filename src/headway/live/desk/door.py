@@ -1,5 +1,6 @@
 """What everyone at the desk works on."""
 
+from headway.live.desk.followers import Followers
 from headway.live.world import LiveWorld
 
 
@@ -9,3 +10,5 @@ class Door:
     def __init__(self, world: LiveWorld) -> None:
         self._world, self._state, self._journal, self._executor = world, world.state, world.journal, world.executor
         self.clock = world.clock
+        self.followers = Followers(lambda job, attempt: self._executor.logs(job, attempt))
+        world.told = self.followers.tell

@@ -31,6 +31,7 @@ class Launch:
     environment: dict[str, str] = field(default_factory=dict)  # HEADWAY_API, HEADWAY_TOKEN and the like
     prolog: str = ""  # programs of the operator's that run before and after it
     epilog: str = ""
+    max_processes: int | None = None  # that it may have at once, with their threads; None: a default
     journal: str = ""  # the identity of the journal that the attempt belongs to
     links: tuple[tuple[int, int], ...] = ()  # (leaf, a bit per spine) that are the job's alone
     files: dict[str, str] = field(default_factory=dict)  # to be written to its folder: about its slice of a fabric

@@ -80,7 +80,7 @@ class PastWork(Status):
     now: float
     jobs: list[PastJob]
     late: list[tuple[float, float]] = Field(
-        description="When the engine was to decide, and when it did, where that was later."
+        description="Times (from, to) in which nothing was decided: the engine was late, or no manager ran."
     )
 
 

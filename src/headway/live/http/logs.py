@@ -4,7 +4,6 @@ A place in a log is how many bytes the rank had written by then, also of those t
 after the manager has restarted, and one that was away for too long is told that a part is gone.
 """
 
-import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator
@@ -15,9 +14,9 @@ from fastapi import HTTPException
 from fastapi.concurrency import run_in_threadpool
 
 from headway.job_state import FINAL_STATES, JobState
+from headway.live.desk.followers import Follower
 from headway.live.manager import Manager
 
-POLL_S = 0.2
 PART_BYTES = 1 << 16
 WAITING = frozenset({JobState.PENDING.name, JobState.HELD.name})
 GONE = b"[headway: a part of the log is gone: it was rotated away]\n"
@@ -157,11 +156,18 @@ class Reader:
         self._logs: dict[int, RankLog] = {}
         self._first = True  # places to begin at are those of the first attempt that is read
         self._ranks = 0
+        self._watched: int | None = None  # the attempt whose logs are watched while there is nothing to read
 
     async def parts(self) -> AsyncIterator[Part]:
         """Everything that the job wrote in an attempt (by default the latest), and with `follow` in the ones after it."""
+        with self.manager.followers.follow(self.job_id) as follower:
+            async for part in self._parts(follower):
+                yield part
+
+    async def _parts(self, follower: Follower) -> AsyncIterator[Part]:
         wanted = self.wanted
         while True:
+            follower.begin(self._watched)
             job = await run_in_threadpool(self.manager.job, self.job_id)
             if job is None:
                 return
@@ -174,7 +180,11 @@ class Reader:
                 for part in found:
                     yield part
             if not over:
-                await asyncio.sleep(POLL_S)
+                # The logs of a job that waits do not change; those of another attempt are watched after one more look.
+                watched = None if job.state in WAITING else self.attempt
+                if watched == self._watched:
+                    await follower.news()
+                self._watched = watched
             elif wanted.follow and wanted.attempt is None and self.attempt < latest:
                 self.attempt, self._logs, self._first = self.attempt + 1, {}, False
             else:

@@ -1,10 +1,11 @@
 """Answers that go on: the logs of a job as it writes them, and the journal as server-sent events.
 
-A stream polls in a worker thread and sleeps on the event loop in between, so that many open streams hold no thread.
+A stream reads in a worker thread and waits for news on the event loop in between (`live/desk/followers.py`): open streams hold no thread.
 """
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
@@ -20,7 +21,7 @@ from headway.live.http.tokens import Caller
 from headway.live.manager import Manager
 from headway.live.store.journal import JournalRow
 
-POLL_S = 0.2
+GATHER_S = 0.1  # after news, so that the rows of several commits are read at once
 # Streams of one token, more than anybody watches; each is an open connection. The others are not counted together.
 MOST_STREAMS = 64
 KEEP_ALIVE_S = 15.0
@@ -54,21 +55,22 @@ async def as_json(parts: AsyncIterator[Part]) -> AsyncIterator[bytes]:
 
 async def server_sent(manager: Manager, caller: Caller, after: int) -> AsyncIterator[bytes]:
     """The journal's rows about the caller's jobs, as events whose id is the row's number."""
-    silent_s = 0.0
     owners: dict[int, str] = {}
+    silent_since = time.monotonic()
     yield b"retry: 1000\n\n"
-    while True:
-        rows = await run_in_threadpool(manager.events, after)
-        for row in rows:
-            after = row.seq
-            if await _may_see(manager, caller, owners, row.job):
-                silent_s = 0.0
-                yield f"id: {row.seq}\nevent: {row.kind}\ndata: {json.dumps(event_json(row))}\n\n".encode()
-        if not rows:
-            await asyncio.sleep(POLL_S)
-            silent_s += POLL_S
-            if silent_s >= KEEP_ALIVE_S:
-                silent_s = 0.0
+    with manager.followers.follow() as follower:
+        while True:
+            follower.begin(None)
+            rows = await run_in_threadpool(manager.events, after)
+            for row in rows:
+                after = row.seq
+                if await _may_see(manager, caller, owners, row.job):
+                    silent_since = time.monotonic()
+                    yield f"id: {row.seq}\nevent: {row.kind}\ndata: {json.dumps(event_json(row))}\n\n".encode()
+            if rows or await follower.news(max(0.0, silent_since + KEEP_ALIVE_S - time.monotonic())):
+                await asyncio.sleep(GATHER_S)
+            else:
+                silent_since = time.monotonic()
                 yield b": still here\n\n"
 
 

@@ -102,6 +102,7 @@ class Measures:
     waits: dict[str, Histogram] = field(default_factory=dict)  # until the first start, by queue
     mishaps: deque[Mishap] = field(default_factory=lambda: deque(maxlen=MOST_ERRORS))
     errors: int = 0
+    failing: set[str] = field(default_factory=set)  # parts of the manager that fail now, such as the webhook
     behind_since: float | None = None  # when the oldest row that is not in the journal was written down
 
     def waited(self, queue: str, seconds: float) -> None:

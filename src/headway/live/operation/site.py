@@ -21,6 +21,7 @@ class Site:
     features: frozenset[str] = frozenset()
     prolog: str = ""
     epilog: str = ""
+    max_processes: int | None = None  # of one attempt, with their threads; None: a default of the machine
     fabric: ServedFabric | None = None
     min_free_bytes: int = 0  # of the journal's disk: below that nothing is started
 
@@ -28,12 +29,16 @@ class Site:
         """Seconds that a job has to stop: what it asks for, at most what is allowed."""
         return min(spec.preemption.grace, self.longest_grace_s)
 
-    def notes(self, spec: JobSpec) -> tuple[str, ...]:
-        """What is allowed less of than the job asks for, one sentence each."""
-        if spec.preemption.grace <= self.longest_grace_s:
-            return ()
-        asked, most = f"{spec.preemption.grace:g} s", f"{self.longest_grace_s:g} s"
-        return (f"preemption.grace: {asked} is more than this cluster allows: the job is killed after {most}",)
+    def notes(self, spec: JobSpec, enforced: frozenset[str]) -> tuple[str, ...]:
+        """Return what is allowed less of than the job asks for, and which limit is not enforced, one sentence each."""
+        notes = []
+        if spec.preemption.grace > self.longest_grace_s:
+            asked, most = f"{spec.preemption.grace:g} s", f"{self.longest_grace_s:g} s"
+            notes.append(f"preemption.grace: {asked} is more than this cluster allows: the job is killed after {most}")
+        if self.max_processes is not None and "processes" not in enforced:
+            what = f"the limit of {self.max_processes} processes is not enforced here"
+            notes.append(f"{what}: the job may have more (`headway doctor` says why)")
+        return tuple(notes)
 
 
 PLAIN: Final = Site()

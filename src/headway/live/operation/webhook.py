@@ -15,18 +15,20 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from headway.core import events
+from headway.core.events import NAMES
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
 from headway.live.manager import Manager
 from headway.live.records import Blocker
 from headway.live.store.journal import JournalRow
+from headway.live.store.learn import BEFORE, BLOCKED
 
 SENT: Final = "webhook"  # under which the journal keeps the number of the last row that arrived
 TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
 STATES: Final = {
     "Submitted": "PENDING",
-    "Released": "PENDING",
     "Start": "STARTING",
     "Pack": "STARTING",
     "Started": "RUNNING",
@@ -35,13 +37,24 @@ STATES: Final = {
 }
 
 
+HELD, RELEASED = NAMES[events.HELD], NAMES[events.RELEASED]
+BLOCKS: Final = frozenset({HELD, RELEASED, BLOCKED})
+
+
 def state_of(row: JournalRow) -> str:
     """The state that a job is in after this row; empty where the row changes none."""
     if row.kind == "Ended":
         return str(row.data["state"])
-    if row.kind == "Held":
-        return "HELD" if int(row.data.get("blockers", 0)) & Blocker.HELD else ""
+    if row.kind in BLOCKS:  # a job may be held by a person and wait for another reason too
+        before = int(row.data.get(BEFORE, Blocker.HELD if row.kind == RELEASED else 0)) & Blocker.HELD
+        held = int(row.data.get("blockers", 0)) & Blocker.HELD
+        return "" if held == before else "HELD" if held else "PENDING"
     return STATES.get(row.kind, "")
+
+
+def event_of(row: JournalRow, state: str) -> str:
+    """Return what happened, by its name in the journal; a job that is blocked otherwise too is held and released all the same."""
+    return row.kind if row.kind != BLOCKED else HELD if state == "HELD" else RELEASED
 
 
 def address(url: str) -> tuple[str, str, int | None, str]:
@@ -112,10 +125,11 @@ class Webhook:
         """Send one change until it has arrived; False: the manager stops."""
         body, pause = json.dumps(self._content(row, state)).encode(), FIRST_RETRY_S
         while why := self._send(body, row):
-            self.manager.complain(f"the webhook at {self.to[1]} did not take a change: {why}")
+            self.manager.complain(f"the webhook at {self.to[1]} did not take a change: {why}", SENT)
             if self._closing.wait(pause):
                 return False
             pause = min(LONGEST_RETRY_S, 2 * pause)
+        self.manager.recovered(SENT)
         return True
 
     def _content(self, row: JournalRow, state: str) -> dict[str, Any]:
@@ -125,7 +139,7 @@ class Webhook:
             about = {"name": job.name, "user": job.user, "queue": job.queue, "gpus": job.gpus}
         said = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
         fixed = {"number": row.seq, "time": row.time, "job_id": row.job, "attempt": row.attempt}
-        return {**fixed, "event": row.kind, "state": state, **about, **said}
+        return {**fixed, "event": event_of(row, state), "state": state, **about, **said}
 
     def _send(self, body: bytes, row: JournalRow) -> str:
         """Send once; what went wrong, or nothing."""

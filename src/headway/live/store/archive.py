@@ -114,6 +114,7 @@ def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRo
         gpu_hours=charged_gpu_h(row, job, now),
         preemptions=job.preemptions,
         exit_code=job.exit_code,
+        message=job.message,
     )
     return made, zlib.compress(as_json(rest).encode(), 1)
 

@@ -6,6 +6,7 @@ A job's row is written in the same transaction as the fact that it ended; the ma
 import contextlib
 import json
 import sqlite3
+import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -28,6 +29,7 @@ CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
 CREATE INDEX IF NOT EXISTS finished_by_state ON finished (state, job);
 CREATE INDEX IF NOT EXISTS finished_by_user ON finished (user, job);
 """
+AWAY_SINCE = "away_since"  # in an Opened row: when the manager before this one was last alive
 LATE = "late"  # in a row of the journal: seconds since the engine was to be woken
 COLUMNS = (
     "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
@@ -52,6 +54,7 @@ class HistoryRow:
     gpu_hours: float
     preemptions: int
     exit_code: int | None
+    message: str = ""  # why it ended so, and what was noticed beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +131,15 @@ def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int
     """Finished jobs that are wanted, newest first, but for some."""
     where, given = wanted.where()
     most = -1 if wanted.limit is None else wanted.limit + len(but)
-    sql = f"SELECT {COLUMNS} FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
+    sql = f"SELECT {COLUMNS}, rest FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
     wanted_rows = (row for row in connection.execute(sql, [*given, most]) if row[0] not in but)
     return [_row(row) for row in islice(wanted_rows, wanted.limit)]
 
 
 def _row(row: Any) -> HistoryRow:
-    values = [*row[:8], tuple(json.loads(row[8])), *row[9:]]
+    rest = zlib.decompress(row[-1])
+    message = json.loads(rest)["job"].get("message", "") if b'"message":' in rest else ""
+    values = [*row[:8], tuple(json.loads(row[8])), *row[9:-1], message]
     return HistoryRow(*values)
 
 
@@ -148,7 +153,9 @@ def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[History
 
 
 def late_rounds(connection: sqlite3.Connection, since: float) -> list[tuple[float, float]]:
-    """When the engine was to be woken and when it was, where that was noticeably later: times in which nothing was decided."""
-    sql = f"""SELECT time - json_extract(data, '$.{LATE}'), time FROM events
-        WHERE time >= ? AND data LIKE '%"{LATE}":%' AND json_extract(data, '$.{LATE}') > 0 ORDER BY seq"""
-    return connection.execute(sql, (since,)).fetchall()
+    """Return times (from, to) in which nothing was decided: the engine was woken too late, or no manager ran."""
+    away = f"""SELECT json_extract(data, '$.{AWAY_SINCE}'), time FROM events
+        WHERE time >= ? AND kind = 'Opened' AND json_extract(data, '$.{AWAY_SINCE}') IS NOT NULL"""
+    late = f"""SELECT time - json_extract(data, '$.{LATE}'), time FROM events
+        WHERE time >= ? AND data LIKE '%"{LATE}":%' AND json_extract(data, '$.{LATE}') > 0"""
+    return sorted(connection.execute(f"{away} UNION ALL {late}", (since, since)).fetchall())

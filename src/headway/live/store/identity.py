@@ -1,8 +1,8 @@
 """Whose runs these are: a journal has an identity, and every attempt carries that of the journal that started it.
 
-A small file beside the journal (`journal.mark`) says which journal was written last, and how far. A journal that is missing, or older than
-that because somebody put a copy in its place, is noticed: it gets a new identity, so that nothing is adopted that it does not know, and job
-numbers go on after the highest that has a run folder.
+A small file beside the journal (`journal.mark`) says which journal was written last, how far, and when its manager was last alive. A
+journal that is missing, or older than that because somebody put a copy in its place, is noticed: it gets a new identity, so that nothing
+is adopted that it does not know, and job numbers go on after the highest that has a run folder.
 """
 
 import contextlib
@@ -35,16 +35,16 @@ class Identity:
 
 
 class Mark:
-    """The file that says how far the journal was written. Not flushed: after a loss of power it may lag behind, but it is never ahead."""
+    """The file that says how far the journal was written, and until when. Not flushed: after a loss of power it may lag behind."""
 
     def __init__(self, data: Path, identity: str) -> None:
         self._file = os.open(data / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._identity = identity
 
-    def set(self, seq: int) -> None:
-        """The journal is written up to this row."""
+    def set(self, seq: int, now: float) -> None:
+        """Note that the journal is written up to this row, and that the manager is alive now."""
         with contextlib.suppress(OSError):  # a full disk: the journal itself says so
-            os.pwrite(self._file, f"{self._identity} {seq}".ljust(LONGEST).encode(), 0)
+            os.pwrite(self._file, f"{self._identity} {seq} {now!r}".ljust(LONGEST).encode(), 0)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -54,10 +54,18 @@ class Mark:
 def read_mark(data: Path) -> tuple[str, int]:
     """The identity of the journal that was written last in this folder, and how far; empty if that is not known."""
     try:
-        identity, seq = (data / MARK).read_text(encoding="ascii").split()
+        identity, seq = (data / MARK).read_text(encoding="ascii").split()[:2]
         return identity, int(seq)
     except (OSError, ValueError):
         return "", 0
+
+
+def last_alive(data: Path) -> float:
+    """Return when the last manager of this folder was alive, by the manager's clock; 0 if that is not known."""
+    try:
+        return float((data / MARK).read_text(encoding="ascii").split()[2])
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def highest_run(data: Path) -> int:

@@ -37,6 +37,8 @@ KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 # Facts that the engine does not know. Closing: the manager stops its jobs and starts no more until one opens again.
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
+BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
+AWAY = "away"  # in a row about a start or an end: seconds after it in which no manager ran, so that it was heard later
 # Reserved: nodes are kept for a queue for a time. Unreserved: what people reserved of them is not, any more.
 RESERVED, UNRESERVED = "Reserved", "Unreserved"
 # Retired: all but the last few jobs that are over leave the tables. Recalled: one of them comes back, to be run again.
@@ -145,16 +147,17 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
 def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) -> None:
     """Take in what a row says about the costs and the turns of the job."""
     kind, attempts, at = KINDS.get(row.kind, -1), job.attempts, float(row.data.get("at", row.time))
+    heard = row.time - float(row.data.get(AWAY, 0.0))  # as it would have been heard if a manager had run
     if kind in (events.START, events.PACK):
         attempts.start(row.time)
     elif kind == events.STARTED:
-        attempts.started(at, row.time)
+        attempts.started(at, heard)
     elif row.kind == PROGRESSED:
         attempts.progressed(job.noted.step, job.noted.total, row.time, state.run_s(job, row.time))
     elif kind in (events.STOP, events.RESIZE):
         attempts.stop(row.time)
     elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
-        attempts.over(at, row.time, preempted)
+        attempts.over(at, heard, preempted)
     else:
         return
     set_costs(state.tables, job.row, attempts.save.value, attempts.resume.value)

@@ -1,19 +1,15 @@
-"""An attempt by its folder: whether it is alive, whose it is, when it last did something, and how its processes are found and ended."""
+"""An attempt by its folder: whether it is alive, whose it is, and when it last did something."""
 
 import contextlib
 import fcntl
 import os
 import signal
-import time
 from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 from headway.live.executors import Stamp
-from headway.live.executors.process.cgroups import Cgroups
-from headway.live.executors.process.system import each_process, read, stamp
-
-SWEEP_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
+from headway.live.executors.process.system import read, stamp, started_ticks
 
 
 def group_name(job: int, attempt: int) -> str:
@@ -22,17 +18,37 @@ def group_name(job: int, attempt: int) -> str:
 
 
 def alive(folder: Path) -> bool:
-    """Whether the shim (or the manager, about to start it) holds the attempt's lock."""
+    """Return whether the shim (or the manager, about to start it) holds the attempt's lock."""
     try:
-        handle = os.open(folder / "launch.json", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle = lock(folder)
     except BlockingIOError:
         return True
-    finally:
+    except FileNotFoundError:
+        return False
+    os.close(handle)
+    return False
+
+
+def lock(folder: Path) -> int:
+    """Return a descriptor that holds the attempt's lock; BlockingIOError if another process holds it."""
+    handle = os.open(folder / "launch.json", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
         os.close(handle)
+        raise
+    return handle
+
+
+def signal_shim(folder: Path, number: signal.Signals) -> bool:
+    """Signal the shim of an attempt, unless its process number belongs to another process now; return whether it was signalled."""
+    shim = read(str(folder), "shim.json") or {}
+    pid = shim.get("pid")
+    if pid is None or started_ticks(pid) != shim.get("start"):
+        return False
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+        return True
     return False
 
 
@@ -53,22 +69,6 @@ def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
             end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
             found.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
     return found
-
-
-def sweep(cgroups: Cgroups, folder: str, name: str) -> None:
-    """Kill what a lost attempt left behind, and see it gone: everybody in its control group, or with its mark in the environment."""
-    end, mark = time.monotonic() + SWEEP_S, f"HEADWAY_RUN={folder}".encode()
-    while (left := [*cgroups.processes(name), *_marked(mark)]) and time.monotonic() < end:
-        cgroups.kill(name)
-        for pid in left:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.005)
-
-
-def _marked(mark: bytes) -> list[int]:
-    """Processes with this line in their environment; a dead process that nobody has reaped has an empty one."""
-    return [pid for pid, environment in each_process("environ") if mark in environment.split(b"\0")]
 
 
 def when(content: dict[str, Any]) -> Stamp | None:

@@ -1,7 +1,8 @@
 """The process executor: the nodes of this machine. Each attempt has a folder and a shim (shim.py) that outlives the manager.
 
 The lock on an attempt's launch.json passes from the manager to the shim by inheritance, so it is held from before the shim exists until it
-is gone. Held: the attempt is alive. Free: it has ended (exit.json says how) or was lost, and nothing of it will start later.
+is gone. Held: the attempt is alive. Free: it has ended (exit.json says how) or was lost, and no rank of it will start later. A lost attempt
+is handed to a new shim, with the lock: it counts as ended when that has run the epilog and written exit.json.
 """
 
 import contextlib
@@ -27,22 +28,30 @@ from headway.io.accounts import own_account
 from headway.io.files import write_atomically
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, Report
 from headway.live.executors.process.account import account_of
-from headway.live.executors.process.attempts import alive, group_name, last_sign, started_by, strays, sweep, when
-from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, Cgroups, NoCgroups
+from headway.live.executors.process.attempts import (
+    alive,
+    group_name,
+    last_sign,
+    lock,
+    signal_shim,
+    started_by,
+    strays,
+    when,
+)
+from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
 from headway.live.executors.process.gpus import gpu_count, limits_of, renumber, this_machine
 from headway.live.executors.process.log_files import LOG_CAP_BYTES
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.process.render import MASTER_ADDRESS, USER_PATH, environment_of, hooks_of, render
-from headway.live.executors.process.system import read, started_ticks, write
+from headway.live.executors.process.shim import LOST
+from headway.live.executors.process.system import flush_folder, read, stamp, write
 
 SHIM = Path(__file__).with_name("shim.py")
 POLL_S = 0.5  # how often files are looked at though no shim called
-KNOWN_LOGS = 256  # attempts whose logs are known without looking
+KNOWN_LOGS = 2048  # attempts whose logs are known without looking
 HOW = ("exit_code", "signalled", "lost", "never_ran", "refused", "message", "trouble")  # what a report says of the end
-OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
 FOREIGN = "its run folder belongs to another journal"
-LOST = "its supervising process was killed, or the machine went down"
 
 
 @dataclass(slots=True)
@@ -52,6 +61,9 @@ class _Watched:
     stop: tuple[str, float] | None = None  # asked for, but not delivered yet
     reported: int = 0  # when the job's own report changed last
     adopted: bool = False  # nobody has looked at it since an earlier manager did
+    then: Launch | None = (
+        None  # to be started in this folder when the attempt of a lost journal that is in it has ended
+    )
 
 
 class ProcessExecutor:
@@ -87,7 +99,7 @@ class ProcessExecutor:
     @property
     def not_enforced(self) -> str:
         """What a person should know at the start about limits that do not hold; empty where all do."""
-        lost = [f"{name} of jobs" for name in (MEMORY, CPUS) if name not in self.enforced]
+        lost = [f"{name} of jobs" for name in (MEMORY, CPUS, PROCESSES) if name not in self.enforced]
         if DEVICES not in self.enforced and gpu_count():
             lost.append("GPUs of a job (beyond CUDA_VISIBLE_DEVICES)")
         return f"not enforced: {', '.join(lost)}; {self.cgroups.about}" if lost else ""
@@ -122,17 +134,12 @@ class ProcessExecutor:
             if key in self._watched or started_by(folder) == launch.journal:
                 self.adopt(*key)
                 return
-            try:
-                self._set_aside(folder, group_name(*key))
-                self._spawn(launch, folder)
-                self._watched[key] = _Watched(folder)
-            except BadInput as error:
-                self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
-            except OSError as error:
-                why = f"cannot start: {error.strerror or error}"
-                self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
-            except Exception as error:  # whatever a job asks for, it must not stop the manager
-                self._tell(Report(ENDED, *key, exit_code=127, message=f"cannot start: {type(error).__name__}: {error}"))
+            if (folder / "launch.json").exists():  # the number was used under a journal that is lost
+                signal_shim(folder, signal.SIGKILL)
+                self._watched[key] = _Watched(folder, then=launch)
+                self._look(key)
+            else:
+                self._begin(launch)
 
     def stop(self, job: int, attempt: int, signal_name: str, grace_s: float) -> None:
         """Write the request into the attempt's folder, then signal its shim."""
@@ -193,6 +200,20 @@ class ProcessExecutor:
 
     # ---- starting and stopping
 
+    def _begin(self, launch: Launch) -> None:
+        """Start an attempt in a folder of its own, or report why it cannot be started."""
+        key = (launch.job, launch.attempt)
+        try:
+            self._spawn(launch, self.folder(*key))
+            self._watched[key] = _Watched(self.folder(*key))
+        except BadInput as error:
+            self._tell(Report(ENDED, *key, exit_code=127, message=str(error)))
+        except OSError as error:
+            why = f"cannot start: {error.strerror or error}"
+            self._tell(Report(ENDED, *key, lost=True, never_ran=True, refused=True, message=why))
+        except Exception as error:  # whatever a job asks for, it must not stop the manager
+            self._tell(Report(ENDED, *key, exit_code=127, message=f"cannot start: {type(error).__name__}: {error}"))
+
     def _spawn(self, launch: Launch, folder: Path) -> None:
         for each in (folder.parent, folder):
             each.mkdir(exist_ok=True, mode=0o700, parents=True)
@@ -216,21 +237,37 @@ class ProcessExecutor:
             os.write(handle, json.dumps(content).encode())
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(aside, folder / "launch.json")
+            if content["hooks"]:  # after a loss of power, the epilog must run as it was asked for
+                os.fsync(handle)
+                flush_folder(str(folder))
             self._starter_socket(str(folder), handle)
         finally:
             os.close(handle)
 
-    def _set_aside(self, folder: Path, name: str) -> None:
-        """Make room for an attempt whose number was used under a journal that is lost; what still runs of that is ended."""
-        if not (folder / "launch.json").exists():
-            return
-        shim = read(str(folder), "shim.json") or {}
-        if shim.get("pid") is not None and started_ticks(shim["pid"]) == shim.get("start"):
-            with contextlib.suppress(OSError):
-                os.kill(shim["pid"], signal.SIGKILL)
-        sweep(self.cgroups, str(folder), name)
+    def _recover(self, watched: _Watched) -> dict[str, Any] | None:
+        """Hand an attempt whose shim is gone to a new shim, which ends it; return how it ended, if it had not begun."""
+        if not (watched.folder / "launch.json").exists():
+            return {"lost": True, "never_ran": True, "message": LOST}
+        with contextlib.suppress(OSError):  # no room on the disk, no memory, or another shim has it: at the next look
+            if not (watched.folder / "lost.json").exists():
+                at = last_sign(watched.folder) if watched.adopted else stamp()
+                write(str(watched.folder), "lost.json", {"at": at})
+            handle = lock(watched.folder)
+            try:
+                self._starter_socket(str(watched.folder), handle)
+            finally:
+                os.close(handle)
+        return None
+
+    def _replace(self, launch: Launch) -> None:
+        """Set aside the attempt of a lost journal, which has ended, and start the one that has its number now."""
+        key = (launch.job, launch.attempt)
+        folder, stop = self.folder(*key), self._watched.pop(key).stop
         number = next(n for n in itertools.count(1) if not folder.with_name(f"{folder.name}.before-{n}").exists())
         folder.rename(folder.with_name(f"{folder.name}.before-{number}"))
+        self._begin(launch)
+        if key in self._watched:
+            self._watched[key].stop = stop
 
     def _starter_socket(self, folder: str, handle: int) -> None:
         """Hand an attempt and its lock to the starter; one that has died is replaced."""
@@ -282,7 +319,7 @@ class ProcessExecutor:
 
     def _deliver(self, watched: _Watched) -> None:
         """Ask the shim to stop its ranks; if it is not there yet, the next look asks again."""
-        if watched.stop is None:
+        if watched.stop is None or watched.then is not None:
             return
         name, grace_s = watched.stop
         try:
@@ -290,12 +327,8 @@ class ProcessExecutor:
             os.chmod(watched.folder / "stop.json", 0o644)  # the job looks for it too (headway.runtime.should_stop)
         except OSError:
             return  # no room on the disk: at the next look
-        shim = read(str(watched.folder), "shim.json") or {}
-        pid = shim.get("pid")
-        if pid is not None and started_ticks(pid) == shim.get("start"):  # otherwise the number is someone else's by now
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGTERM)
-                watched.stop = None
+        if signal_shim(watched.folder, signal.SIGTERM):
+            watched.stop = None
 
     # ---- watching
 
@@ -328,26 +361,23 @@ class ProcessExecutor:
         self._deliver(watched)
         folder = str(watched.folder)
         ended = read(folder, "exit.json")
-        runs = ended is None and alive(watched.folder)
-        if not runs and ended is None:
-            ended = read(folder, "exit.json")  # it may have ended between the two looks
+        if ended is None and not alive(watched.folder):
+            ended = read(folder, "exit.json") or self._recover(watched)  # it may have ended between the two looks
+        if watched.then is not None:
+            if ended is not None:
+                self._replace(watched.then)
+            return
         ranks = read(folder, "ranks.json")
         if ranks and not watched.started:
             watched.started = True
             self._tell(Report(STARTED, *key, at=when(ranks)))
         progress, watched.reported = read_progress(watched.folder / "own" / "report.json", watched.reported)
-        if runs:
+        if ended is None:
             if progress:
                 self._tell(Report(PROGRESSED, *key, progress=progress))
             return
         del self._watched[key]
         self._ports.pop(key, None)
-        if ended is None:
-            sweep(self.cgroups, folder, group_name(*key))
-            last = last_sign(watched.folder) if watched.adopted else None  # watched: it is now
-            ended = {"lost": True, "never_ran": not ranks, "message": LOST, "at": last}
-        elif ended.get("exit_code") and not ended.get("message") and self.cgroups.out_of_memory(group_name(*key)):
-            ended["message"] = OUT_OF_MEMORY
         self._emptied.add(group_name(*key))
         how = {name: ended[name] for name in HOW if name in ended}
         self._tell(Report(ENDED, *key, progress=progress, at=when(ended), **how))

@@ -48,6 +48,7 @@ def limits_of(launch: Launch, devices: Path = Path("/dev")) -> Limits:
     return Limits(
         cpus=_up_to(MOST_CPUS, (asked.cpus or 0.0) * nodes),
         memory_bytes=None if size is None else int(size),
+        processes=launch.max_processes,
         denied=tuple((NVIDIA_MAJOR, number) for number in sorted(here - set(launch.gpus))),
     )
 

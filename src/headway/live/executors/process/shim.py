@@ -2,7 +2,9 @@
 
 One starter process (`python -I -S shim.py FIFO`) forks a shim for each attempt. The lock of the attempt passes to the shim with an open
 descriptor: as long as the lock is held, the attempt is alive, and no other manager starts it. Standard library only. Its files:
-launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), exit.json (flushed to disk).
+launch.json (read), shim.json (pid, start time), ranks.json (pids, start times), stop.json (read: how to stop), outcome.json (how the ranks
+ended, before the epilog runs), exit.json (the same after it; flushed to disk). If a shim is killed, the manager writes lost.json and hands
+the attempt to a new shim, which kills the processes that are left, runs the epilog and writes exit.json.
 Logs (log_files.py) are written here too; system.py is what it asks of Linux.
 """
 
@@ -13,15 +15,40 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 if __name__ == "__main__":  # run by its path, without a package around it
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from log_files import LOG_CAP_BYTES, LogFile, Pump  # type: ignore[import-not-found]
-    from system import descendants, members, prctl, read, stamp, started_ticks, write  # type: ignore[import-not-found]
+    from system import (  # type: ignore[import-not-found]
+        descendants,
+        kill_members,
+        marked,
+        members,
+        out_of_memory,
+        prctl,
+        read,
+        refused_processes,
+        stamp,
+        started_ticks,
+        write,
+    )
 else:
     from headway.live.executors.process.log_files import LOG_CAP_BYTES, LogFile, Pump
-    from headway.live.executors.process.system import descendants, members, prctl, read, stamp, started_ticks, write
+    from headway.live.executors.process.system import (
+        descendants,
+        kill_members,
+        marked,
+        members,
+        out_of_memory,
+        prctl,
+        read,
+        refused_processes,
+        stamp,
+        started_ticks,
+        write,
+    )
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
 KILL_PAUSE_S = 0.01
@@ -29,6 +56,8 @@ DISK_RETRY_S = 0.5
 MOST_PATH = 4096
 SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
 COMMAND_NOT_FOUND = 127  # as shells have it
+LOST = "its supervising process was killed, or the machine went down"
+OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
 MINE = (signal.SIGCHLD, signal.SIGTERM)
 
 
@@ -45,33 +74,62 @@ class Shim:
         self.signalled = False
         self.pump: Any = None
         self.opened: set[str] = set()  # output files
-        self.message = self.trouble = ""
+        self.message = ""
+        self.started: dict[str, Any] | None = None  # that the ranks run, while it is not written
         self.deadline = float("inf")
-        self.over: dict[str, Any] | None = None  # when the last process had ended
 
     def run(self) -> None:
-        write(self.folder, "shim.json", {"pid": os.getpid(), "start": started_ticks(os.getpid())})
+        own = {"pid": os.getpid(), "start": started_ticks(os.getpid())}
+        lost = read(self.folder, "lost.json")
+        if lost is not None:
+            with contextlib.suppress(OSError):  # a full disk: the epilog runs all the same
+                write(self.folder, "shim.json", own)
+            self.recover(lost)
+            return
+        write(self.folder, "shim.json", own)
         if read(self.folder, "stop.json") is not None:
             self.signalled = True
-            self.finish(never_ran=True)
+            self.finish(self.outcome(never_ran=True))
             return
         why = self.hook("prolog")
         if why or read(self.folder, "stop.json") is not None:
             self.signalled, self.message = not why, why
-            self.trouble = self.hook("epilog")
-            self.finish(never_ran=True, refused=bool(why))
+            ended = self.outcome(never_ran=True, refused=bool(why))
+            self.finish({**ended, "trouble": self.hook("epilog")})
             return
         if self.start():
-            pids = [[pid, started_ticks(pid)] for pid in self.ranks]
-            write(self.folder, "ranks.json", {"pids": pids, "at": stamp()})
-            self.tell("started")
+            self.started = {"pids": [[pid, started_ticks(pid)] for pid in self.ranks], "at": stamp()}
             self.watch()
         self.kill_all()
-        self.over = stamp()
+        ended = self.outcome()
+        with contextlib.suppress(OSError):
+            write(self.folder, "outcome.json", ended)  # kept if this shim is killed during the epilog
         if self.pump is not None:
             self.pump.finish()
-        self.trouble = self.hook("epilog")
-        self.finish()
+        self.finish({**ended, "trouble": self.hook("epilog")})
+
+    def recover(self, lost: dict[str, Any]) -> None:
+        """End an attempt whose shim was killed: kill its processes, run its epilog, and write down what is known of its end."""
+        groups, users = self.launch.get("cgroup", ()), {os.geteuid(), self.launch.get("uid")}
+        while True:
+            processes = members(groups) | marked(f"HEADWAY_RUN={self.folder}", users)
+            processes = {pid for pid in processes if started_ticks(pid) is not None}
+            if not processes:
+                break
+            kill_members(groups)
+            kill(processes)
+            time.sleep(KILL_PAUSE_S)
+        never_ran = read(self.folder, "ranks.json") is None
+        unknown = {"lost": True, "never_ran": never_ran, "message": LOST, "at": lost.get("at")}
+        ended = read(self.folder, "outcome.json") or unknown
+        self.finish({**ended, "trouble": self.hook("epilog")})
+
+    def write_started(self) -> None:
+        """Write that the ranks run, and call the manager; OSError if the disk is full."""
+        if self.started is not None:
+            write(self.folder, "ranks.json", self.started)
+            self.started = None
+            self.tell("started")
 
     def tell(self, what: str) -> None:
         """Wake the manager, if there is one; the files are the truth."""
@@ -147,6 +205,7 @@ class Shim:
                 log = os.open(os.path.join(self.folder, f"{name}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 os.dup2(log, 1)
                 os.dup2(log, 2)
+                prctl(SET_PDEATHSIG, signal.SIGKILL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, [])
                 os.execve(path, [path], hooks["env"])
             finally:
@@ -203,6 +262,8 @@ class Shim:
     def watch(self) -> None:
         """Watch until nothing is left to wait for: all ranks have ended, or their time to stop is over."""
         while True:
+            with contextlib.suppress(OSError):
+                self.write_started()
             any_left = self.reap()
             # Asked to stop, a rank's leader may end before the child that still saves: wait for all of them.
             if not any_left or (len(self.codes) == len(self.ranks) and not self.signalled):
@@ -211,7 +272,7 @@ class Shim:
             if left <= 0:
                 return
             # Signals are blocked and taken one by one here: none is lost and none interrupts.
-            found = signal.sigtimedwait(MINE, min(left, 3600.0))
+            found = signal.sigtimedwait(MINE, min(left, 3600.0 if self.started is None else DISK_RETRY_S))
             if found is not None and found.si_signo == signal.SIGTERM:
                 self.stop()
 
@@ -255,33 +316,46 @@ class Shim:
         """Leave nothing behind: orphans come to us, so everything the ranks started is below us; a control group says it too."""
         groups = self.launch.get("cgroup", ())
         while self.reap() or members(groups):
-            for pid in {*descendants(os.getpid()), *members(groups)}:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+            kill_members(groups)
+            kill(descendants(os.getpid()))
             signal.sigtimedwait(MINE, KILL_PAUSE_S)
 
-    def finish(self, never_ran: bool = False, refused: bool = False) -> None:
-        codes = [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))]
+    def outcome(self, never_ran: bool = False, refused: bool = False) -> dict[str, Any]:
+        """Return how the attempt ended, as the manager reads it."""
         code = 0 if self.first_bad is None else self.codes[self.first_bad]
         if self.message:
             code = COMMAND_NOT_FOUND
-        content = {
+        groups = self.launch.get("cgroup", ())
+        limit = OUT_OF_MEMORY if out_of_memory(groups) else ""
+        if not limit and (most := refused_processes(groups)):
+            limit = f"it had {most} processes and threads, and may not have more (headway serve --max-processes)"
+        return {
             "exit_code": None if never_ran else code,
-            "codes": codes,
+            "codes": [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))],
             "signalled": self.signalled,
             "never_ran": never_ran,
-            "at": self.over or stamp(),
+            "at": stamp(),
             "refused": refused,
-            "message": self.message,
-            "trouble": self.trouble,
+            "message": self.message or limit,
         }
+
+    def finish(self, ended: dict[str, Any]) -> None:
+        """Write how the attempt ended, and call the manager."""
         while True:  # while the disk is full the attempt counts as alive: better late than lost
             try:
-                write(self.folder, "exit.json", content, durable=True)
+                self.write_started()
+                write(self.folder, "exit.json", ended, durable=True)
                 break
             except OSError:
                 time.sleep(DISK_RETRY_S)
         self.tell("ended")
+
+
+def kill(processes: Iterable[int]) -> None:
+    """Send SIGKILL to processes; some may be gone already."""
+    for pid in processes:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def begin(folder: str, fifo: str, lock: int) -> NoReturn:

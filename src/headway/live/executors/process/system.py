@@ -4,8 +4,9 @@ import contextlib
 import ctypes
 import json
 import os
+import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -51,6 +52,62 @@ def members(groups: Iterable[str]) -> set[int]:
     return found
 
 
+def kill_members(groups: Sequence[str]) -> None:
+    """Send SIGKILL to all processes of control groups. If the kernel can freeze or kill a group whole, none of them forks meanwhile."""
+    _put(groups, "freezer.state", "FROZEN")  # version 1
+    _put(groups, "cgroup.kill", "1")  # version 2, since Linux 5.14
+    for pid in members(groups):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    _put(groups, "freezer.state", "THAWED")
+
+
+def _put(groups: Sequence[str], name: str, text: str) -> None:
+    """Write to a file of the control groups that have it."""
+    for folder in groups:
+        with contextlib.suppress(OSError), open(os.path.join(folder, name), "r+b", buffering=0) as file:
+            file.write(text.encode())
+
+
+def out_of_memory(groups: Iterable[str]) -> bool:
+    """Return whether the kernel killed a process of these control groups for lack of memory."""
+    kills = [_count(folder, name, "oom_kill") for folder in groups for name in ("memory.events", "memory.oom_control")]
+    if any(count is not None for count in kills):
+        return any(kills)
+    return any(_number(folder, "memory.failcnt") for folder in groups)  # before Linux 4.13: the limit was met
+
+
+def refused_processes(groups: Iterable[str]) -> int:
+    """Return the limit of processes of these control groups, if the kernel refused to start more than that; else 0."""
+    hit = [folder for folder in groups if _count(folder, "pids.events", "max")]
+    return max((_number(folder, "pids.max") for folder in hit), default=0)
+
+
+def _count(folder: str, name: str, key: str) -> int | None:
+    """Return the number after `key` in a file of lines such as `oom_kill 2`; None if there is none."""
+    with contextlib.suppress(OSError), open(os.path.join(folder, name), encoding="ascii") as file:
+        counts = dict(line.split() for line in file if len(line.split()) == 2)
+        return int(counts[key]) if key in counts else None
+    return None
+
+
+def _number(folder: str, name: str) -> int:
+    """Return the number in a file; 0 if there is none."""
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, name), encoding="ascii") as file:
+        return int(file.read())
+    return 0
+
+
+def marked(line: str, users: Container[int]) -> set[int]:
+    """Return the processes of these users with this line in their environment; the environment of a dead process is empty."""
+    found = set()
+    for pid, environment in each_process("environ"):
+        with contextlib.suppress(OSError):
+            if line.encode() in environment.split(b"\0") and os.stat(f"/proc/{pid}").st_uid in users:
+                found.add(pid)
+    return found
+
+
 def stamp() -> dict[str, Any]:
     """When it is now: by the monotonic clock of this boot, which the manager's clock follows, and by the wall clock."""
     boot = ""
@@ -70,8 +127,15 @@ def write(folder: str, name: str, content: dict[str, Any], durable: bool = False
             os.fsync(file.fileno())
     os.rename(aside, os.path.join(folder, name))
     if durable:
-        handle = os.open(folder, os.O_RDONLY)
+        flush_folder(folder)
+
+
+def flush_folder(folder: str) -> None:
+    """Flush the names in a folder to disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
         os.fsync(handle)
+    finally:
         os.close(handle)
 
 

@@ -18,26 +18,18 @@ class Limits:
 
     cpus: float | None = None
     memory_bytes: int | None = None
+    processes: int | None = None  # and threads; None: the default of this machine
     denied: tuple[tuple[int, int], ...] = ()
 
 
 class Cgroups(Protocol):
     """The groups of one manager."""
 
-    enforced: frozenset[str]  # of the four words above
+    enforced: frozenset[str]  # of the four limits above
     about: str  # in one line: what is there, or why nothing is
 
     def make(self, name: str, limits: Limits) -> list[str]:
         """Make a group with these limits (as far as they can be enforced), and return the folders to enter. OSError if it fails."""
-
-    def processes(self, name: str) -> list[int]:
-        """Who is in the group; nobody if there is no such group."""
-
-    def kill(self, name: str) -> None:
-        """Send SIGKILL to everybody in it."""
-
-    def out_of_memory(self, name: str) -> bool:
-        """Whether somebody in it was killed because the group reached its memory limit."""
 
     def remove(self, name: str) -> bool:
         """Remove a group; False if it is not empty yet: a process that was killed takes a moment to leave."""
@@ -60,17 +52,6 @@ class NoCgroups:
     def make(self, name: str, limits: Limits) -> list[str]:
         """No folders to enter."""
         return []
-
-    def processes(self, name: str) -> list[int]:
-        """Nobody is known."""
-        return []
-
-    def kill(self, name: str) -> None:
-        """Nothing to do."""
-
-    def out_of_memory(self, name: str) -> bool:
-        """Not known."""
-        return False
 
     def remove(self, name: str) -> bool:
         """Nothing to do."""

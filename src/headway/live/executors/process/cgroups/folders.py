@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import time
 from pathlib import Path
 
@@ -10,6 +9,11 @@ from headway.live.executors.process.cgroups import InUse
 
 # An empty group of another manager is nobody's at this age: a job enters its own within milliseconds, but for its prolog.
 LEFT_AFTER_S = 3600.0
+# Processes and threads of one attempt: about three times an estimate of training on 8 GPUs (8 ranks with 8 loaders each, 64 threads in
+# each). Podman allows 2,048 per container (podman-run, --pids-limit); Kubernetes has no default (concepts/policy/pid-limiting).
+MOST_PROCESSES = 16_384
+# A small machine: shares of what it allows, for one attempt and for all of them together. The manager needs a part as well.
+ATTEMPT_SHARE, JOBS_SHARE = 0.25, 0.75
 
 
 def put(folder: Path, name: str, text: str) -> None:
@@ -29,22 +33,26 @@ def get(folder: Path, name: str) -> str:
         return ""
 
 
-def count(folder: Path, name: str, key: str) -> int:
-    """The number after `key` in a file of lines such as `oom_kill 2`."""
-    words = [line.split() for line in get(folder, name).splitlines()]
-    return next((int(row[1]) for row in words if len(row) == 2 and row[0] == key), 0)
+def machine_processes(folder: Path) -> int:
+    """Return how many processes the machine, and the control groups above this folder, allow."""
+    limits = [get(Path("/proc/sys/kernel"), name) for name in ("pid_max", "threads-max")]
+    limits += [get(above, "pids.max") for above in folder.parents]
+    return min(int(limit) for limit in [*limits, str(2**22)] if limit.strip().isdigit())
+
+
+def limit_processes(folder: Path, limit: int | None) -> None:
+    """Limit the processes and threads of one attempt, by default to what suits the machine."""
+    put(folder, "pids.max", str(limit or min(MOST_PROCESSES, int(ATTEMPT_SHARE * machine_processes(folder.parent)))))
+
+
+def limit_all_processes(base: Path) -> None:
+    """Limit the processes and threads of all attempts together, so that the manager can still start some."""
+    put(base, "pids.max", str(int(JOBS_SHARE * machine_processes(base))))
 
 
 def members(folder: Path) -> list[int]:
     """The processes of a group."""
     return [int(line) for line in get(folder, "cgroup.procs").split()]
-
-
-def kill_members(folder: Path) -> None:
-    """Send SIGKILL to all that are there now."""
-    for pid in members(folder):
-        with contextlib.suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def tidy_folder(base: Path, in_use: InUse) -> None:

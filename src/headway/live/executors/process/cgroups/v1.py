@@ -9,10 +9,8 @@ from pathlib import Path
 
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
 from headway.live.executors.process.cgroups.folders import (
-    count,
-    get,
-    kill_members,
-    members,
+    limit_all_processes,
+    limit_processes,
     put,
     remove_folder,
     tidy_folder,
@@ -21,7 +19,7 @@ from headway.live.executors.process.cgroups.folders import (
 PERIOD_US = 100_000  # the kernel's default period of a CPU quota
 LEAST_QUOTA_US = 1000  # the kernel refuses less
 # What a controller is for. The trees are independent: one that is missing takes only its own limits along.
-CONTROLLERS = {"freezer": PROCESSES, "memory": MEMORY, "cpu": CPUS, "devices": DEVICES}
+CONTROLLERS = {"freezer": "", "memory": MEMORY, "cpu": CPUS, "devices": DEVICES, "pids": PROCESSES}
 
 
 class CgroupsV1:
@@ -32,7 +30,9 @@ class CgroupsV1:
             base.mkdir(parents=True, exist_ok=True)
         self.bases = {name: base for name, base in bases.items() if name != "devices" or _may_deny(base)}
         # Any tree finds processes; freezer only keeps them from forking meanwhile.
-        self.enforced = frozenset({CONTROLLERS[name] for name in self.bases} | {PROCESSES})
+        self.enforced = frozenset(filter(None, map(CONTROLLERS.get, self.bases)))
+        if "pids" in self.bases:
+            limit_all_processes(self.bases["pids"])
         self.about = f"cgroups v1 with {', '.join(sorted(self.bases))}"
 
     def make(self, name: str, limits: Limits) -> list[str]:
@@ -51,34 +51,11 @@ class CgroupsV1:
         elif controller == "cpu" and limits.cpus is not None:
             put(folder, "cpu.cfs_period_us", str(PERIOD_US))
             put(folder, "cpu.cfs_quota_us", str(max(LEAST_QUOTA_US, round(limits.cpus * PERIOD_US))))
+        elif controller == "pids":
+            limit_processes(folder, limits.processes)
         elif controller == "devices":
             for major, minor in limits.denied:
                 put(folder, "devices.deny", f"c {major}:{minor} rwm")
-
-    def processes(self, name: str) -> list[int]:
-        """Those in any of the trees."""
-        return sorted({pid for base in self.bases.values() for pid in members(base / name)})
-
-    def kill(self, name: str) -> None:
-        """Freeze, kill, thaw: what is frozen forks no more."""
-        frozen = self.bases["freezer"] / name if "freezer" in self.bases else None
-        if frozen is not None and frozen.is_dir():
-            with contextlib.suppress(OSError):
-                put(frozen, "freezer.state", "FROZEN")
-        for base in self.bases.values():
-            kill_members(base / name)
-        if frozen is not None and frozen.is_dir():
-            with contextlib.suppress(OSError):
-                put(frozen, "freezer.state", "THAWED")
-
-    def out_of_memory(self, name: str) -> bool:
-        """From the count of kills; a kernel before 4.13 counts only how often the limit was met."""
-        if "memory" not in self.bases:
-            return False
-        folder = self.bases["memory"] / name
-        if "oom_kill " in get(folder, "memory.oom_control"):
-            return count(folder, "memory.oom_control", "oom_kill") > 0
-        return int(get(folder, "memory.failcnt") or 0) > 0
 
     def remove(self, name: str) -> bool:
         """From every tree."""

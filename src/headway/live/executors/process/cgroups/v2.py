@@ -9,9 +9,9 @@ from pathlib import Path
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, InUse, Limits
 from headway.live.executors.process.cgroups.devices import can_deny, deny
 from headway.live.executors.process.cgroups.folders import (
-    count,
     get,
-    kill_members,
+    limit_all_processes,
+    limit_processes,
     members,
     put,
     remove_folder,
@@ -19,7 +19,7 @@ from headway.live.executors.process.cgroups.folders import (
 )
 from headway.live.executors.process.cgroups.v1 import LEAST_QUOTA_US, PERIOD_US
 
-CONTROLLERS = {"memory": MEMORY, "cpu": CPUS}
+CONTROLLERS = {"memory": MEMORY, "cpu": CPUS, "pids": PROCESSES}
 MANAGER = "manager"  # where the manager itself goes: a group with limits below it holds no processes of its own
 
 
@@ -39,7 +39,9 @@ class CgroupsV2:
         on = get(base, "cgroup.subtree_control").replace("+", "").split()
         self.controllers = [controller for controller in CONTROLLERS if controller in on]
         devices = {DEVICES} if can_deny() else set()
-        self.enforced = frozenset({CONTROLLERS[name] for name in self.controllers} | {PROCESSES} | devices)
+        self.enforced = frozenset({CONTROLLERS[name] for name in self.controllers} | devices)
+        if "pids" in self.controllers:
+            limit_all_processes(base)
         self.about = f"cgroups v2 with {', '.join([*self.controllers, *devices, 'cgroup.kill'])}"
 
     def _make_way(self, top: Path) -> None:
@@ -64,25 +66,11 @@ class CgroupsV2:
                 put(folder, "memory.oom.group", "1")  # a gang without one of its processes cannot go on
         if limits.cpus is not None and "cpu" in self.controllers:
             put(folder, "cpu.max", f"{max(LEAST_QUOTA_US, round(limits.cpus * PERIOD_US))} {PERIOD_US}")
+        if "pids" in self.controllers:
+            limit_processes(folder, limits.processes)
         if limits.denied and DEVICES in self.enforced:
             deny(folder, limits.denied)
         return [str(folder)]
-
-    def processes(self, name: str) -> list[int]:
-        """Those in the folder: only the manager makes folders, so there are none below it."""
-        return members(self.base / name)
-
-    def kill(self, name: str) -> None:
-        """At once, forks included; before Linux 5.14 one by one."""
-        folder = self.base / name
-        if (folder / "cgroup.kill").exists():
-            with contextlib.suppress(OSError):
-                put(folder, "cgroup.kill", "1")
-        kill_members(folder)
-
-    def out_of_memory(self, name: str) -> bool:
-        """From the group's own count."""
-        return count(self.base / name, "memory.events", "oom_kill") > 0
 
     def remove(self, name: str) -> bool:
         """The one folder."""
