@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 # Files that take longest begin first, so that no worker is left alone with one at the end (`--durations=0` tells).
@@ -24,6 +25,10 @@ LONGEST = (
     "test_twin.py",
 )
 
+
+# `make test` draws the same examples every time; `make test-long` draws others, and says how to repeat a failure.
+settings.register_profile("sample", derandomize=True)
+settings.load_profile("default" if os.environ.get("HEADWAY_LONG") else "sample")
 
 # What a file, or the conftest.py beside it, uses to start processes.
 STARTS_PROCESSES = re.compile(r"\b(subprocess|multiprocessing|ProcessExecutor|Manager|live_manager|slurm_cluster)\b")
