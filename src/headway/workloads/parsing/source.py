@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.io.files import TooLong, open_file, read_rest
+from headway.io.files import TooLong, join_parts, open_file, read_rest
 from headway.io.units import size_bytes
 
 # The longest trace, unpacked: 17 million jobs as `trace generate` writes them (a million: 30 MB); the longest shared trace is 4 MB.
@@ -99,12 +99,7 @@ def _unpacked(name: str, file: BufferedReader, most_bytes: int) -> bytes:
         except (OSError, zlib.error) as error:
             raise BadInput(f"{name}: the gzip file is damaged ({error}): copy or download it again") from None
     if magic == ZSTD_MAGIC:
-        content = bytearray()
-        for part in _zstd_parts(name, file):
-            content += part
-            if len(content) > most_bytes:
-                raise TooLong(most_bytes)
-        return bytes(content)
+        return join_parts(_zstd_parts(name, file), most_bytes)
     return read_rest(file, most_bytes)
 
 
