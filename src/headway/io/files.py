@@ -34,7 +34,7 @@ class TooLong(OSError):
 def open_file(path: Path | str) -> Iterator[BufferedReader]:
     """Open a regular file for reading; OSError with a `strerror` if there is none at `path`.
 
-    Devices, pipes and sockets are refused: one may never end, and another may never begin.
+    Devices, pipes and sockets are refused: a device may have no end, and a pipe no writer.
     """
     _refuse_special(path, os.stat(path).st_mode)
     # If a pipe replaces the file meanwhile, opening must not wait for a writer.
@@ -46,7 +46,7 @@ def open_file(path: Path | str) -> Iterator[BufferedReader]:
 def _refuse_special(path: Path | str, mode: int) -> None:
     for is_kind, kind in NOT_FILES.items():
         if is_kind(mode):
-            raise OSError(errno.EINVAL, f"{kind}, not a file: copy what it gives to a file, and name that file", path)
+            raise OSError(errno.EINVAL, f"{kind}, not a file: save its content to a file, and give that file", path)
 
 
 def read_rest(file: BufferedIOBase, most_bytes: int) -> bytes:

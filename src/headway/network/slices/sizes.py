@@ -104,8 +104,8 @@ def _spans_pods(fabric: Fabric, pods: list[NDArray[np.int64]], gpus: int) -> boo
     """Three tiers: q pods x l leaves x n GPUs, with l cores of each of n aggregation switches."""
     for width in _widths(gpus, fabric.uplinks):
         for leaves in _widths(gpus // width, fabric.cores_per_group):
-            wanted = gpus // width // leaves
-            if 2 <= wanted <= sum(int((on_leaf >= width).sum()) >= leaves for on_leaf in pods):
+            needed_pods = gpus // width // leaves
+            if 2 <= needed_pods <= sum(int((on_leaf >= width).sum()) >= leaves for on_leaf in pods):
                 return True
     return False
 

@@ -16,9 +16,9 @@ from headway.io.files import TooLong, join_parts, open_file, read_rest
 from headway.io.units import size_bytes
 
 # The longest trace, unpacked: 17 million jobs as `trace generate` writes them (a million: 30 MB); the longest shared trace is 4 MB.
-# Reading takes seven times as much memory.
+# Reading a valid trace takes seven times as much memory; one line of commas takes 22 times as much.
 MAX_TRACE, MOST_BYTES = "HEADWAY_MAX_TRACE", 512 << 20
-# Four packed bytes can be a block of 128 KiB: so many are at most 32 MiB.
+# Packed bytes to unpack at once: four can be a block of 128 KiB, so 1,024 unpack to at most 32 MiB.
 ZSTD_STEP_BYTES = 1024
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
