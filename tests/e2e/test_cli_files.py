@@ -47,7 +47,7 @@ def test_pipes_and_devices_are_refused_with_the_reason(run, tmp_path, command: s
         code, _, err = run(*words)
         told = [line for line in err.splitlines() if line.startswith("headway: ") and str(path) in line]
         assert code == 1, err
-        assert f"a {kind}, not a file: copy what it gives to a file" in told[-1], err
+        assert f"a {kind}, not a file: save its content to a file" in told[-1], err
 
 
 def test_a_socket_is_refused_with_the_reason(run, tmp_path) -> None:

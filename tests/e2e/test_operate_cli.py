@@ -78,7 +78,11 @@ def test_a_job_is_named_in_the_same_way_everywhere(shell: Shell) -> None:
     for index in (4, 5):
         assert shell("cancel", f"{array[0]}_{index}").returncode == 0
     shell.until(follows, "CANCELLED")  # of the tasks that it named, none is left; the first task still waits
-    assert "stands for all of it" in shell("submit", "--after", f"{array[0]}_3", "--", "true").stderr
+    first = shell("submit", "--after", f"any:{array[0]}_3", "--", "true")
+    assert f"stands for the whole array: write --after any:{array[0]}," in first.stderr
+    for absent in (f"{array[0]}_99", f"any:{array[0]}_[7-9]"):
+        ignored = shell("submit", "--after", absent, "--", "true")  # it was submitted, and waited for nothing
+        assert (ignored.returncode, f"--after {absent}: there is no job" in ignored.stderr) == (102, True)
     for command in ("show", "explain", "logs", "cancel", "hold", "release", "requeue"):
         absent = shell(command, f"{array[0]}_99")
         assert (absent.returncode, absent.stdout) == (

@@ -9,6 +9,7 @@ from headway.network.certificates import allocate as allocation
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric, Ocs
+from headway.network.slices import sizes
 from headway.network.slices.sizes import has_slice, why_never
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -122,3 +123,30 @@ def test_the_nearest_sizes_are_those_of_the_method() -> None:
     ]
     assert "n <= 4 with m*n = 10; the nearest sizes that fit are 9 or 12" in why_never(fabric, "vclos", 10)
     assert "the nearest sizes that fit are 10 or 12" in why_never(fabric, "vclos-padded", 11)
+
+
+@pytest.mark.parametrize(("kind", "method"), METHODS)
+def test_the_nearest_sizes_are_found_and_have_a_slice(rounds, kind, method) -> None:
+    """On rails, the nearest whole servers were named, whether or not they have a slice."""
+    rng = np.random.default_rng(71)
+    refused = 0
+    for _ in range(rounds(20, 400)):
+        fabric = random_fabric(rng, kind)
+        fitting = [gpus for gpus in range(1, fabric.gpus + 1) if has_slice(fabric, method, gpus, direct=True)]
+        for gpus in sorted({*range(1, fabric.gpus + 1)} - {*fitting}):
+            below, above = ([size for size in fitting if (size < gpus) == less] for less in (True, False))
+            nearest = below[-1:] + above[:1]
+            names = " or ".join(map(str, nearest))
+            are = "sizes that fit are" if above else "size that fits is"
+            assert why_never(fabric, method, gpus, direct=True).endswith(f"; the nearest {are} {names}")
+            refused += 1
+    assert refused > 5
+
+
+def test_a_size_beyond_every_slice_is_refused_without_a_search(monkeypatch) -> None:
+    """Every size up to a million GPUs was tried."""
+    fabric = Fabric("thin", "leaf-spine", tuple(sorted([*range(100)] * 1250)), 8, 1)
+    tried = []
+    monkeypatch.setattr(sizes, "_spans_pods", lambda *words: tried.append(words))
+    assert why_never(fabric, "vclos", 20_001).endswith("; the nearest size that fits is 10000")
+    assert len(tried) < 10

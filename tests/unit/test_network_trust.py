@@ -308,7 +308,7 @@ def test_keys_are_private_and_never_written_over(keys, tmp_path):
     assert "chmod 600" in str(run(*allocate_words, "--sign", open_key).exception)
     open_key.chmod(0o600)
     open_key.write_bytes((keys / "manager.key.pub").read_bytes())
-    assert "give the private key of the pair" in str(run(*allocate_words, "--sign", open_key).exception)
+    assert "this is a public key: give its private key" in str(run(*allocate_words, "--sign", open_key).exception)
     open_key.write_text("nothing")
     assert "not a private Ed25519 key" in str(run(*allocate_words, "--sign", open_key).exception)
     path = tmp_path / "one.json"
@@ -326,8 +326,15 @@ def test_a_public_key_does_not_sign_and_is_called_public(tmp_path, keys):
     run("allocate", "vclos-512", "--gpus", 8, "--out", path)
     for words in (("sign", path, "--fabric", "vclos-512", "--key"), ("allocate", "vclos-512", "--gpus", 8, "--sign")):
         message = str(run(*words, public).exception)
-        assert message.startswith(f"{public}: this is a public key, and signing needs the private one")
-        assert message.endswith(f"give its private key, {keys / 'manager.key'}")
+        assert message == f"{public}: this is a public key: give its private key, {keys / 'manager.key'}"
+
+
+def test_a_private_key_may_stand_beside_its_public_key(tmp_path, keys):
+    """A file of both was refused as a public key."""
+    both = tmp_path / "both"
+    both.touch(mode=0o600)
+    both.write_text((keys / "manager.key").read_text() + (keys / "manager.key.pub").read_text())
+    assert run("allocate", "vclos-512", "--gpus", 8, "--sign", both).exit_code == 0
 
 
 def test_no_traceback_reaches_a_terminal(tmp_path):

@@ -217,7 +217,7 @@ def test_sizes_that_can_never_be_isolated_say_which_would():
     with pytest.raises(BadInput, match="never be isolated by vclos-padded"):
         allocate(occupied_by(fabric), 37, "vclos-padded")
     assert allocate(occupied_by(load_fabric("ocs-vclos-512")), 37, "ocs-vclos").certificate, "one spine takes any split"
-    with pytest.raises(BadInput, match="never be isolated on rails: whole servers of 8 only, so 8 or 16"):
+    with pytest.raises(BadInput, match="whole servers of 8; the nearest sizes that fit are 8 or 16"):
         allocate(occupied_by(load_fabric("superpod")), 12, "vclos")
 
 

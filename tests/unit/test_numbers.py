@@ -51,6 +51,9 @@ def test_odd_numbers_are_none(text: str) -> None:
         units.seconds(text if text.strip() == text else f"{text}x")
 
 
+TASKS_ODD = ["12_03", "12_[03]", "12_[7-3]", "12_[3,]", "12_[1-999999999]"]
+
+
 @pytest.mark.parametrize("text", WHOLE_ODD)
 def test_odd_whole_numbers_are_none(text: str) -> None:
     assert plain_whole(text) is None
@@ -66,7 +69,8 @@ def test_a_range_holds_its_ends_and_says_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [*WHOLE_ODD, "0", "05", "+5", "-5", "1_2_3", "01_2", "1-02", "5-3", "12_[3", "1_+2", "12_\u0663"]
+    "word",
+    [*WHOLE_ODD, "0", "05", "+5", "-5", "1_2_3", "01_2", "1-02", "5-3", "12_[3", "1_+2", "12_\u0663", *TASKS_ODD],
 )
 def test_what_names_no_job_is_refused(word: str) -> None:
     class Nobody:

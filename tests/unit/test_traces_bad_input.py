@@ -168,6 +168,21 @@ def test_the_limit_is_that_of_the_unpacked_trace(tmp_path, monkeypatch, pack) ->
     assert "HEADWAY_MAX_TRACE: 'lots' is not a size" in refusal(path)
 
 
+@pytest.mark.parametrize("pack", PACK.values(), ids=PACK)
+@pytest.mark.parametrize("limit", ["512MiB", "1000TiB", "1e30TiB"])
+def test_a_short_trace_takes_little_memory_under_any_limit(tmp_path, monkeypatch, pack, limit: str) -> None:
+    """The memory for the limit was reserved at once: 1000TiB was not enough memory for any trace."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(pack(GOOD.encode()))
+    monkeypatch.setenv("HEADWAY_MAX_TRACE", limit)
+    tracemalloc.start()
+    try:
+        load(str(path))
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("pack", ["gzip", "zst"])
 def test_no_more_than_the_limit_is_unpacked(tmp_path, monkeypatch, pack: str) -> None:
     """A gibibyte of zeros, packed: what is held in memory is some multiple of the limit, not of the content."""

@@ -212,6 +212,17 @@ def test_any_scalar_anywhere_is_read_or_refused(tmp_path_factory, kind: str, dat
         read_yaml(path, model, f"{kind} file")
 
 
+@pytest.mark.parametrize("text", ["\\ud800", "\\ud83d\\ude00"])
+def test_half_a_character_is_refused(tmp_path, text: str) -> None:
+    """It was read, and no file or terminal could take it."""
+    path = tmp_path / "job.yaml"
+    path.write_text(f'name: j\nrun: "echo {text}"\n')
+    with pytest.raises(BadInput, match=r"line 2, column 6: not YAML: .* has half a character"):
+        read_yaml(path, JobSpec, "job file")
+    path.write_text('name: j\nrun: "echo \\U0001F600"\n')
+    assert read_yaml(path, JobSpec, "job file").run == "echo \U0001f600"
+
+
 def test_content_without_a_file_has_no_lines() -> None:
     with pytest.raises(BadInput, match=r"^request: engine\.power: should be a valid number"):
         check_content({"wheels": ["a"], "engine": {"power": "x"}}, Car, "request", "car")

@@ -37,15 +37,15 @@ DataOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
-# Of things that are counted, such as jobs and lines; a limit that depends on something else is checked where that is known.
+# For counts such as jobs and lines; if a limit depends on something else, such as the cluster, it is checked there.
 COUNT, FROM_ZERO = Range(1, 10**9, whole=True), Range(0, 10**9, whole=True)
 PORT = Range(0, 65_535, whole=True)
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's number, or 12_3 for task 3 of array 12.")]
 
 
-def number_option(allowed: Range, *words: Any, help: str) -> Any:
+def number_option(allowed: Range, *declaration: Any, help: str) -> Any:
     """Return an option that takes the numbers of a range, in plain digits: typer itself reads 1_2 as 12."""
-    flag = next(word for word in words if str(word).startswith("--"))
+    flag = next(part for part in declaration if str(part).startswith("--"))
 
     def parse(text: Any) -> float:
         value = allowed.read(str(text))  # a default is a number already
@@ -53,7 +53,7 @@ def number_option(allowed: Range, *words: Any, help: str) -> Any:
             raise BadInput(f"{flag} {shown(str(text))} is not {allowed}")
         return value
 
-    return typer.Option(*words, parser=parse, metavar=f"{allowed.least:g}..{allowed.most:g}", help=help)
+    return typer.Option(*declaration, parser=parse, metavar=f"{allowed.least:g}..{allowed.most:g}", help=help)
 
 
 class Session:

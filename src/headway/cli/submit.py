@@ -20,6 +20,7 @@ from headway.cli.manager_options import (
 )
 from headway.cli.operate.selection import by_word
 from headway.cli.tables.terminal import plain
+from headway.client.transport import ApiError
 from headway.errors import BadInput
 from headway.io.files import open_file
 
@@ -169,13 +170,17 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
 
 
 def _needs(session: Session, text: str) -> list[str]:
-    """Return what `--after` names, with the tasks of arrays as the numbers of jobs."""
+    """Return the dependencies of one `--after`, with the tasks of an array as job numbers."""
     kind, colon, word = text.rpartition(":")
     if "_" not in word:
         return [text]
     numbers = by_word(session.client, word)
-    if int(word.partition("_")[0]) in numbers and not word.endswith("*"):
-        raise BadInput(f"--after {text}: the first task of an array has the array's number, which stands for all of it")
+    if not numbers:
+        raise ApiError(404, f"--after {text}: there is no job {word}")
+    array = word.partition("_")[0]
+    if int(array) in numbers and not word.endswith("*"):
+        why = f"the first task of array {array} has the number {array}, which stands for the whole array"
+        raise BadInput(f"--after {text}: {why}: write --after {kind}{colon}{array}, or leave the first task out")
     return [f"{kind}{colon}{number}" for number in numbers]
 
 

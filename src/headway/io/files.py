@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
@@ -19,6 +19,7 @@ from headway.errors import BadInput
 MODE = 0o666
 # The temporary name is longer than the name itself, and a file system allows 255 bytes.
 LONGEST_PREFIX = 50
+STEP_BYTES = 1 << 20
 NOT_FILES = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
 
 
@@ -33,7 +34,7 @@ class TooLong(OSError):
 def open_file(path: Path | str) -> Iterator[BufferedReader]:
     """Open a regular file for reading; OSError with a `strerror` if there is none at `path`.
 
-    Devices, pipes and sockets are refused: one may never end, and another may never begin.
+    Devices, pipes and sockets are refused: a device may have no end, and a pipe no writer.
     """
     _refuse_special(path, os.stat(path).st_mode)
     # If a pipe replaces the file meanwhile, opening must not wait for a writer.
@@ -45,15 +46,24 @@ def open_file(path: Path | str) -> Iterator[BufferedReader]:
 def _refuse_special(path: Path | str, mode: int) -> None:
     for is_kind, kind in NOT_FILES.items():
         if is_kind(mode):
-            raise OSError(errno.EINVAL, f"{kind}, not a file: copy what it gives to a file, and name that file", path)
+            raise OSError(errno.EINVAL, f"{kind}, not a file: save its content to a file, and give that file", path)
 
 
 def read_rest(file: BufferedIOBase, most_bytes: int) -> bytes:
     """Return the rest of an open file; TooLong if that is more than `most_bytes`. A packed file is unpacked no further."""
-    raw = file.read(most_bytes + 1)
-    if len(raw) > most_bytes:
-        raise TooLong(most_bytes)
-    return raw
+    # In steps: one read of `most_bytes` would reserve memory for all of them, whatever the length of the file.
+    return join_parts(iter(lambda: file.read(STEP_BYTES), b""), most_bytes)
+
+
+def join_parts(parts: Iterable[bytes], most_bytes: int) -> bytes:
+    """Return the parts as one; TooLong as soon as they are more than `most_bytes`."""
+    taken, length = [], 0
+    for part in parts:
+        taken.append(part)
+        length += len(part)
+        if length > most_bytes:
+            raise TooLong(most_bytes)
+    return b"".join(taken)
 
 
 def read_file(path: Path | str, most_bytes: int) -> bytes:
@@ -65,7 +75,7 @@ def read_file(path: Path | str, most_bytes: int) -> bytes:
 def shown_size(size_bytes: int) -> str:
     """Return a size in the largest unit that divides it: 16 MiB."""
     for unit, exponent in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if size_bytes % (1 << exponent) == 0:
+        if size_bytes and size_bytes % (1 << exponent) == 0:
             return f"{size_bytes >> exponent} {unit}"
     return f"{size_bytes:,} bytes"
 

@@ -45,17 +45,15 @@ def read_private_key(path: Path) -> bytes:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     raw = _read(path)
-    if b"PUBLIC" in raw:
-        private = path.with_suffix("") if path.suffix == PUBLIC_SUFFIX else None
-        give = (
-            f"give its private key, {private}" if private and private.exists() else "give the private key of the pair"
-        )
-        raise BadInput(f"{path}: this is a public key, and signing needs the private one: {give}")
     try:
         key = serialization.load_pem_private_key(raw, password=None)
     except Exception:  # cryptography raises many kinds
         key = None
     if not isinstance(key, Ed25519PrivateKey):
+        if b"PUBLIC" in raw:
+            private = path.with_suffix("")
+            name = f", {private}" if path.suffix == PUBLIC_SUFFIX and private.exists() else ""
+            raise BadInput(f"{path}: this is a public key: give its private key{name}")
         raise BadInput(f"{path}: not a private Ed25519 key in PEM without a password; `headway fabric key` makes one")
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise BadInput(f"{path}: others can read this private key: chmod 600 {path}")

@@ -10,7 +10,7 @@ from typing import Any
 MOST_DIGITS = 18
 # What compiled code can hold.
 MOST_WHOLE = 2**63 - 1
-# Above every quantity of this world: 10 million GPUs for 30,000 years are 1e19 GPU-seconds.
+# Above every quantity of a simulation: 10 million GPUs for 30,000 years are 1e19 GPU-seconds.
 MOST_NUMBER = 1e20
 # The number of a job, as a pattern; the API takes numbers up to 2^53.
 JOB_NUMBER = "[1-9][0-9]{0,15}"
@@ -50,5 +50,5 @@ class Range:
         return value if value in self else None
 
     def __str__(self) -> str:
-        shown = ",d" if self.whole else "g"
-        return f"a {'whole ' if self.whole else ''}number from {self.least:{shown}} to {self.most:{shown}}"
+        form = ",d" if self.whole else "g"
+        return f"a {'whole ' if self.whole else ''}number from {self.least:{form}} to {self.most:{form}}"

@@ -38,7 +38,7 @@ def check(options: Mapping[str, str], known: Iterable[str], what: str) -> None:
 
 
 def number(options: Mapping[str, str], key: str, zero: bool = False) -> float:
-    """Return an option that is a number above 0, or also 0 where that means something."""
+    """Return an option that is a number above 0; with `zero`, 0 is allowed too."""
     value = plain_number(options[key])
     if value is None or not (0 < value <= MOST_NUMBER or (zero and value == 0)):
         bounds = f"{'of at least' if zero else 'above'} 0 and at most {MOST_NUMBER:g}"

@@ -110,16 +110,20 @@ def _loader(path: str | Path) -> type["yaml.SafeLoader"]:
             return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:
-            """Return what a node stands for; PyYAML's own functions fail in many ways on a scalar that is not of its kind."""
+            """Return the value of a node; PyYAML's functions fail in many ways on a scalar that is not of the node's type."""
             try:
                 value = super().construct_object(node, deep)
                 if isinstance(value, int) and value.bit_length() > MOST_BITS:
                     raise OverflowError
+                if isinstance(value, str):
+                    value.encode()
                 return value
+            except UnicodeEncodeError:
+                problem = f"{_shown(node.value)} has half a character: write \\U0001F600, not \\ud83d\\ude00"
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 kind = node.tag.rpartition(":")[2]
                 problem = f"{_shown(node.value)} is not a valid {kind}: quote it if it is text"
-                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
     inherited = yaml.SafeLoader.yaml_implicit_resolvers
     Loader.yaml_implicit_resolvers = {key: [one for one in found if one[0] != BOOL] for key, found in inherited.items()}

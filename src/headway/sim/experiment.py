@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SEED = Range(0, MOST_WHOLE, whole=True)
 SEEDS = Range(1, 10_000, whole=True)  # how many of them a comparison or a sweep runs
-# 31 years: what a job loses or keeps at most; decisions at the microsecond stay exact.
+# 31 years: the longest preemption cost and minimum run time; times stay exact to the microsecond.
 LONGEST_S = 1e9
 Named = str | os.PathLike[str]
 PLAIN = (str, int, float, type(None))  # values that can be written down

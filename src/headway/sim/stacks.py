@@ -103,10 +103,10 @@ def _set(settings: dict[str, Any], word: str, value: str, part: str) -> None:
         raise BadInput(f"--stacks: {part!r}: {unknown('part of a stack', word, WORDS)}")
     if word in settings:
         raise BadInput(f"--stacks: {part!r} gives {word} a second time")
-    given = plain_number(value) if options()[word].kind is float else value
-    if given is None:
+    setting = plain_number(value) if options()[word].kind is float else value
+    if setting is None:
         raise BadInput(f"--stacks: {part!r} needs a number")
-    settings[word] = check(word, given)
+    settings[word] = check(word, setting)
 
 
 def _found(lines: Sequence[tuple[str, str, dict[str, Any]]]) -> list[Stack]:

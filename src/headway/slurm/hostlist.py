@@ -37,15 +37,9 @@ def _parts(text: str) -> list[str]:
 def _numbers(text: str, whole: str) -> list[str]:
     found: list[str] = []
     for part in text.split(","):
-        low, dash, high = part.partition("-")
-        if (
-            not (low + high).isascii()
-            or not low.isdigit()
-            or (dash and not high.isdigit())
-            or len(low) > 9
-            or len(high) > 9
-        ):
+        if not re.fullmatch("[0-9]{1,9}(?:-[0-9]{1,9})?", part):
             raise BadInput(f"{whole[:80]!r} is not a list of hosts such as gpu[01-16]")
+        low, _, high = part.partition("-")
         last = int(high or low)
         if last - int(low) > MOST_HOSTS:
             raise BadInput(f"{whole[:80]!r} names more than {MOST_HOSTS:,} hosts")

@@ -127,7 +127,7 @@ def with_load(jobs: Workload, cluster: Cluster, load: float) -> Workload:
 
 
 def refuse_long(what: str, longest_s: float) -> None:
-    """Refuse a workload whose times are beyond every clock."""
+    """Refuse a workload with a time of more than MOST_S seconds."""
     if not longest_s <= MOST_S:
         raise BadInput(f"{what}, times would reach {longest_s:g} s: at most {MOST_S:g} s are allowed")
 

@@ -20,8 +20,9 @@ MANY = 10  # jobs that a verb may be for without being asked again
 MOST = 100_000  # as many as the tasks of an array: a typo such as 1-100000000 must not fill the memory
 HOW = "write 12, 100-120, 12_3, 12_[3-7] or '12_*'"
 _JOBS = re.compile(rf"({JOB_NUMBER})(?:-({JOB_NUMBER}))?")
-_TASKS = re.compile(rf"({JOB_NUMBER})_(?:(\d{{1,9}})|\[([\d,-]{{1,1000}})\]|\*)", re.ASCII)
-_INDICES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
+_INDEX = "0|[1-9][0-9]{0,8}"
+_TASKS = re.compile(rf"({JOB_NUMBER})_(?:({_INDEX})|\[([0-9,-]{{1,1000}})\]|\*)")
+_INDICES = re.compile(rf"({_INDEX})(?:-({_INDEX}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,11 @@ def by_word(client: "Client", word: str) -> list[int]:
             return [first]
         return [job.job_id for job in client.jobs(after_id=first - 1, to_id=last)]
     if found := _TASKS.fullmatch(word):
+        indices = _indices(word, found[2] or found[3])
         tasks = client.jobs(array_id=int(found[1]))
         if not tasks:
             raise ApiError(404, f"{word!r}: there is no array {found[1]}")
-        wanted = _indices(word, found[2] or found[3])
-        return [task.job_id for task in tasks if wanted is None or task.array_index in wanted]
+        return [task.job_id for task in tasks if indices is None or task.array_index in indices]
     raise BadInput(f"{word!r} names no job: {HOW}")
 
 
@@ -88,16 +89,17 @@ def one_job(client: "Client", word: str) -> int:
 
 
 def _indices(word: str, text: str | None) -> set[int] | None:
-    """The indices of `3` or `3-7,9`; None: all."""
+    """Return the indices of `3` or `3-7,9`; None: all."""
     if text is None:
         return None
-    found: set[int] = set()
+    indices: set[int] = set()
     for part in text.split(","):
         bounds = _INDICES.fullmatch(part)
-        if not bounds or int(bounds[2] or bounds[1]) - int(bounds[1]) >= MOST:
+        span = range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1) if bounds else range(0)
+        if not 0 < len(span) <= MOST:
             raise BadInput(f"{word!r}: {HOW}")
-        found.update(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
-    return found
+        indices.update(span)
+    return indices
 
 
 def _by_filter(client: "Client", filters: Filters, verb: str) -> list[int]:

@@ -136,10 +136,10 @@ def _only_slurm(slurm: bool, command: str) -> None:
 
 
 def _thresholds(text: str) -> list[float]:
-    found = [bound for part in text.split(":") if (bound := plain_number(part)) is not None]
-    if len(found) != text.count(":") + 1 or found != sorted(found) or found[0] <= 0:
+    bounds = [plain_number(part) or 0.0 for part in text.split(":")]
+    if min(bounds) <= 0 or bounds != sorted(bounds):
         raise BadInput(f"--thresholds {text}: ascending GPU-seconds, such as 3600:36000")
-    return found
+    return bounds
 
 
 def _undo(folder: "object", door: "object", as_json: bool) -> None:

@@ -24,7 +24,7 @@ bearer = HTTPBearer(
 def _job_number(text: Any) -> Any:
     """Refuse what is not the number of a job in plain digits: pydantic reads 1_2 as 12."""
     if isinstance(text, str) and not re.fullmatch(JOB_NUMBER, text):
-        raise ValueError("a job's number is written in the digits 0 to 9")
+        raise ValueError("a job's number is written in the digits 0 to 9, without leading zeros")
     return text
 
 

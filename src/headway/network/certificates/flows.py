@@ -65,7 +65,7 @@ def pattern_steps(name: str, ranks: int) -> Iterator[tuple[str, Ints, Ints]]:
 
 
 def refuse_undefined(name: str, ranks: int) -> None:
-    """Raise Undefined if a pattern does not exist for so many ranks; its first step tells."""
+    """Raise Undefined if a pattern does not exist for `ranks` ranks, without following it."""
     next(pattern_steps(name, ranks), None)
 
 

@@ -12,13 +12,13 @@ from io import BufferedReader
 from pathlib import Path
 
 from headway.errors import BadInput
-from headway.io.files import TooLong, open_file, read_rest
+from headway.io.files import TooLong, join_parts, open_file, read_rest
 from headway.io.units import size_bytes
 
 # The longest trace, unpacked: 17 million jobs as `trace generate` writes them (a million: 30 MB); the longest shared trace is 4 MB.
-# Reading takes seven times as much memory.
+# Reading a valid trace takes seven times as much memory; one line of commas takes 22 times as much.
 MAX_TRACE, MOST_BYTES = "HEADWAY_MAX_TRACE", 512 << 20
-# Four packed bytes can be a block of 128 KiB: so many are at most 32 MiB.
+# Packed bytes to unpack at once: four can be a block of 128 KiB, so 1,024 unpack to at most 32 MiB.
 ZSTD_STEP_BYTES = 1024
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -99,12 +99,7 @@ def _unpacked(name: str, file: BufferedReader, most_bytes: int) -> bytes:
         except (OSError, zlib.error) as error:
             raise BadInput(f"{name}: the gzip file is damaged ({error}): copy or download it again") from None
     if magic == ZSTD_MAGIC:
-        content = bytearray()
-        for part in _zstd_parts(name, file):
-            content += part
-            if len(content) > most_bytes:
-                raise TooLong(most_bytes)
-        return bytes(content)
+        return join_parts(_zstd_parts(name, file), most_bytes)
     return read_rest(file, most_bytes)
 
 
