@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests import live_manager
+from tests.journal_edit import edited
 from tests.live_manager import ME, ended
 
 from headway.cluster.named import cluster
@@ -115,10 +116,12 @@ def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
     while manager.counts()["HELD"] < 1:
         time.sleep(0.02)
     manager.stop()
-    with sqlite3.connect(data / "journal.db") as connection:
+    with edited(data) as connection:
+        connection.execute("DELETE FROM snapshots")
         connection.execute("""UPDATE events SET kind = 'Gated' WHERE kind = 'Blocked'""")
         connection.execute("""UPDATE events SET data = replace(data, '"blockers"', '"gates"')""")
     again = opened(data)
+    assert again.warnings == []
     assert again.job(held).state == "HELD"  # type: ignore[union-attr]
     again.stop()
 

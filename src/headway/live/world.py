@@ -32,7 +32,7 @@ from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
 from headway.live.state import ClusterState
 from headway.live.store.archive import archived, finished_row
-from headway.live.store.history import HistoryRow
+from headway.live.store.history import ARCHIVED, HistoryRow
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.learn import OPENED, RECALLED, RETIRED, learn
 from headway.live.store.snapshot import capture
@@ -85,7 +85,7 @@ class LiveWorld(Lifecycle):
         self._refused: list[Report] = []  # starts on slices that the verifier did not accept
         self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
-        self.mark: Callable[[int], None] = lambda seq: None  # told how far the journal is written
+        self.mark: Callable[[int, int], None] = lambda seq, job: None  # told how far the journal is written: row, job
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
         self._snapshot: Callable[[], Snapshot] | None = None  # to be made when the lock is free
@@ -296,7 +296,7 @@ class LiveWorld(Lifecycle):
 
     def _tidy(self) -> None:
         """Write down who ended in this round; now and then let finished jobs leave the memory, and take a snapshot."""
-        ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME}
+        ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME and ARCHIVED not in row.data}
         jobs = [job for job in map(self.state.jobs.get, ended) if job and job.final]
         self._finished += [finished_row(self.state, job, self._now) for job in jobs]
         many = len(self.state.finished) >= 2 * KEPT_FINISHED
@@ -324,7 +324,7 @@ class LiveWorld(Lifecycle):
                 self.last_seq = self.journal.append(self._rows, self._finished, made)
                 self.snapshot_seq = self.last_seq if made else self.snapshot_seq
                 self._rows, self._finished, self._snapshot = [], [], None
-                self.mark(self.last_seq)
+                self.mark(self.last_seq, 0)
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later

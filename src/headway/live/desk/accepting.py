@@ -89,6 +89,7 @@ class Accepting(Door):
                         array_id = None if index is None else first
                         self._state.add(Job(number, each.user, each.spec, each.submitted, array_id, index))
                         self._world.arrivals.append(number)
+                    self._world.mark(0, each.numbers[-1])
                     self._uncount(each)  # now they count as jobs that have not ended
         self._world.wake()
 

@@ -15,23 +15,14 @@ from typing import TYPE_CHECKING, Any
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
 from headway.live.operation.index_room import index_room
+from headway.live.store.integrity.check import refuse_damage
+from headway.live.store.integrity.checksum import insertion, sealed, verified
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS finished (
-    job INTEGER PRIMARY KEY, user TEXT NOT NULL, queue TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL,
-    submitted REAL NOT NULL, started REAL, ended REAL, nodes TEXT NOT NULL, gpus INTEGER NOT NULL, wait_s REAL NOT NULL,
-    gpu_hours REAL NOT NULL, preemptions INTEGER NOT NULL, exit_code INTEGER, rest BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
-CREATE INDEX IF NOT EXISTS finished_by_state ON finished (state, job);
-CREATE INDEX IF NOT EXISTS finished_by_user ON finished (user, job);
-"""
+ARCHIVED = "archived"  # in a row Ended of the journal: the row of the finished job was written before
 LATE = "late"  # in a row of the journal: seconds since the engine was to be woken
-COLUMNS = (
-    "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +105,7 @@ def read_file(path: Path, wanted: Wanted) -> list[HistoryRow]:
     path = path / "journal.db" if path.is_dir() else path
     if not path.exists():
         raise BadInput(f"{path}: there is no journal; give the data folder of a manager")
+    refuse_damage(path)
     try:
         with (
             index_room(path),
@@ -128,27 +120,29 @@ def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int
     """Finished jobs that are wanted, newest first, but for some."""
     where, given = wanted.where()
     most = -1 if wanted.limit is None else wanted.limit + len(but)
-    sql = f"SELECT {COLUMNS} FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
+    sql = f"SELECT * FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
     wanted_rows = (row for row in connection.execute(sql, [*given, most]) if row[0] not in but)
     return [_row(row) for row in islice(wanted_rows, wanted.limit)]
 
 
 def _row(row: Any) -> HistoryRow:
-    values = [*row[:8], tuple(json.loads(row[8])), *row[9:]]
-    return HistoryRow(*values)
+    values = verified("finished", row)
+    fields = [*values[:8], tuple(json.loads(values[8])), *values[9:14]]
+    return HistoryRow(*fields)
 
 
 def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[HistoryRow, bytes]]) -> None:
     """Write rows of jobs that have ended, each with what the manager needs to show or recall the job; later rows win."""
-    sql = f"REPLACE INTO finished ({COLUMNS}, rest) VALUES ({', '.join('?' * 15)})"
     for row, rest in rows:
         before = (row.job_id, row.user, row.queue, row.name, row.state, row.submitted_at, row.started_at, row.ended_at)
         after = (row.gpus, row.wait_s, row.gpu_hours, row.preemptions, row.exit_code, rest)
-        connection.execute(sql, (*before, json.dumps(row.nodes), *after))
+        values = sealed("finished", (*before, json.dumps(row.nodes), *after))
+        connection.execute(insertion("finished", "REPLACE"), values)
 
 
 def late_rounds(connection: sqlite3.Connection, since: float) -> list[tuple[float, float]]:
     """When the engine was to be woken and when it was, where that was noticeably later: times in which nothing was decided."""
-    sql = f"""SELECT time - json_extract(data, '$.{LATE}'), time FROM events
-        WHERE time >= ? AND data LIKE '%"{LATE}":%' AND json_extract(data, '$.{LATE}') > 0 ORDER BY seq"""
-    return connection.execute(sql, (since,)).fetchall()
+    sql = f"""SELECT * FROM events WHERE time >= ? AND data LIKE '%"{LATE}":%' ORDER BY seq"""
+    rows = (verified("events", row) for row in connection.execute(sql, (since,)))
+    found = ((float(time), json.loads(data).get(LATE, 0.0)) for _, time, *_, data in rows)
+    return [(time - late_s, time) for time, late_s in found if late_s > 0]
