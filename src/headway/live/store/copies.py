@@ -13,7 +13,7 @@ from pathlib import Path
 from headway.errors import BadInput
 from headway.live.errors import AlreadyServed, JournalDamaged, JournalFailed
 from headway.live.operation.index_room import index_room
-from headway.live.store.integrity.check import problems, refuse_damage
+from headway.live.store.integrity.check import problems, refuse_damage, unknown_rows
 from headway.live.store.integrity.schema import version_of
 
 PAGES_AT_ONCE = 1000  # between them a manager may write
@@ -53,7 +53,7 @@ def check(path: Path) -> Checked:
             there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not version_of(file) and not {"jobs", "events", "meta"} <= there:
                 return Checked(str(path), ("it is a database, but not a journal of Headway",))
-            found = tuple(problems(file))
+            found = (*problems(file), *unknown_rows(file))
             counts = {
                 name: file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES if name in there
             }

@@ -21,12 +21,14 @@ SUSPECT: Final = (
 
 
 def problems(file: sqlite3.Connection) -> Iterator[str]:
-    """Yield what is wrong with a journal, the worst first."""
+    """Yield the damage of a journal, the worst first."""
     for (text,) in file.execute("PRAGMA integrity_check"):
         yield from (line for line in text.splitlines() if line != "ok" and not line.startswith("***"))
     if not schema.version_of(file):
         return  # an earlier version wrote it, without checksums
-    yield from schema.problems(file)
+    if wrong := list(schema.problems(file)):
+        yield from wrong
+        return
     for table in WIDTHS:
         bad = [str(row[0]) for row in file.execute(f"SELECT * FROM {table}") if not intact(table, row)]
         if bad:
@@ -48,11 +50,10 @@ def problems(file: sqlite3.Connection) -> Iterator[str]:
     ):
         if found := file.execute(f"{sql} LIMIT 1", [floor]).fetchone():
             yield f"the {what} of job {found[0]} is missing"
-    yield from _unreadable(file)
 
 
-def _unreadable(file: sqlite3.Connection) -> Iterator[str]:
-    """Yield rows whose checksums are right, but that this version does not understand."""
+def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
+    """Yield what this version does not understand, though the checksums are right: a newer version wrote it."""
     from headway.live.store.learn import ALL_KINDS
 
     kinds = [kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events") if kind not in ALL_KINDS]
@@ -81,7 +82,7 @@ def file_damage(path: Path) -> str:
         and int.from_bytes(header[16:18], "big") in (*PAGE_SIZES, 1)
         and header[18:20] in (b"\1\1", b"\2\2")
         and header[20:24] == b"\0\x40\x20\x20"
-        and header[56:60] == b"\0\0\0\1"
+        and header[56:60] in (bytes(4), b"\0\0\0\1")  # UTF-8; 0 while the first table is in the log alone
     ):
         return f"the header of {path.name} is not that of a database"
     return read_log(path).damage

@@ -40,8 +40,8 @@ class Log:
     page_bytes: int = PAGE_BYTES
 
 
-def read_log(path: Path) -> Log:
-    """Read the log beside a database. A log that ends within a frame, or in frames of an earlier log, is intact."""
+def read_log(path: Path, with_frames: bool = False) -> Log:
+    """Check the log beside a database, and return its frames if they are needed. A log that ends within a frame, or in frames of an earlier log, is intact."""
     try:
         raw = path.with_name(f"{path.name}-wal").read_bytes()
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def read_log(path: Path) -> Log:
         damage = f"{where} of the write-ahead log {path.name}-wal fails its checksum"
     rows = [i for i in range(last) if own[i]]
     frames = (Frame(int(heads[i, 0]), table[i, FRAME_HEADER:].tobytes(), bool(good[i])) for i in rows)
-    return Log(tuple(frames) if damage else (), damage, size)
+    return Log(tuple(frames) if with_frames else (), damage, size)
 
 
 def _last_commit(heads: NDArray[Any]) -> int:

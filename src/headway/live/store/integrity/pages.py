@@ -41,7 +41,7 @@ class Scan:
         with open(self.path, "rb") as file:
             header = file.read(100)
             size = int.from_bytes(header[16:18], "big")
-            self.size = self.log.page_bytes if self.log.damage or size not in PAGE_SIZES else size
+            self.size = self.log.page_bytes if self.log.frames or size not in PAGE_SIZES else size
             for frame in reversed(self.log.frames):
                 self._images.setdefault(frame.page, []).append(frame.image)
 

@@ -52,7 +52,7 @@ def salvage(data: Path, why: str, use_snapshot: bool) -> None:
         with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as file:
             prepare(file)
             file.execute("BEGIN")
-            _insert(file, Scan(path, read_log(path)).rows())
+            _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
             _Assembly(file, data).finish(
                 f"the journal was damaged ({why}) and is kept as {free_name(path, 'damaged').name}", use_snapshot
             )
