@@ -411,36 +411,3 @@ def test_a_commit_during_which_the_journal_is_removed_is_not_acknowledged(tmp_pa
     thread.join(60)
     assert "removed or replaced" in str(refused[0])
     manager.stop()
-
-
-def test_serve_says_the_damage_in_one_line(tmp_path: Path) -> None:
-    import os
-    import subprocess
-    import sys
-
-    data = tmp_path / "data"
-    young(data, 5)
-    flip(data / "journal.db-wal", 32 + 24 + 100)
-    command = [
-        sys.executable,
-        "-c",
-        "from headway.cli.main import main; main()",
-        "serve",
-        "--cluster",
-        "1x2",
-        "--port",
-        "0",
-    ]
-    with subprocess.Popen(
-        [*command, "--data", str(data)],
-        stdout=subprocess.PIPE,
-        stderr=open(tmp_path / "err", "wb"),
-        env={**os.environ, "HEADWAY_DATA": str(data)},
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.terminate()
-    lines = [line for line in (tmp_path / "err").read_text().splitlines() if "damaged" in line]
-    assert len(lines) == 1
-    assert "is kept as journal.db.damaged-1: 5 jobs recovered" in lines[0]
-    assert "Traceback" not in (tmp_path / "err").read_text()

@@ -87,7 +87,8 @@ class Manager(Accepting, Questions, Verbs):
             world.last_seq, world.snapshot_seq = last_seq, past.snapshot_seq
             world.disk = disk
             world.identity, world.mark = past.identities[-1], self._mark.set
-            world.mark(last_seq, max(past.state.jobs, default=0))
+            if last_seq:  # an empty journal that is gone again is no loss
+                world.mark(last_seq, max(past.state.jobs, default=0))
         except BaseException:
             past.journal.close()
             self._mark.close()

@@ -41,7 +41,10 @@ class Log:
 
 
 def read_log(path: Path, with_frames: bool = False) -> Log:
-    """Check the log beside a database, and return its frames if they are needed. A log that ends within a frame, or in frames of an earlier log, is intact."""
+    """Check the log beside a database, and return its frames if they are needed.
+
+    A log that ends within a frame, or in frames of an earlier log, is intact: power was cut, or the log was begun anew.
+    """
     try:
         raw = path.with_name(f"{path.name}-wal").read_bytes()
     except FileNotFoundError:
