@@ -70,6 +70,7 @@ def test_a_checksum_covers_the_table_and_every_column() -> None:
     whole = sealed("jobs", row)
     assert intact("jobs", whole)
     assert checksum("jobs", (7, 2, *row[2:])) == whole[-1]  # SQLite stores 2.0 as 2
+    assert checksum("jobs", (np.int64(7).item(), np.float64(2.0), *row[2:-1], np.float64(3.25))) == whole[-1]
     assert checksum("meta", row) != whole[-1]
     for column, other in enumerate((6, 2.5, "Text", 0, b"Bytes", 3.5)):
         assert checksum("jobs", (*row[:column], other, *row[column + 1 :])) != whole[-1]

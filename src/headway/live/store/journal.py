@@ -179,8 +179,7 @@ class Journal:
                 except Exception as error:
                     refused.append((work, error))
             self._connection.execute("COMMIT")
-            self._ambiguous = bool(self.displaced)
-            self._check_place()
+            self._check_place(during_commit=True)
         except (sqlite3.Error, JournalFailed) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
@@ -223,11 +222,12 @@ class Journal:
         what = f"{self.path} was removed or replaced under the running manager, and nothing is accepted"
         return f"{what}: stop the manager, {copy}, and start it again"
 
-    def _check_place(self) -> None:
+    def _check_place(self, during_commit: bool = False) -> None:
         """Refuse to write to files that the next manager would not find. What they hold is copied first."""
         if not self.displaced:
             self._rescued = ""
             return
+        self._ambiguous |= during_commit
         self._rescue()
         raise JournalFailed(self.displaced)
 
@@ -332,7 +332,8 @@ class Journal:
 def _which(path: Path) -> list[tuple[int, int] | None]:
     """Return which files the database and its log are, whatever they are called; None for one that is missing."""
     files: list[tuple[int, int] | None] = []
-    for name in (path, f"{path}-wal"):
+    database = os.fspath(path)
+    for name in (database, f"{database}-wal"):
         try:
             found = os.stat(name)
             files.append((found.st_dev, found.st_ino))

@@ -3,23 +3,31 @@
 import sqlite3
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from headway.live.errors import JournalDamaged
 
 # Columns before the checksum, by table.
 WIDTHS: Final = {"meta": 2, "jobs": 6, "specs": 2, "keys": 5, "events": 6, "finished": 15, "snapshots": 3}
+AS_THEY_ARE: Final = frozenset({int, str, type(None)})
 
 
 def checksum(table: str, values: Sequence[Any]) -> int:
     """Return the CRC-32 of a row. SQLite may store 2.0 as 2: whole numbers count as integers."""
-    crc, plain = 0, list[Any]([table])
+    crc = zlib.crc32(table.encode())
     for value in values:
-        if isinstance(value, bytes):
+        if type(value) is bytes:
             crc = zlib.crc32(value, crc)
-        else:
-            plain.append(int(value) if type(value) is float and value.is_integer() else value)
+    plain = [v if type(v) in AS_THEY_ARE else _stored(v) for v in values if type(v) is not bytes]
     return zlib.crc32(repr(plain).encode("utf-8", "surrogatepass"), crc)
+
+
+def _stored(value: Any) -> Any:
+    """Return a number or a text as SQLite gives it back, whatever subclass it is of."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else float(value)
+    return int(value) if isinstance(value, int) else str.__str__(value)
 
 
 def sealed(table: str, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -39,6 +47,7 @@ def verified(table: str, row: Sequence[Any]) -> Sequence[Any]:
     return row[:-1]
 
 
+@cache
 def insertion(table: str, verb: str = "INSERT") -> str:
     """Return the SQL that inserts a sealed row."""
     return f"{verb} INTO {table} VALUES ({', '.join('?' * (WIDTHS[table] + 1))})"
