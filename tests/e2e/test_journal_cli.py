@@ -121,7 +121,7 @@ def test_serve_and_health_say_that_the_journal_was_damaged_or_removed(tmp_path: 
         assert "`headway journal restore` journal.db.rescued-1" in json.loads(ill.stdout)["trouble"]
         assert "was removed or replaced" in headway("explain", "1").stdout.replace("\n", " ")
     finally:
-        server.terminate()
-        server.wait(60)
+        server.kill()
+        server.wait()
     assert "Traceback" not in (tmp_path / "errors").read_text()
     assert json.loads(run("check", str(data / "journal.db.rescued-1"), "--json"))["jobs"] == 5

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import sqlite3
+import subprocess
 import threading
 from pathlib import Path
 
@@ -158,6 +160,9 @@ def test_a_journal_without_checksums_is_converted(tmp_path: Path) -> None:
     without_checksums(tmp_path)
     back_up(tmp_path / "journal.db", copy)
     assert not check(copy).problems
+    for read in (lambda: history(tmp_path), lambda: prune(tmp_path, 0.0)):
+        with pytest.raises(BadInput, match="an earlier version wrote the journal: start the manager once"):
+            read()
     again = opened(tmp_path)
     assert again.warnings == []
     assert [view.state for view in again.jobs()] == ["COMPLETED", "COMPLETED", "HELD"]
@@ -330,6 +335,35 @@ def test_damage_that_is_seen_while_a_manager_runs_is_repaired_at_the_next_start(
     assert "1 rows of table finished fail their checksums" in again.warnings[0]
     assert [row.job_id for row in again.history(Wanted(states=frozenset({"COMPLETED"})))] == [4, 2]
     again.stop()
+
+
+def test_a_damaged_journal_on_a_full_disk_is_left_as_it_is(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(data)]
+    data.mkdir()
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("SKIPPED: only root may mount a small disk to fill")
+    try:
+        stopped(data)
+        manager = opened(data)
+        one(manager, run="true", hold=True, envs={"LONG": "x" * 400_000})
+        manager.stop()
+        with changing(data) as file:
+            file.execute("UPDATE events SET kind = 'Sang' WHERE seq = 2")
+        filler = data / "filler"
+        with pytest.raises(OSError, match="No space left"):
+            filler.write_bytes(bytes(8 << 20))
+        with open(filler, "r+b") as file:
+            file.truncate(filler.stat().st_size - (300 << 10))  # enough to open it, and too little for another
+        with pytest.raises(JournalFailed, match=r"is damaged \(.*\), and cannot be recovered \(.* full\): make room"):
+            opened(data)
+        filler.unlink()
+        assert not list(data.glob("*.part"))
+        again = opened(data)
+        assert "4 jobs recovered" in again.warnings[0]
+        again.stop()
+    finally:
+        subprocess.run(["umount", "-l", str(data)], check=True)
 
 
 # ---- under a running manager

@@ -17,6 +17,7 @@ from headway.live.errors import JournalFailed
 from headway.live.operation.index_room import index_room
 from headway.live.store.integrity.check import refuse_damage
 from headway.live.store.integrity.checksum import insertion, sealed, verified
+from headway.live.store.integrity.schema import require
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
@@ -111,6 +112,7 @@ def read_file(path: Path, wanted: Wanted) -> list[HistoryRow]:
             index_room(path),
             contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection,
         ):
+            require(connection)
             return finished(connection, wanted)
     except sqlite3.Error as error:
         raise JournalFailed(f"{path} cannot be read ({error}): try `headway journal check`") from None

@@ -18,6 +18,7 @@ from headway.live.errors import JournalFailed
 from headway.live.operation.index_room import index_room
 from headway.live.store.integrity.check import refuse_damage
 from headway.live.store.integrity.checksum import insertion, sealed, verified
+from headway.live.store.integrity.schema import require
 
 AT_ONCE = 500  # jobs in one transaction: a manager writes in between
 PRUNED = "pruned"  # instead of a command
@@ -83,6 +84,7 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
     refuse_damage(path)
     try:
         with index_room(path), contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as file:
+            require(file)
             yield file
     except sqlite3.Error as error:
         raise JournalFailed(f"{path} cannot be pruned ({error}): `headway journal check` says more") from None

@@ -90,8 +90,9 @@ def file_damage(path: Path) -> str:
 
 def refuse_damage(path: Path) -> None:
     """Raise JournalDamaged for a file that SQLite would read only a part of; not while a manager writes it, which has checked it."""
-    if not in_use(path) and (damage := file_damage(path)):
-        raise JournalDamaged(damage, str(path))
+    with contextlib.suppress(OSError):  # SQLite says why it cannot be read
+        if not in_use(path) and (damage := file_damage(path)):
+            raise JournalDamaged(damage, str(path))
 
 
 def suspect(data: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headway.io.units import counted
+from headway.live.errors import JournalFailed
 from headway.live.store import snapshot
 from headway.live.store.copies import alone, free_name, set_aside
 from headway.live.store.identity import IDENTITIES, MARK, PENDING, highest_run, named, read_mark
@@ -47,20 +48,33 @@ def salvage(data: Path, why: str, use_snapshot: bool) -> None:
     path = data / "journal.db"
     part = path.with_name(f".{path.name}.part")
     with alone(data):
-        part.unlink(missing_ok=True)
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as file:
-            prepare(file)
-            file.execute("BEGIN")
-            _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
-            _Assembly(file, data).finish(
-                f"the journal was damaged ({why}) and is kept as {free_name(path, 'damaged').name}", use_snapshot
+        try:
+            _write(
+                part,
+                path,
+                f"the journal was damaged ({why}) and is kept as {free_name(path, 'damaged').name}",
+                use_snapshot,
             )
-            file.execute("COMMIT")  # flushes the file
+        except (sqlite3.Error, OSError) as error:
+            part.unlink(missing_ok=True)
+            fix = "make room there, or `headway journal restore` a backup"
+            raise JournalFailed(f"{path} is damaged ({why}), and cannot be recovered ({error}): {fix}") from None
         set_aside(path, "damaged")
         part.rename(path)
         (data / MARK).unlink(missing_ok=True)  # of the journal that was damaged
         (data / SUSPECT).unlink(missing_ok=True)
+
+
+def _write(part: Path, path: Path, what: str, use_snapshot: bool) -> None:
+    """Write what can be read of a journal to another file, and flush it."""
+    part.unlink(missing_ok=True)
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as file:
+        prepare(file)
+        file.execute("BEGIN")
+        _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
+        _Assembly(file, path.parent).finish(what, use_snapshot)
+        file.execute("COMMIT")
 
 
 def _insert(file: sqlite3.Connection, rows: Iterator[Row]) -> None:

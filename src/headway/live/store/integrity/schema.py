@@ -90,6 +90,12 @@ def version_of(connection: sqlite3.Connection) -> int:
     return version
 
 
+def require(connection: sqlite3.Connection) -> None:
+    """Raise BadInput for a journal that this version does not read as it is."""
+    if version_of(connection) != FORMAT:
+        raise BadInput("an earlier version wrote the journal: start the manager once, which converts it")
+
+
 def problems(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield what is wrong with the tables of a journal."""
     found = {name: (kind, sql) for kind, name, sql in connection.execute(NAMES)}
