@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +32,24 @@ ROWS = (
 
 def write_journal(folder: Path, jobs: int) -> None:
     """A journal of so many jobs that ran one after the other, for a second each."""
+    from headway.live.store.integrity.checksum import insertion, sealed
     from headway.live.store.journal import Journal
 
     Journal(folder).close()
     with sqlite3.connect(folder / "journal.db") as file:
-        file.execute("INSERT INTO specs VALUES (1, ?)", (json.dumps({"command": ["true"], "name": "past"}),))
+        spec = json.dumps({"command": ["true"], "name": "past"})
+        file.execute(insertion("specs"), sealed("specs", (1, spec)))
         opened = {"cluster": [GPUS] * NODES, "nodes": ["n000", "n001"], "policy": "fifo", "placement": "consolidated"}
-        insert = "INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)"
         first = 1.7e9
-        file.execute(insert, (first, "Opened", 0, 0, json.dumps(opened)))
-        file.executemany(
-            "INSERT INTO jobs VALUES (?, 'me', ?, 1, NULL, NULL)", ((i, first + i) for i in range(1, jobs + 1))
+        submitted = ((i, "me", first + i, 1, None, None) for i in range(1, jobs + 1))
+        facts = (
+            (first + i + at / 4, kind, i, int(at > 0), data % (i % NODES) if "%" in data else data)
+            for i in range(1, jobs + 1)
+            for at, (kind, data) in enumerate(ROWS)
         )
-        file.executemany(
-            insert,
-            (
-                (first + i + at / 4, kind, i, int(at > 0), data % (i % NODES) if "%" in data else data)
-                for i in range(1, jobs + 1)
-                for at, (kind, data) in enumerate(ROWS)
-            ),
-        )
+        rows = enumerate(chain([(first, "Opened", 0, 0, json.dumps(opened))], facts), 1)
+        file.executemany(insertion("jobs"), (sealed("jobs", row) for row in submitted))
+        file.executemany(insertion("events"), (sealed("events", (seq, *row)) for seq, row in rows))
 
 
 class AtOnce:

@@ -29,7 +29,8 @@ from headway.live.jobfile.spec import job_spec
 from headway.live.outcome import Backoff
 from headway.live.records import Job, Progress
 from headway.live.state import ClusterState
-from headway.live.store import history, journal
+from headway.live.store.integrity.checksum import insertion, sealed
+from headway.live.store.integrity.schema import prepare
 from headway.live.store.journal import JournalRow
 from headway.live.store.learn import DRAINED, RESUMED, replay
 from headway.live.store.snapshot import capture, load
@@ -68,15 +69,15 @@ class Memory:
 
     def read(self, ask: Any) -> Any:
         """The table of finished jobs, where a job is looked up that comes back."""
-        with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-            connection.executescript(journal.SCHEMA + history.SCHEMA)
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            prepare(connection)
             for job, rest in self.finished.items():
                 was = self.accepted[job]
                 submitted = (job, was.user, was.submitted, job, was.array_id, was.array_index)
-                connection.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)", submitted)
-                connection.execute("INSERT INTO specs VALUES (?, ?)", (job, was.spec.model_dump_json()))
+                spec = (job, was.spec.model_dump_json())
                 row = (job, "me", "", "", "", 0.0, 0.0, 0.0, "[]", 1, 0.0, 0.0, 0, 0, rest)
-                connection.execute(f"INSERT INTO finished VALUES ({', '.join('?' * 15)})", row)
+                for table, values in (("jobs", submitted), ("specs", spec), ("finished", row)):
+                    connection.execute(insertion(table), sealed(table, values))
             return ask(connection)
 
     def append(self, rows: list[JournalRow], finished: Any = (), made: Any = None) -> int:

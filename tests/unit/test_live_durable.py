@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests import live_manager
+from tests.journal_edit import edited
 from tests.live_manager import ME, ended
 from tests.waiting import PATIENCE_S, gate, wait_for
 
@@ -117,10 +118,12 @@ def test_a_journal_of_version_0_1_is_understood(data: Path) -> None:
     held = manager.submit(JobSpec(run="true", resources={"accelerators": 4}, hold=True), ME)[0]  # type: ignore[arg-type]
     wait_for(lambda: manager.counts()["HELD"])
     manager.stop()
-    with sqlite3.connect(data / "journal.db") as connection:
+    with edited(data) as connection:
+        connection.execute("DELETE FROM snapshots")
         connection.execute("""UPDATE events SET kind = 'Gated' WHERE kind = 'Blocked'""")
         connection.execute("""UPDATE events SET data = replace(data, '"blockers"', '"gates"')""")
     again = opened(data)
+    assert again.warnings == []
     assert again.job(held).state == "HELD"  # type: ignore[union-attr]
     again.stop()
 

@@ -22,7 +22,11 @@ class JournalFailed(HeadwayError):
 
 
 class JournalDamaged(JournalFailed):
-    """The journal's file is not a journal, or a part of it cannot be read."""
+    """The journal's file is not a journal, or a part of it cannot be read: `what` says which."""
+
+    def __init__(self, what: str, path: str = "the journal") -> None:
+        self.what = " ".join(what.split())
+        super().__init__(f"{path} is damaged ({self.what}): restart the manager, which recovers what can be read")
 
 
 class AlreadyServed(HeadwayError):

@@ -205,9 +205,11 @@ class Lifecycle:
         """A job that was accepted for a larger cluster, or for nodes that are gone, waits until there is one again."""
         return Blocker.NODE_DOWN if lacks_nodes(job.spec, self.state.cluster) else NOTHING
 
-    def block(self, job: Job, blockers: Blocker, not_before: float = 0.0) -> Iterator[Event]:
+    def block(self, job: Job, blockers: Blocker, not_before: float = 0.0, message: str = "") -> Iterator[Event]:
         """Keep the job from the engine until all of its blockers are gone."""
         data: dict[str, Any] = {"blockers": int(job.blockers | blockers), BEFORE: int(job.blockers)}
+        if message:
+            data["message"] = message
         if not_before:
             data["not_before"] = not_before
             heapq.heappush(self._alarms, (not_before, RETRY, job.id, 0))

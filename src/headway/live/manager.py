@@ -77,19 +77,21 @@ class Manager(Accepting, Questions, Verbs):
             lambda before: ClusterState(before or cluster, *rules, min_runtimes, site, queues),
             lambda journal: check_same(journal.meta(REMEMBERED), self._links),
         )
-        self.warnings, self._renewed = list(past.warnings), bool(past.identity.warnings)
-        self._mark = Mark(self.data, past.identity.present)
+        self.warnings, self._aftermath = list(past.warnings), past.aftermath
+        self._mark = Mark(self.data, past.identities[-1])
         try:
             last_seq, last = past.journal.last
             clock = resume_clock(past.journal.meta("clock"), last)
             runs_jobs = executor or find_executor(DEFAULT, self.data)
             if hasattr(runs_jobs, "journals"):
-                runs_jobs.journals = past.identity.known
+                runs_jobs.journals = past.identities
             world = LiveWorld(past.state, past.journal, runs_jobs, clock, backoff, environment)
             world.last_seq, world.snapshot_seq = last_seq, past.snapshot_seq
             world.disk = disk
-            world.identity, world.mark = past.identity.present, self._mark.set
+            world.identity, world.mark = past.identities[-1], self._mark.set
             self._away_since = max(last, last_alive(self.data)) if last_seq else None
+            if last_seq:  # an empty journal that is gone again is no loss
+                world.mark(seq=last_seq, job=max(past.state.jobs, default=0))
         except BaseException:
             past.journal.close()
             self._mark.close()
@@ -112,8 +114,8 @@ class Manager(Accepting, Questions, Verbs):
         self._world.away = (about.get(AWAY_SINCE, self._world.opened), self._world.opened)
         self._executor.open(self._world.wake)
         self._state.enforced = getattr(self._executor, "enforced", frozenset())
-        recovery.adopt(self._state, self._executor, self._world, self._world.opened)
-        if self._renewed and hasattr(self._executor, "strays"):
+        recovery.adopt(self._state, self._executor, self._world, self._world.opened, self._aftermath)
+        if self._aftermath and hasattr(self._executor, "strays"):
             self.warnings += self._executor.strays()
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
         self._thread.start()
@@ -131,7 +133,7 @@ class Manager(Accepting, Questions, Verbs):
             self._executor.close()
             self.followers.close()
             self._world.save()
-            self._mark.set(self._world.last_seq, self.clock())
+            self._mark.set(seq=self._world.last_seq, now=self.clock())
         self._journal.close()
         self._mark.close()
 
@@ -152,7 +154,7 @@ class Manager(Accepting, Questions, Verbs):
     @property
     def trouble(self) -> str:
         """Why nothing is being started, if so (the journal cannot be written, its disk is nearly full); empty when all is well."""
-        return self._world.trouble or self._state.low_disk
+        return self._world.trouble or self._journal.displaced or self._state.low_disk
 
     @property
     def enforced(self) -> frozenset[str]:

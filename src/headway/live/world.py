@@ -33,7 +33,7 @@ from headway.live.outcome import Backoff
 from headway.live.records import REQUEUE, Blocker, Job
 from headway.live.state import ClusterState
 from headway.live.store.archive import archived, finished_row
-from headway.live.store.history import HistoryRow
+from headway.live.store.history import ARCHIVED, HistoryRow
 from headway.live.store.journal import Journal, JournalRow
 from headway.live.store.learn import OPENED, RECALLED, RETIRED, learn
 from headway.live.store.snapshot import capture
@@ -86,7 +86,7 @@ class LiveWorld(Lifecycle):
         self._refused: list[Report] = []  # starts on slices that the verifier did not accept
         self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
-        self.mark: Callable[[int, float], None] = lambda seq, now: None  # told how far the journal is written by when
+        self.mark: Callable[..., None] = lambda **_: None  # told how far the journal is written: `Mark.set`
         self.told: Callable[[list[JournalRow]], None] = lambda rows: None  # given all rows that are on disk
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
@@ -107,7 +107,7 @@ class LiveWorld(Lifecycle):
             self.lock.acquire()
         self._began = perf_counter()
         self._now = max(self._now, self.clock())
-        self.mark(self.last_seq, self._now)
+        self.mark(seq=self.last_seq, now=self._now)
         self._late_s = max(0.0, self._now - until)
         return None if self._closing else self._now
 
@@ -299,7 +299,7 @@ class LiveWorld(Lifecycle):
 
     def _tidy(self) -> None:
         """Write down who ended in this round; now and then let finished jobs leave the memory, and take a snapshot."""
-        ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME}
+        ended = {row.job: None for row in self._rows if row.kind == ENDED_NAME and ARCHIVED not in row.data}
         jobs = [job for job in map(self.state.jobs.get, ended) if job and job.final]
         self._finished += [finished_row(self.state, job, self._now) for job in jobs]
         many = len(self.state.finished) >= 2 * KEPT_FINISHED
@@ -328,7 +328,7 @@ class LiveWorld(Lifecycle):
                 self.snapshot_seq = self.last_seq if made else self.snapshot_seq
                 self.told(self._rows)
                 self._rows, self._finished, self._snapshot = [], [], None
-                self.mark(self.last_seq, self.clock())
+                self.mark(seq=self.last_seq, now=self.clock())
                 self.measures.commits.add(perf_counter() - began)
             except JournalFailed as error:
                 made = self._snapshot = None  # it is large: there may be room for the rows alone; another is made later

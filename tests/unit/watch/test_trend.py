@@ -1,11 +1,12 @@
 """The trend is folded from the journal: what was before the first row follows from the rows, and a mean is a mean."""
 
-import json
 import sqlite3
 
 import numpy as np
 import pytest
 
+from headway.live.store.integrity.checksum import insertion, sealed
+from headway.live.store.integrity.schema import prepare
 from headway.live.watch.trend import Fold, Row, first_after, means
 
 
@@ -79,13 +80,11 @@ def test_what_is_old_is_forgotten_but_for_its_last_value() -> None:
 
 
 def test_the_first_row_after_a_time_is_found_by_halving() -> None:
-    file = sqlite3.connect(":memory:")
-    file.execute(
-        "CREATE TABLE events (seq INTEGER PRIMARY KEY, time REAL, kind TEXT, job INTEGER, attempt INTEGER, data TEXT)"
-    )
+    file = sqlite3.connect(":memory:", isolation_level=None)
+    prepare(file)
     assert first_after(file, 1.0) <= 1
     for seq in range(3, 40):
-        file.execute("INSERT INTO events VALUES (?, ?, 'Start', 1, 1, ?)", (seq, float(seq // 3), json.dumps({})))
+        file.execute(insertion("events"), sealed("events", (seq, float(seq // 3), "Start", 1, 1, "{}")))
     for time in (0.0, 1.0, 4.0, 4.5, 12.9):
         assert first_after(file, time) == min(seq for seq in range(3, 40) if seq // 3 >= time)
     assert first_after(file, 99.0) == 40

@@ -44,7 +44,7 @@ def check(
         counts = f"{jobs} ({found.finished:,} finished), {rows}, {counted(snapshots, 'snapshot')}"
         typer.echo(f"{found.path} is whole: {counts}; the last job is {found.last_job}")
     if found.problems:
-        ways = "`headway journal restore FILE` puts a backup in its place; a manager sets it aside and begins a new one"
+        ways = "restart the manager, which recovers what can be read, or `headway journal restore FILE` a backup"
         if as_json:
             raise typer.Exit(1)
         raise BadInput(f"{found.path} is damaged ({found.problems[0]}): {ways}")
@@ -68,6 +68,10 @@ def backup(
         raise BadInput(f"{file} is there already: give another name, or --force to replace it")
     back_up(data_folder(data) / "journal.db", file)
     found = look(file)
+    if found.problems:
+        raise BadInput(
+            f"{file} is a copy of a damaged journal ({found.problems[0]}): keep older backups, and restart the manager"
+        )
     if as_json:
         print_json({"file": str(file), "jobs": found.jobs, "events": found.events, "last_row": found.last_row})
     else:

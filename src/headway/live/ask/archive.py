@@ -18,6 +18,7 @@ from headway.live.state import ClusterState, charged_gpu_h
 from headway.live.store.archive import Archived, page
 from headway.live.store.history import HistoryRow, Wanted
 from headway.live.store.history import finished as finished_rows
+from headway.live.store.integrity.checksum import verified
 from headway.live.store.journal import Journal
 
 
@@ -59,11 +60,8 @@ def with_retired(
 
 def users_of(journal: Journal, job_ids: Sequence[int]) -> dict[int, str]:
     """Whose these retired jobs are."""
-    return (
-        dict(journal.query(f"SELECT id, user FROM jobs WHERE id IN ({', '.join('?' * len(job_ids))})", *job_ids))
-        if job_ids
-        else {}
-    )
+    sql = f"SELECT * FROM jobs WHERE id IN ({', '.join('?' * len(job_ids))})"
+    return {row[0]: verified("jobs", row)[1] for row in journal.query(sql, *job_ids)} if job_ids else {}
 
 
 def archived_explanation(found: Archived) -> Explanation:

@@ -60,9 +60,14 @@ def health(state: ClusterState, world: "LiveWorld", now: float) -> ManagerHealth
     """Everything about the manager itself; call it with the lock held."""
     measures = world.measures
     failing = next((f"the {part} fails: the last errors say why" for part in sorted(measures.failing)), "")
-    trouble = ((world.trouble or state.low_disk or failing).strip().splitlines() or [""])[-1]
+    trouble = ((world.trouble or world.journal.displaced or state.low_disk or failing).strip().splitlines() or [""])[-1]
     rows, behind = world.unwritten, measures.behind_since
-    lag = Lag(not world.trouble, world.last_seq, rows, max(0.0, now - behind) if rows and behind else 0.0)
+    lag = Lag(
+        not (world.trouble or world.journal.displaced),
+        world.last_seq,
+        rows,
+        max(0.0, now - behind) if rows and behind else 0.0,
+    )
     return ManagerHealth(
         not trouble,
         trouble,

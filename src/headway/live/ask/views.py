@@ -217,7 +217,7 @@ def metrics(state: ClusterState, world: "LiveWorld", journal: Journal) -> dict[s
         ),
         "headway_journal_commits_total": float(journal.commits),
         "headway_journal_rows_total": float(world.last_seq),
-        "headway_journal_writable": float(not world.trouble),
+        "headway_journal_writable": float(not (world.trouble or journal.displaced)),
         "headway_journal_behind_rows": float(world.unwritten),
         "headway_errors_total": float(world.measures.errors),
     }

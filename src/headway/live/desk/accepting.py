@@ -90,6 +90,7 @@ class Accepting(Door):
                         self._state.add(Job(number, each.user, each.spec, each.submitted, array_id, index))
                         self._world.arrivals.append(number)
                     self._uncount(each)  # now they count as jobs that have not ended
+            self._world.mark(job=max((each.numbers[-1] for each in batch if each.new), default=0))
         self._world.wake()
 
     def _check(self, spec: JobSpec, user: str) -> None:

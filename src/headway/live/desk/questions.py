@@ -133,8 +133,9 @@ class Questions(Door):
         return found if found.state in FINAL_STATES else self._remarked(found)
 
     def _remarked(self, found: Explanation) -> Explanation:
-        """The same with what the executor has to say: that it cannot be reached, or that others use its nodes."""
+        """The same with what the executor has to say (it cannot be reached, others use its nodes), or that the journal is gone."""
         remarks = self._executor.remarks() if isinstance(self._executor, Shared) else ""
+        remarks = self._journal.displaced or remarks
         return replace(found, message=f"{found.message}. {remarks}") if remarks else found
 
     def nodes(self) -> list[NodeView]:

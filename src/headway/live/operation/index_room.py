@@ -49,6 +49,23 @@ def index_room(path: Path) -> Iterator[None]:
                 os.close(_files.pop(name)[0])
 
 
+def in_use(path: Path) -> bool:
+    """Return whether a process has the index of a database open, this process included."""
+    name = f"{os.path.realpath(path)}-shm"
+    with _lock:
+        if name in _files:  # closing it here would give up the locks that SQLite has on it
+            return True
+    try:
+        file = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _IN_USE, 1, 0)
+        return bool(struct.unpack("hhqqi", fcntl.fcntl(file, fcntl.F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK)
+    finally:
+        os.close(file)
+
+
 def _has_log(path: Path) -> bool:
     """Whether SQLite would make an index: not for a copy without a log. An empty file is about to have one."""
     try:

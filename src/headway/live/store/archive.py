@@ -19,6 +19,7 @@ from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Job
 from headway.live.state import charged_gpu_h
 from headway.live.store.history import HistoryRow
+from headway.live.store.integrity.checksum import WIDTHS, verified
 
 if TYPE_CHECKING:
     from headway.live.state import ClusterState
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _JOB = TypeAdapter(Job)
 # Columns of the job table that were added, by version: with queues of teams, with kinds of nodes, and with groups of jobs.
 ADDED = (("claimed", "team"), ("demand",), ("group", "rings"))
-_COLUMNS = "finished.job, jobs.user, text, jobs.submitted, array_id, array_index, rest"
 _TABLES = "finished JOIN jobs ON jobs.id = finished.job JOIN specs ON specs.id = jobs.spec"
 
 
@@ -134,11 +134,15 @@ def page(
 ) -> Iterator[Archived]:
     """Finished jobs by number that fulfil a condition on the tables `finished` and `jobs`, but for some; at most `limit` (-1: all)."""
     order = "DESC" if descending else "ASC"
-    sql = f"SELECT {_COLUMNS} FROM {_TABLES} WHERE {where} ORDER BY finished.job {order} LIMIT ?"
+    sql = f"SELECT finished.*, jobs.*, specs.* FROM {_TABLES} WHERE {where} ORDER BY finished.job {order} LIMIT ?"
     specs: dict[str, JobSpec] = {}
-    for job_id, user, text, submitted, array_id, array_index, rest in connection.execute(sql, [*given, limit]):
-        if job_id in but:
+    for row in connection.execute(sql, [*given, limit]):
+        if row[0] in but:
             continue
+        finished, jobs = WIDTHS["finished"] + 1, WIDTHS["jobs"] + 1
+        *_, rest = verified("finished", row[:finished])
+        _, user, submitted, _, array_id, array_index = verified("jobs", row[finished : finished + jobs])
+        _, text = verified("specs", row[finished + jobs :])
         spec = specs[text] if text in specs else specs.setdefault(text, read_spec(text)[0])
         yield _revive(rest, (user, spec, submitted, array_id, array_index))
 

@@ -1,4 +1,4 @@
-"""Checking the journal's file, copying it while a manager writes it, and putting a copy in its place. Light to import."""
+"""Checking the journal's file, copying it while a manager writes it, and putting a copy in its place."""
 
 import contextlib
 import itertools
@@ -13,6 +13,8 @@ from headway.errors import BadInput
 from headway.live.errors import JournalDamaged, JournalFailed
 from headway.live.operation.folder_lock import folder_lock
 from headway.live.operation.index_room import index_room
+from headway.live.store.integrity.check import problems, refuse_damage, unknown_rows
+from headway.live.store.integrity.schema import version_of
 
 PAGES_AT_ONCE = 1000  # between them a manager may write
 # Errors that say nothing of what is in the file: somebody else's, locked for long, or nothing can be written beside it.
@@ -44,23 +46,26 @@ class Checked:
 
 
 def check(path: Path) -> Checked:
-    """Read every page of the journal and count what is in it."""
+    """Read the whole journal, verify every row, and count what is in it."""
     try:
         with _reading(path) as file:
-            problems = [text for (text,) in file.execute("PRAGMA integrity_check") if text != "ok"]
+            file.execute("BEGIN")  # what a manager writes meanwhile is not seen
             there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if not {"jobs", "events", "meta"} <= there:
-                return Checked(str(path), (*problems, "it is a database, but not a journal of Headway"))
+            if not version_of(file) and not {"jobs", "events", "meta"} <= there:
+                return Checked(str(path), ("it is a database, but not a journal of Headway",))
+            found = (*problems(file), *unknown_rows(file))
             counts = {
                 name: file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in TABLES if name in there
             }
             last_job = file.execute("SELECT coalesce(max(id), 0) FROM jobs").fetchone()[0]
             last = file.execute("SELECT seq, time FROM events ORDER BY seq DESC LIMIT 1").fetchone() or (0, None)
-            found = file.execute("SELECT value FROM meta WHERE name = 'identities'").fetchone()
-        identity = json.loads(found[0])[-1] if found else ""
+            identities = file.execute("SELECT value FROM meta WHERE name = 'identities'").fetchone()
+        identity = json.loads(identities[0])[-1] if identities else ""
         end = {"last_job": last_job, "last_row": last[0], "last_time": last[1], "identity": identity}
-        return Checked(str(path), tuple(problems), **counts, **end)
-    except (sqlite3.DatabaseError, ValueError) as error:
+        return Checked(str(path), found, **counts, **end)
+    except JournalDamaged as error:
+        return Checked(str(path), (error.what,))
+    except (sqlite3.DatabaseError, ValueError, TypeError, LookupError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in NOT_READ:
             what = "that does not mean that it is damaged; look whose it is, and its folder, and try again"
             raise JournalFailed(f"{path} cannot be read ({error}): {what}") from None
@@ -82,7 +87,7 @@ def back_up(path: Path, to: Path) -> None:
         aside.rename(to)
     except sqlite3.DatabaseError as error:
         aside.unlink(missing_ok=True)
-        raise JournalDamaged(f"{path} cannot be copied ({error}): `headway journal check` says more") from None
+        raise JournalFailed(f"{path} cannot be copied ({error}): `headway journal check` says more") from None
 
 
 def put_back(data: Path, copy: Path) -> Path | None:
@@ -98,19 +103,25 @@ def put_back(data: Path, copy: Path) -> Path | None:
     return aside
 
 
+def free_name(path: Path, why: str) -> Path:
+    """Return a name for a copy of a journal: why it is kept, and the first number that is free."""
+    return next(name for n in itertools.count(1) if not (name := path.with_name(f"{path.name}.{why}-{n}")).exists())
+
+
 def set_aside(path: Path, why: str) -> Path:
     """Rename a journal, with the files that belong to it, to a name that says why."""
-    number = next(n for n in itertools.count(1) if not path.with_name(f"{path.name}.{why}-{n}").exists())
+    aside = free_name(path, why)
     for ending in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + ending).rename(path.with_name(f"{path.name}.{why}-{number}{ending}"))
-    return path.with_name(f"{path.name}.{why}-{number}")
+            path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
+    return aside
 
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():
         raise BadInput(f"{path}: there is no such file; give --data, the folder of a manager")
+    refuse_damage(path)
     with (
         index_room(path),
         contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as file,

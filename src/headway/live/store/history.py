@@ -16,24 +16,16 @@ from typing import TYPE_CHECKING, Any
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
 from headway.live.operation.index_room import index_room
+from headway.live.store.integrity.check import refuse_damage
+from headway.live.store.integrity.checksum import insertion, sealed, verified
+from headway.live.store.integrity.schema import require
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS finished (
-    job INTEGER PRIMARY KEY, user TEXT NOT NULL, queue TEXT NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL,
-    submitted REAL NOT NULL, started REAL, ended REAL, nodes TEXT NOT NULL, gpus INTEGER NOT NULL, wait_s REAL NOT NULL,
-    gpu_hours REAL NOT NULL, preemptions INTEGER NOT NULL, exit_code INTEGER, rest BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended);
-CREATE INDEX IF NOT EXISTS finished_by_state ON finished (state, job);
-CREATE INDEX IF NOT EXISTS finished_by_user ON finished (user, job);
-"""
 AWAY_SINCE = "away_since"  # in an Opened row: when the manager before this one was last alive
+ARCHIVED = "archived"  # in a row Ended of the journal: the row of the finished job was written before
 LATE = "late"  # in a row of the journal: seconds since the engine was to be woken
-COLUMNS = (
-    "job, user, queue, name, state, submitted, started, ended, nodes, gpus, wait_s, gpu_hours, preemptions, exit_code"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +109,13 @@ def read_file(path: Path, wanted: Wanted) -> list[HistoryRow]:
     path = path / "journal.db" if path.is_dir() else path
     if not path.exists():
         raise BadInput(f"{path}: there is no journal; give the data folder of a manager")
+    refuse_damage(path)
     try:
         with (
             index_room(path),
             contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection,
         ):
+            require(connection)
             return finished(connection, wanted)
     except sqlite3.Error as error:
         raise JournalFailed(f"{path} cannot be read ({error}): try `headway journal check`") from None
@@ -131,31 +125,37 @@ def finished(connection: sqlite3.Connection, wanted: Wanted, but: Collection[int
     """Finished jobs that are wanted, newest first, but for some."""
     where, given = wanted.where()
     most = -1 if wanted.limit is None else wanted.limit + len(but)
-    sql = f"SELECT {COLUMNS}, rest FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
+    sql = f"SELECT * FROM finished WHERE {where} ORDER BY job DESC LIMIT ?"
     wanted_rows = (row for row in connection.execute(sql, [*given, most]) if row[0] not in but)
     return [_row(row) for row in islice(wanted_rows, wanted.limit)]
 
 
 def _row(row: Any) -> HistoryRow:
-    rest = zlib.decompress(row[-1])
+    values = verified("finished", row)
+    rest = zlib.decompress(values[-1])
     message = json.loads(rest)["job"].get("message", "") if b'"message":' in rest else ""
-    values = [*row[:8], tuple(json.loads(row[8])), *row[9:-1], message]
-    return HistoryRow(*values)
+    fields = [*values[:8], tuple(json.loads(values[8])), *values[9:14], message]
+    return HistoryRow(*fields)
 
 
 def insert_finished(connection: sqlite3.Connection, rows: Iterable[tuple[HistoryRow, bytes]]) -> None:
     """Write rows of jobs that have ended, each with what the manager needs to show or recall the job; later rows win."""
-    sql = f"REPLACE INTO finished ({COLUMNS}, rest) VALUES ({', '.join('?' * 15)})"
     for row, rest in rows:
         before = (row.job_id, row.user, row.queue, row.name, row.state, row.submitted_at, row.started_at, row.ended_at)
         after = (row.gpus, row.wait_s, row.gpu_hours, row.preemptions, row.exit_code, rest)
-        connection.execute(sql, (*before, json.dumps(row.nodes), *after))
+        values = sealed("finished", (*before, json.dumps(row.nodes), *after))
+        connection.execute(insertion("finished", "REPLACE"), values)
 
 
 def late_rounds(connection: sqlite3.Connection, since: float) -> list[tuple[float, float]]:
     """Return times (from, to) in which nothing was decided: the engine was woken too late, or no manager ran."""
-    away = f"""SELECT json_extract(data, '$.{AWAY_SINCE}'), time FROM events
-        WHERE time >= ? AND kind = 'Opened' AND json_extract(data, '$.{AWAY_SINCE}') IS NOT NULL"""
-    late = f"""SELECT time - json_extract(data, '$.{LATE}'), time FROM events
-        WHERE time >= ? AND data LIKE '%"{LATE}":%' AND json_extract(data, '$.{LATE}') > 0"""
-    return sorted(connection.execute(f"{away} UNION ALL {late}", (since, since)).fetchall())
+    sql = f"""SELECT * FROM events WHERE time >= ? AND (kind = 'Opened' OR data LIKE '%"{LATE}":%') ORDER BY seq"""
+    spans = []
+    for row in connection.execute(sql, (since,)):
+        _, time, *_, data = verified("events", row)
+        about = json.loads(data)
+        if AWAY_SINCE in about:
+            spans.append((float(about[AWAY_SINCE]), float(time)))
+        if about.get(LATE, 0.0) > 0:
+            spans.append((time - about[LATE], float(time)))
+    return sorted(spans)

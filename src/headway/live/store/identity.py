@@ -8,62 +8,55 @@ is adopted that it does not know, and job numbers go on after the highest that h
 import contextlib
 import json
 import os
+import threading
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
+from headway.live.store.integrity.check import FLOOR
 from headway.live.store.journal import Journal
 
 MARK = "journal.mark"
-FLOOR = "last_number"  # numbers up to this one were given by another journal
 IDENTITIES = "identities"
+PENDING = "salvaged"  # name in `meta`: what was lost, until a manager has dealt with it
+MOST_NAMED = 10  # ranges of job numbers in a message
 UNMARKED = ""  # of attempts that were started before journals had identities
 LONGEST = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The identities of a journal, the present one last, and what to tell the operator."""
-
-    known: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def present(self) -> str:
-        """What attempts started now carry."""
-        return self.known[-1]
 
 
 class Mark:
     """The file that says how far the journal was written, and until when. Not flushed: after a loss of power it may lag behind."""
 
-    def __init__(self, data: Path, identity: str) -> None:
+    def __init__(self, data: Path, identity: str, seq: int = 0, job: int = 0) -> None:
         self._file = os.open(data / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._identity = identity
+        self._identity, self._seq, self._job, self._now = identity, seq, job, 0.0
+        self._lock = threading.Lock()
 
-    def set(self, seq: int, now: float) -> None:
-        """Note that the journal is written up to this row, and that the manager is alive now."""
-        with contextlib.suppress(OSError):  # a full disk: the journal itself says so
-            os.pwrite(self._file, f"{self._identity} {seq} {now!r}".ljust(LONGEST).encode(), 0)
+    def set(self, seq: int = 0, job: int = 0, now: float = 0.0) -> None:
+        """Note that the journal has rows and jobs up to these numbers, and that the manager is alive now. Nothing goes back."""
+        with self._lock, contextlib.suppress(OSError):  # a full disk: the journal itself says so
+            self._seq, self._job, self._now = max(self._seq, seq), max(self._job, job), max(self._now, now)
+            text = f"{self._identity} {self._seq} {self._job} {self._now!r}"
+            os.pwrite(self._file, text.ljust(LONGEST).encode(), 0)
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
 
 
-def read_mark(data: Path) -> tuple[str, int]:
-    """The identity of the journal that was written last in this folder, and how far; empty if that is not known."""
+def read_mark(data: Path) -> tuple[str, int, int]:
+    """The identity of the journal that was written last in this folder, its last row and its last job; empty if that is not known."""
     try:
-        identity, seq = (data / MARK).read_text(encoding="ascii").split()[:2]
-        return identity, int(seq)
+        identity, seq, job = (data / MARK).read_text(encoding="ascii").split()[:3]
+        return identity, int(seq), int(job)
     except (OSError, ValueError):
-        return "", 0
+        return "", 0, 0
 
 
 def last_alive(data: Path) -> float:
     """Return when the last manager of this folder was alive, by the manager's clock; 0 if that is not known."""
     try:
-        return float((data / MARK).read_text(encoding="ascii").split()[2])
+        return float((data / MARK).read_text(encoding="ascii").split()[3])
     except (OSError, ValueError, IndexError):
         return 0.0
 
@@ -76,26 +69,45 @@ def highest_run(data: Path) -> int:
         return 0
 
 
-def settle(journal: Journal) -> Identity:
-    """Find out whether this is the journal that was written here last; if not, give it a new identity. Numbers never start again."""
-    data, (last_seq, _) = journal.path.parent, journal.last
+def settle(journal: Journal) -> tuple[str, ...]:
+    """Return the identities of a journal, the present one last. A journal that was not written here last gets a new one.
+
+    Numbers never start again. The row PENDING of `meta` says what was lost, until a manager has dealt with it (integrity/aftermath.py).
+    """
+    data, (last_seq, last_time) = journal.path.parent, journal.last
     known: list[str] = json.loads(journal.meta(IDENTITIES) or "[]")
-    (marked, marked_seq), highest = read_mark(data), highest_run(data)
+    (marked, marked_seq, marked_job), highest = read_mark(data), highest_run(data)
     most = int(journal.query("SELECT coalesce(max(id), 0) FROM jobs")[0][0])
-    floor = max(highest, int(journal.meta(FLOOR) or 0))
-    warnings = []
+    given = max(most, int(journal.meta(FLOOR) or 0))
+    floor, warning = max(highest, marked_job, given), ""
     if not last_seq and (marked or highest):
-        warnings.append(f"{journal.path} is missing, though jobs were run from here: a new journal is begun")
-    elif (marked and marked not in known) or highest > max(most, int(journal.meta(FLOOR) or 0)):
-        warnings.append(f"{journal.path} is not the journal that was written here last, or an older copy of it")
+        warning = f"{journal.path} is missing, though jobs were run from here: a new journal is begun"
+    elif (marked and marked not in known) or floor > given:
+        warning = f"{journal.path} is not the journal that was written here last, or an older copy of it"
     elif marked and (marked != known[-1] or marked_seq > last_seq):
-        warnings.append(f"{journal.path} is older than what was written here last: it ends at row {last_seq}")
-    if warnings:
-        warnings[0] += f"; job numbers go on after {max(most, floor)}, and runs that it does not know are left alone"
-    if not known or warnings:
+        warning = f"{journal.path} is older than what was written here last: it ends at row {last_seq}"
+    if warning:
+        warning += f"; lost: {named(range(given + 1, marked_job + 1))}" if marked_job > given else ""
+        warning += f"; job numbers go on after {floor}, and runs that it does not know are left alone"
+        journal.remember(PENDING, json.dumps({"line": warning, "since": last_time}))
+    if not known or warning:
         upgraded = [UNMARKED] if not known and last_seq else []
         known += [*upgraded, uuid.uuid4().hex]
         journal.remember(IDENTITIES, json.dumps(known))
     if floor > most:
         journal.remember(FLOOR, str(floor))
-    return Identity(tuple(known), tuple(warnings))
+    return tuple(known)
+
+
+def named(numbers: Iterable[int]) -> str:
+    """Return job numbers as text, the first few ranges of them: "jobs 3, 5-7"."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:MOST_NAMED]]
+    more = sum(last - first + 1 for first, last in ranges[MOST_NAMED:])
+    plural = "s" if len(ranges) > 1 or ranges[0][0] != ranges[0][1] else ""
+    return f"job{plural} {', '.join(shown)}" + (f" and {more} more" if more else "")

@@ -1,6 +1,7 @@
 """The journal on disk: SQLite in WAL mode with full sync. What is acknowledged is on disk; nothing else is the truth.
 
-Two tables: `jobs` holds submissions as they were accepted, `events` every fact and action in the order in which the engine recorded them.
+Two of its tables: `jobs` holds submissions as they were accepted, `events` every fact and action in the order in which the engine recorded
+them. Every row has a checksum (integrity/checksum.py), and the log that SQLite writes first is checked before SQLite opens it.
 One thread writes. Everything that waits when it becomes free goes into one transaction, so many clients share one flush to disk
 (group commit). A transaction that fails is rolled back whole, and everyone in it is told.
 """
@@ -17,27 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headway.errors import HeadwayError
 from headway.live.errors import JournalDamaged, JournalFailed
 from headway.live.operation.folder_lock import folder_lock
 from headway.live.operation.index_room import index_room
-from headway.live.store import history, snapshot_table
+from headway.live.store.copies import free_name
 from headway.live.store.history import HistoryRow, insert_finished
+from headway.live.store.integrity import schema
+from headway.live.store.integrity.check import file_damage, suspect
+from headway.live.store.integrity.checksum import insertion, remembered, sealed, verified
 from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS jobs (
-    id INTEGER PRIMARY KEY, user TEXT NOT NULL, submitted REAL NOT NULL, spec INTEGER NOT NULL, array_id INTEGER, array_index INTEGER);
-CREATE TABLE IF NOT EXISTS specs (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS keys (
-    user TEXT NOT NULL, key TEXT NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, spec INTEGER NOT NULL,
-    PRIMARY KEY (user, key)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS events (
-    seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, job INTEGER NOT NULL, attempt INTEGER NOT NULL, data TEXT NOT NULL);
-"""
 T = TypeVar("T")
 MOST_IN_ONE_COMMIT = 1024
 PAGE = 10_000  # rows read at once
+# SQLITE_ERROR: a table or a column is missing, or JSON is malformed.
+DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +59,11 @@ class _Work:
 
 def failed(error: BaseException) -> JournalFailed:
     """Say what happened to the journal and what that means."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return JournalDamaged(f"the journal is damaged ({error}): `headway journal check` says more")
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE or (
+        isinstance(error, sqlite3.Error) and "decode" in str(error)  # the bytes of a text are no UTF-8
+    ):
+        return JournalDamaged(str(error))
     return JournalFailed(f"the journal cannot be written ({error}): nothing was accepted; make room or repair it")
-
-
-@contextlib.contextmanager
-def _readable() -> Iterator[None]:
-    """Say what is wrong with a journal that cannot be read."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        damaged = failed(error)
-        if isinstance(damaged, JournalDamaged):
-            raise damaged from None
-        raise JournalFailed(f"the journal cannot be read ({error}): `headway journal check` says more") from None
 
 
 class Journal:
@@ -93,13 +79,17 @@ class Journal:
             raise JournalFailed(f"cannot use the data folder {data}: {error.strerror}") from None
         try:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            if damage := file_damage(self.path):
+                raise JournalDamaged(damage)
             self._room.enter_context(index_room(self.path))
             self._connection = self._open()
             self._reader, self._reading = self._open(), threading.Lock()
-        except (sqlite3.Error, OSError, JournalFailed) as error:
+        except (sqlite3.Error, OSError, HeadwayError) as error:
             self._room.close()
-            raise error if isinstance(error, JournalFailed) else failed(error) from None
+            raise error if isinstance(error, HeadwayError) else failed(error) from None
         self._which = _which(self.path)
+        self._ambiguous = False  # the files were removed during a commit: it may or may not be in them
+        self._rescued = ""  # name of the copy that was made when the files were removed
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self.commits = 0
         self._begin()
@@ -116,7 +106,7 @@ class Journal:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.executescript(SCHEMA + history.SCHEMA + snapshot_table.SCHEMA)
+        schema.prepare(connection)
         return connection
 
     # ---- writing
@@ -140,8 +130,10 @@ class Journal:
         values = [(row.time, row.kind, row.job, row.attempt, _as_text(row.data)) for row in rows]
 
         def write(connection: sqlite3.Connection) -> int:
-            connection.executemany("INSERT INTO events (time, kind, job, attempt, data) VALUES (?, ?, ?, ?, ?)", values)
-            last = int(connection.execute("SELECT max(seq) FROM events").fetchone()[0])
+            last = int(connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0])
+            numbered = (sealed("events", (last + i, *row)) for i, row in enumerate(values, 1))
+            connection.executemany(insertion("events"), numbered)
+            last += len(values)
             insert_finished(connection, finished)
             if made is not None:
                 insert_snapshot(connection, last, made)
@@ -171,6 +163,7 @@ class Journal:
         results: list[tuple[_Work, Any]] = []
         refused: list[tuple[_Work, BaseException]] = []
         try:
+            self._check_place()
             self._connection.execute("BEGIN IMMEDIATE")
             for work in batch:
                 try:
@@ -180,11 +173,12 @@ class Journal:
                 except Exception as error:
                     refused.append((work, error))
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+            self._check_place(during_commit=True)
+        except (sqlite3.Error, JournalFailed) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
             for work in batch:
-                work.done.set_exception(failed(error))
+                work.done.set_exception(error if isinstance(error, JournalFailed) else failed(error))
             return
         self.commits += 1
         for work, why in refused:
@@ -211,38 +205,90 @@ class Journal:
         self._connection.execute("RELEASE work")
         return result
 
+    # ---- the files
+
+    @property
+    def displaced(self) -> str:
+        """What is wrong with the place of the journal's files; empty while they are where they were opened."""
+        if _which(self.path) == self._which and not self._ambiguous:
+            return ""
+        copy = f"`headway journal restore` {self._rescued}" if self._rescued else "`headway journal restore` a backup"
+        what = f"{self.path} was removed or replaced under the running manager, and nothing is accepted"
+        return f"{what}: stop the manager, {copy}, and start it again"
+
+    def _check_place(self, during_commit: bool = False) -> None:
+        """Refuse to write to files that the next manager would not find. What they hold is copied first."""
+        if not self.displaced:
+            self._rescued = ""
+            return
+        self._ambiguous |= during_commit
+        self._rescue()
+        raise JournalFailed(self.displaced)
+
+    def _rescue(self) -> None:
+        """Copy the journal from the open files, which are still there, to a file beside the place where they were."""
+        if self._rescued:
+            return
+        to = free_name(self.path, "rescued")
+        with contextlib.suppress(sqlite3.Error, OSError):
+            os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            with contextlib.closing(sqlite3.connect(to)) as copy:
+                self._connection.backup(copy)
+                copy.execute("PRAGMA journal_mode=DELETE")
+            self._rescued = to.name
+
     # ---- reading
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Say what is wrong with a journal that cannot be read. Damage is noted for the next manager."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            reason = failed(error)
+            if isinstance(reason, JournalDamaged):
+                suspect(self.path.parent)
+                raise reason from None
+            raise JournalFailed(f"the journal cannot be read ({error}): `headway journal check` says more") from None
+        except JournalDamaged:
+            suspect(self.path.parent)
+            raise
 
     def rows(self, after: int = 0, limit: int = -1) -> list[JournalRow]:
         """Facts and actions that follow number `after`, at most `limit` of them (-1: all)."""
-        sql = "SELECT time, kind, job, attempt, data, seq FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
-        found = self.query(sql, after, limit)
+        found = self.query("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+        with self._readable():
+            rows = [verified("events", row) for row in found]
         return [
-            JournalRow(time, kind, job, attempt, json.loads(data), seq) for time, kind, job, attempt, data, seq in found
+            JournalRow(time, kind, job, attempt, json.loads(data), seq) for seq, time, kind, job, attempt, data in rows
         ]
 
     def each(self, after: int = 0) -> Iterator[JournalRow]:
         """All rows that follow number `after`, read page by page, so that a long journal does not fill the memory."""
-        page = self.rows(after, PAGE)
-        while page:
-            yield from page
-            page = self.rows(page[-1].seq, PAGE)
+        while page := self.rows(after, PAGE):
+            for row in page:
+                after += 1
+                if row.seq != after:
+                    raise JournalDamaged(f"row {after} of table events is missing")
+                yield row
 
     def query(self, sql: str, *given: Any) -> list[Any]:
         """Read with SQL."""
-        with self._reading, _readable():
+        with self._reading, self._readable():
             return self._reader.execute(sql, given).fetchall()
 
     def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         """Read with a connection of its own: what takes long holds nobody up."""
-        with _readable(), contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as own:
+        with (
+            self._readable(),
+            contextlib.closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=10)) as own,
+        ):
             return ask(own)
 
     def look(self) -> None:
         """Look at the file as the next manager would find it: a connection of its own has nothing in memory."""
-        if not self.path.exists() or _which(self.path) != self._which:
-            what = f"{self.path} was removed or replaced under the running manager"
-            raise JournalDamaged(f"{what}: stop it, and `headway journal restore` a backup")
+        if displaced := self.displaced:
+            raise JournalFailed(displaced)
 
         def ends(connection: sqlite3.Connection) -> None:
             for table in ("meta", "jobs", "specs", "events", "finished"):
@@ -258,25 +304,35 @@ class Journal:
 
     def meta(self, name: str) -> str | None:
         """A remembered value."""
-        found = self.query("SELECT value FROM meta WHERE name = ?", name)
-        return str(found[0][0]) if found else None
+        with self._reading, self._readable():
+            return remembered(self._reader, name)
 
     def remember(self, name: str, value: str) -> None:
         """Keep a value by name."""
-        self.commit(lambda connection: connection.execute("REPLACE INTO meta VALUES (?, ?)", (name, value)))
+        row = sealed("meta", (name, value))
+        self.commit(lambda connection: connection.execute(insertion("meta", "REPLACE"), row))
 
     def close(self) -> None:
         """Write what waits, then let the next manager in."""
         self._end()
+        if self.displaced:
+            self._rescue()
         self._connection.close()
         self._reader.close()
         self._room.close()
 
 
-def _which(path: Path) -> tuple[int, int]:
-    """Which file it is, whatever it is called."""
-    found = path.stat()
-    return found.st_dev, found.st_ino
+def _which(path: Path) -> list[tuple[int, int] | None]:
+    """Return which files the database and its log are, whatever they are called; None for one that is missing."""
+    files: list[tuple[int, int] | None] = []
+    database = os.fspath(path)
+    for name in (database, f"{database}-wal"):
+        try:
+            found = os.stat(name)
+            files.append((found.st_dev, found.st_ino))
+        except OSError:
+            files.append(None)
+    return files
 
 
 def _as_text(data: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from headway.core.operations import (
     set_outcome,
 )
 from headway.core.tables.teams import CLUSTER
+from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.live import nodes
 from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
@@ -43,8 +44,13 @@ AWAY = "away"  # in a row about a start or an end: seconds after it in which no 
 RESERVED, UNRESERVED = "Reserved", "Unreserved"
 # Retired: all but the last few jobs that are over leave the tables. Recalled: one of them comes back, to be run again.
 RETIRED, RECALLED = "Retired", "Recalled"
+# Salvaged: the journal was damaged, and what follows the row before this one is lost. Only people read it.
+SALVAGED = "Salvaged"
 # What journals of version 0.1 call a Blocked row and the blockers in it.
 OLD_BLOCKED, OLD_BLOCKERS = "Gated", "gates"
+OF_JOBS = (ASKED, BLOCKED, OLD_BLOCKED, PROGRESSED, RECALLED)
+OF_NODES = (DRAINED, RESUMED, OPENED, CLOSING, RESERVED, UNRESERVED, RETIRED, SALVAGED, *nodes.KINDS)
+ALL_KINDS = frozenset({*KINDS, *OF_JOBS, *OF_NODES})
 
 
 def replay(
@@ -52,14 +58,25 @@ def replay(
 ) -> None:
     """Record and learn every row of the journal again; `accept` adds the jobs up to a number that were accepted."""
     for row in rows:
+        if row.kind not in ALL_KINDS:
+            what = f"row {row.seq} of the journal is of the kind {row.kind!r}, which this version does not know"
+            raise BadInput(f"{what}: start the newer version that wrote it")
         accept(row.data.get("accepted", row.job))
-        if "at" in row.data:
-            charge(state, state.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
-        fact = _fact(state, row) if row.kind in KINDS else None
-        if fact is not None:
-            state.engine.record(fact, row.time)
-        learn(state, row)
+        try:
+            _replay_row(state, row)
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            what = f"row {row.seq} of the journal ({row.kind}) cannot be understood ({type(error).__name__}: {error})"
+            raise BadInput(f"{what}: start the version that wrote it, or `headway journal restore` a backup") from None
     accept(np.inf)
+
+
+def _replay_row(state: ClusterState, row: JournalRow) -> None:
+    if "at" in row.data:
+        charge(state, state.jobs[row.job], KINDS[row.kind], row.data["at"], row.time)
+    fact = _fact(state, row) if row.kind in KINDS else None
+    if fact is not None:
+        state.engine.record(fact, row.time)
+    learn(state, row)
 
 
 def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> None:
@@ -120,6 +137,7 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
     elif kind == events.HELD or row.kind in (BLOCKED, OLD_BLOCKED):
         _block(state, job, Blocker(int(data["blockers"] if "blockers" in data else data[OLD_BLOCKERS])), row.time)
         job.not_before = float(data.get("not_before", job.not_before))
+        job.message = data.get("message", job.message)
     elif kind == events.RELEASED:
         _block(state, job, NOTHING, row.time)
     elif kind in (events.START, events.PACK):

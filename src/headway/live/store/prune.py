@@ -16,6 +16,9 @@ from typing import Any
 from headway.errors import BadInput
 from headway.live.errors import JournalFailed
 from headway.live.operation.index_room import index_room
+from headway.live.store.integrity.check import refuse_damage
+from headway.live.store.integrity.checksum import insertion, sealed, verified
+from headway.live.store.integrity.schema import require
 
 AT_ONCE = 500  # jobs in one transaction: a manager writes in between
 PRUNED = "pruned"  # instead of a command
@@ -61,8 +64,9 @@ def _old(file: sqlite3.Connection, before: float) -> list[tuple[int, int, int | 
     sql = """SELECT job FROM events WHERE kind IN ('Submitted', 'Ended') GROUP BY job
         HAVING max(seq) = max(CASE kind WHEN 'Submitted' THEN seq END)"""
     active = {job for (job,) in file.execute(sql)}
-    sql = "SELECT job, spec, array_id FROM finished JOIN jobs ON jobs.id = job WHERE ended < ? ORDER BY job"
-    return [row for row in file.execute(sql, (before,)) if row[0] not in active]
+    sql = "SELECT jobs.* FROM finished JOIN jobs ON jobs.id = job WHERE ended < ? ORDER BY job"
+    rows = (verified("jobs", row) for row in file.execute(sql, (before,)))
+    return [(job, spec, array_id) for job, _, _, spec, array_id, _ in rows if job not in active]
 
 
 def _whole_arrays(file: sqlite3.Connection, before: float) -> set[int]:
@@ -77,8 +81,10 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
     path = data / "journal.db"
     if not path.is_file():
         raise BadInput(f"{path}: there is no journal; give --data, the folder of a manager")
+    refuse_damage(path)
     try:
         with index_room(path), contextlib.closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as file:
+            require(file)
             yield file
     except sqlite3.Error as error:
         raise JournalFailed(f"{path} cannot be pruned ({error}): `headway journal check` says more") from None
@@ -87,8 +93,10 @@ def _opened(data: Path) -> Iterator[sqlite3.Connection]:
 def _forget_content(file: sqlite3.Connection, specs: list[int]) -> None:
     """Drop what these job files ran."""
     for spec in dict.fromkeys(specs):
-        (text,) = file.execute("SELECT text FROM specs WHERE id = ?", (spec,)).fetchone()
-        file.execute("UPDATE specs SET text = ? WHERE id = ?", (_without_content(text), spec))
+        row = file.execute("SELECT * FROM specs WHERE id = ?", (spec,)).fetchone()
+        if row:
+            values = sealed("specs", (spec, _without_content(verified("specs", row)[1])))
+            file.execute(insertion("specs", "REPLACE"), values)
 
 
 def _without_content(text: str) -> str:

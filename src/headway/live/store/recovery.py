@@ -1,30 +1,37 @@
 """After a restart: load the last snapshot, replay the journal since then, then ask the executor about jobs in the middle."""
 
+import contextlib
 import functools
 import json
 import sqlite3
 import zlib
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
 from headway.job_state import JobState
-from headway.live.errors import JournalDamaged
+from headway.live.errors import JournalDamaged, JournalFailed
 from headway.live.executors import Executor
 from headway.live.records import Blocker, Job
 from headway.live.state import ClusterState
 from headway.live.store import snapshot, snapshot_table, turnover
 from headway.live.store.archive import finished_row, read_spec
-from headway.live.store.copies import set_aside
 from headway.live.store.history import insert_finished
-from headway.live.store.identity import Identity, settle
+from headway.live.store.identity import PENDING, read_mark, settle
+from headway.live.store.integrity.aftermath import Aftermath, aftermath
+from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, SUSPECT, problems
+from headway.live.store.integrity.checksum import WIDTHS, verified
+from headway.live.store.integrity.salvage import salvage
 from headway.live.store.journal import PAGE, Journal, failed
 from headway.live.store.learn import OPENED, replay
 from headway.live.store.snapshot import load, setting
-from headway.live.world import LiveWorld
+from headway.live.world import LiveWorld, Request
 
+CHECKED_BYTES = 4 << 20  # a journal up to this size is checked as a whole at the start, in less than 0.1 s
 MOST_FINISHED = 4000  # jobs in memory while a journal is read; more than a manager keeps
 
 
@@ -35,45 +42,64 @@ class Recovered:
     journal: Journal
     state: ClusterState
     snapshot_seq: int
-    identity: Identity
+    identities: tuple[str, ...]
     warnings: tuple[str, ...]
+    aftermath: Aftermath | None  # of a journal that was damaged, missing or older than what was written last
 
 
 def open_journal(
     data: Path, fresh: Callable[[Cluster | None], ClusterState], check: Callable[[Journal], None]
 ) -> Recovered:
-    """Open the journal of a data folder and restore the state, unless `check` refuses it. A damaged one is set aside, a new one begun."""
-    try:
-        return _opened(data, fresh, check, ())
-    except JournalDamaged as error:
-        aside = set_aside(data / "journal.db", "damaged")
-        lost = f"{error}. It was set aside as {aside.name}; `headway journal restore` puts a backup in its place"
-        return _opened(data, fresh, check, (lost,))
+    """Open the journal of a data folder and restore the state, unless `check` refuses it. A damaged one is replaced by what can be read.
+
+    If the state cannot be rebuilt from the last snapshot (because it was made under another policy), it is rebuilt without.
+    """
+    for use_snapshot in (True, False):
+        try:
+            return _opened(data, fresh, check)
+        except JournalDamaged as error:
+            salvage(data, error.what, use_snapshot)
+    return _opened(data, fresh, check)
 
 
-def _opened(
-    data: Path,
-    fresh: Callable[[Cluster | None], ClusterState],
-    check: Callable[[Journal], None],
-    warnings: tuple[str, ...],
-) -> Recovered:
+def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], check: Callable[[Journal], None]) -> Recovered:
     journal = Journal(data)
     try:
+        _look_through(journal)
         check(journal)
-        identity = settle(journal)
+        identities = settle(journal)
         state, seq, notes = restore(fresh, journal)
+        later = aftermath(state, journal)
     except sqlite3.DatabaseError as error:
         journal.close()
         raise failed(error) from None
     except BaseException:
         journal.close()
         raise
-    return Recovered(journal, state, seq, identity, (*warnings, *identity.warnings, *notes))
+    return Recovered(journal, state, seq, identities, (*([later.line] if later else ()), *notes), later)
+
+
+def _look_through(journal: Journal) -> None:
+    """Check the whole journal if it is small, if damage was seen, or if it ends before what was written last.
+
+    A restart reads little of a large journal. What it reads is verified then, and `headway journal check` verifies the rest.
+    """
+    data = journal.path.parent
+    (_, seq, job), (last_seq, _) = read_mark(data), journal.last
+    last_job = int(journal.query("SELECT coalesce(max(id), 0) FROM jobs")[0][0])
+    behind = last_seq < seq or max(last_job, int(journal.meta(FLOOR) or 0)) < job
+    if journal.path.stat().st_size <= CHECKED_BYTES or (data / SUSPECT).exists() or behind:
+        found = journal.read(lambda file: next(problems(file), None))
+        if found:
+            raise JournalDamaged(found)
+        (data / SUSPECT).unlink(missing_ok=True)
 
 
 def restore(fresh: Callable[[Cluster | None], ClusterState], journal: Journal) -> tuple[ClusterState, int, list[str]]:
     """The state at the end of the journal, the row of the snapshot that it was read from (0: none), and what to tell the operator."""
     state, seq, last_job, notes = _from_snapshot(fresh, journal)
+    if seq < int(journal.meta(COMPLETE_FROM) or 0):
+        raise JournalDamaged(f"rows before number {journal.meta(COMPLETE_FROM)} were lost")
     submissions = _Submissions(state, journal, last_job)
     leaving = _Leaving(state, journal)
 
@@ -181,6 +207,7 @@ class _Submissions:
 
     def __init__(self, state: ClusterState, journal: Journal, last: int) -> None:
         self.state, self.journal, self.last = state, journal, last
+        self.floor = int(journal.meta(FLOOR) or 0)  # up to it numbers may be missing
         self.page: list[Job] = []
         self.read = functools.lru_cache(1024)(read_spec)  # the tasks of an array share one
         self.strange: dict[int, str] = {}  # jobs with a field that this version does not know
@@ -198,11 +225,16 @@ class _Submissions:
 
     def _next_page(self) -> list[Job]:
         sql = (
-            "SELECT jobs.id, user, text, submitted, array_id, array_index FROM jobs JOIN specs ON specs.id = spec"
-            " WHERE jobs.id > ? ORDER BY jobs.id LIMIT ?"
+            "SELECT jobs.*, specs.* FROM jobs JOIN specs ON specs.id = spec WHERE jobs.id > ? ORDER BY jobs.id LIMIT ?"
         )
-        found = self.journal.query(sql, self.last, PAGE)
-        return [self._job(*row) for row in reversed(found)]
+        width, expected, jobs = WIDTHS["jobs"] + 1, self.last + 1, list[Job]()
+        for row in self.journal.query(sql, self.last, PAGE):
+            number, user, submitted, _, *array = verified("jobs", row[:width])
+            if number > max(expected, self.floor + 1):
+                raise JournalDamaged(f"the submission of job {expected} is missing")
+            jobs.append(self._job(number, user, verified("specs", row[width:])[1], submitted, *array))
+            expected = number + 1
+        return jobs[::-1]
 
     def _job(
         self, job_id: int, user: str, text: str, submitted: float, array_id: int | None, array_index: int | None
@@ -220,14 +252,30 @@ class _Submissions:
 
 def _first_cluster(journal: Journal) -> Cluster | None:
     """The cluster that the journal begins with; it says where that changes."""
-    opened = journal.query("SELECT data FROM events WHERE kind = ? ORDER BY seq LIMIT 1", OPENED)
-    return turnover.cluster_in(json.loads(opened[0][0])) if opened else None
+    opened = journal.query("SELECT * FROM events WHERE kind = ? ORDER BY seq LIMIT 1", OPENED)
+    return turnover.cluster_in(json.loads(verified("events", opened[0])[5])) if opened else None
 
 
-def adopt(state: ClusterState, executor: Executor, world: LiveWorld, now: float) -> None:
+def _dealt_with(journal: Journal, done: Future[None]) -> None:
+    """Forget what was lost with a damaged journal, once the facts that follow from it are on disk."""
+    if not done.exception():
+        with contextlib.suppress(JournalFailed):
+            journal.remember(PENDING, "")
+
+
+def adopt(
+    state: ClusterState, executor: Executor, world: LiveWorld, now: float, later: Aftermath | None = None
+) -> None:
     """Watch again what runs; repeat what may not have been done; set the alarms; offer what was accepted but not recorded."""
     world.arrivals.extend(job.id for job in state.by_row if state.job_state(job) == JobState.FUTURE)
+    if later:
+        request = Request(partial(later.facts, world))
+        request.done.add_done_callback(partial(_dealt_with, world.journal))
+        world.requests.append(request)
+        world.measures.error(now, later.line)
     for job in state.active_jobs():
+        if later and job.id in later.held:
+            continue
         if state.job_state(job).has_processes:
             executor.adopt(job.id, state.attempt(job))
         if state.job_state(job) == JobState.STOPPING:

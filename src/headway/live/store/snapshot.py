@@ -116,6 +116,14 @@ def cluster_in(made: Snapshot) -> Cluster:
     return cluster_of(_parts(made)[0]["cluster"])
 
 
+def submissions(made: Snapshot) -> tuple[int, list[tuple[Any, ...]]]:
+    """Return the last job that a snapshot knows, and its jobs: number, user, job file, time of submission, array and index."""
+    content, tables = _parts(made)
+    specs = content["specs"]
+    jobs = [(encoded["id"], user, specs[at], *rest) for encoded, (user, at, *rest) in content["jobs"]]
+    return max([len(tables["finals"]) - 1, *(job[0] for job in jobs)]), jobs
+
+
 def load(state: ClusterState, made: Snapshot) -> int:
     """Bring a fresh state of the same cluster to that of the snapshot; returns the number of the last job that it knows."""
     content, tables = _parts(made)

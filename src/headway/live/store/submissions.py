@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from headway.errors import HeadwayError
 from headway.live.errors import WrongState
 from headway.live.jobfile.spec import JobSpec
+from headway.live.store.integrity.check import FLOOR
+from headway.live.store.integrity.checksum import insertion, remembered, sealed, verified
 
 
 @dataclass(slots=True)
@@ -35,9 +37,9 @@ def insert_all(
     connection: sqlite3.Connection, batch: Sequence[Submission], count: Callable[[Submission], None]
 ) -> None:
     """Write what is new of a batch, with a few statements for all of it. `count` refuses what is too much for its user."""
-    last = "(SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'last_number')"  # store/identity.py
-    sql = f"SELECT max(coalesce(max(id), 0), {last}) + 1, (SELECT coalesce(max(id), 0) + 1 FROM specs) FROM jobs"
-    number, spec_id = connection.execute(sql).fetchone()
+    sql = "SELECT coalesce(max(id), 0), (SELECT coalesce(max(id), 0) + 1 FROM specs) FROM jobs"
+    last, spec_id = connection.execute(sql).fetchone()
+    number = max(last, int(remembered(connection, FLOOR) or 0)) + 1
     by_key: dict[tuple[str, str | None], Submission] = {}  # of this batch
     specs, jobs, keys = [], [], []
     for each in batch:
@@ -50,18 +52,17 @@ def insert_all(
             continue
         each.numbers, each.new = range(number, number + len(each.tasks)), True
         array_id = None if each.tasks[0] is None else number
-        specs.append((spec_id, each.text))
+        specs.append(sealed("specs", (spec_id, each.text)))
         jobs += [
-            (own, each.user, each.submitted, spec_id, array_id, index)
+            sealed("jobs", (own, each.user, each.submitted, spec_id, array_id, index))
             for own, index in zip(each.numbers, each.tasks, strict=True)
         ]
         if each.key is not None:
-            keys.append((each.user, each.key, number, len(each.tasks), each.digest))
+            keys.append(sealed("keys", (each.user, each.key, number, len(each.tasks), each.digest)))
             by_key[each.user, each.key] = each
         number, spec_id = number + len(each.tasks), spec_id + 1
-    connection.executemany("INSERT INTO specs VALUES (?, ?)", specs)
-    connection.executemany("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)", jobs)
-    connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", keys)
+    for table, rows in (("specs", specs), ("jobs", jobs), ("keys", keys)):
+        connection.executemany(insertion(table), rows)
 
 
 def _given_before(
@@ -71,13 +72,13 @@ def _given_before(
     if each.key is None:
         return False
     if twin := by_key.get((each.user, each.key)):
-        found = (twin.numbers[0], len(twin.numbers), twin.digest)
+        first, count, digest = twin.numbers[0], len(twin.numbers), twin.digest
     else:
-        sql = "SELECT first, count, spec FROM keys WHERE user = ? AND key = ?"
-        found = connection.execute(sql, (each.user, each.key)).fetchone()
-    if found is None:
-        return False
-    if found[2] != each.digest:
+        row = connection.execute("SELECT * FROM keys WHERE user = ? AND key = ?", (each.user, each.key)).fetchone()
+        if row is None:
+            return False
+        _, _, first, count, digest = verified("keys", row)
+    if digest != each.digest:
         raise WrongState(f"the key {each.key!r} was used for another job: take a new key for a new job")
-    each.numbers = range(found[0], found[0] + found[1])
+    each.numbers = range(first, first + count)
     return True

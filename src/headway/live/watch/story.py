@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headway.live.state import ClusterState
+from headway.live.store.integrity.checksum import verified
 from headway.live.watch.answers import Mark, Phase, Story
 from headway.live.watch.trend import first_after
 
@@ -30,7 +31,7 @@ WORDS = {
     "Claim": "asked for GPUs of its queue's guarantee",
 }
 STOPS = {"preempt": "preempted", "cancel": "cancelled", "timeout": "time is up", "requeue": "requeued", "hold": "held"}
-SQL = "SELECT time, kind, attempt, data FROM events WHERE job = ? AND seq >= ? ORDER BY seq LIMIT ?"
+SQL = "SELECT * FROM events WHERE job = ? AND seq >= ? ORDER BY seq LIMIT ?"
 Entry = tuple[float, str, int, dict[str, Any]]
 
 
@@ -41,7 +42,8 @@ def story(manager: "Manager", job: "JobView") -> Story:
         low = first_after(file, job.submitted_at - 1.0)
         return file.execute(SQL, [job.job_id, low, MOST_ROWS + 1]).fetchall()
 
-    rows = [(at, kind, attempt, json.loads(data)) for at, kind, attempt, data in manager.read_journal(ask)]
+    found = (verified("events", row) for row in manager.read_journal(ask))
+    rows = [(at, kind, attempt, json.loads(data)) for _, at, kind, _, attempt, data in found]
     phases, marks = tell(rows[:MOST_ROWS], job.submitted_at, manager.cluster.nodes)
     gpus, now = manager.look(lambda state, now: (_gpus(state, job.job_id), now))
     return Story(job.job_id, now, phases, marks, gpus, len(rows) <= MOST_ROWS)

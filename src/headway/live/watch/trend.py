@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from headway.job_state import JobState
 from headway.live.state import ClusterState
+from headway.live.store.integrity.checksum import verified
 from headway.live.watch.answers import Trend
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ RUNS, WAITS = "runs", "waits"
 # What a job did before a row of this kind, and does after it. Rows of other kinds say nothing about that.
 BEFORE = {"Submitted": "", "Start": WAITS, "Pack": WAITS, "Started": RUNS, "Stop": RUNS, "Stopped": RUNS, "Ended": RUNS}
 AFTER = {"Submitted": WAITS, "Start": RUNS, "Pack": RUNS, "Stopped": WAITS, "Ended": ""}
-SQL = f"SELECT seq, time, kind, job, data FROM events WHERE seq > ? AND kind IN ({', '.join('?' * len(BEFORE))}) ORDER BY seq"
+SQL = f"SELECT * FROM events WHERE seq > ? AND kind IN ({', '.join('?' * len(BEFORE))}) ORDER BY seq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +197,8 @@ def _active(state: ClusterState, now: float) -> dict[int, tuple[str, int]]:
 
 def _sizes(file: sqlite3.Connection, jobs: set[int]) -> dict[int, int]:
     """GPUs of jobs that are over."""
-    rows = file.execute("SELECT job, gpus FROM finished WHERE job >= ?", [min(jobs, default=0)])
-    return {int(job): int(gpus) for job, gpus in rows if job in jobs}
+    rows = file.execute("SELECT * FROM finished WHERE job >= ?", [min(jobs, default=0)])
+    return {row[0]: int(verified("finished", row)[9]) for row in rows if row[0] in jobs}
 
 
 def first_after(file: sqlite3.Connection, time_s: float) -> int:
@@ -206,8 +207,8 @@ def first_after(file: sqlite3.Connection, time_s: float) -> int:
     high += 1
     while low < high:
         middle = (low + high) // 2
-        found = file.execute("SELECT time FROM events WHERE seq >= ? ORDER BY seq LIMIT 1", [middle]).fetchone()
-        low, high = (middle + 1, high) if found and found[0] < time_s else (low, middle)
+        found = file.execute("SELECT * FROM events WHERE seq >= ? ORDER BY seq LIMIT 1", [middle]).fetchone()
+        low, high = (middle + 1, high) if found and verified("events", found)[1] < time_s else (low, middle)
     return low
 
 
@@ -215,4 +216,5 @@ def read(file: sqlite3.Connection, after: int) -> list[Row]:
     """The rows that matter, at most the newest so many."""
     last = int(file.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
     found = file.execute(SQL, [max(after, last - MOST_ROWS), *BEFORE])
-    return [Row(seq, at, kind, job, json.loads(data)) for seq, at, kind, job, data in found]
+    rows = (verified("events", row) for row in found)
+    return [Row(seq, at, kind, job, json.loads(data)) for seq, at, kind, job, _, data in rows]

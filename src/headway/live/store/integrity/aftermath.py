@@ -1,0 +1,81 @@
+"""What becomes of jobs whose last facts were lost: with a damaged journal, or because an older copy was put in its place.
+
+- A job whose end is in the table of finished jobs stays finished.
+- A job with an attempt on disk that the journal does not know is held: it may have run, so a person decides.
+- Every other job is as the journal says: it waits, or its attempt is adopted and reports how it ended.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.core.engine import Event
+from headway.core.events import ENDED, STOPPED
+from headway.job_state import JobState
+from headway.live.lifecycle import Lifecycle
+from headway.live.records import Blocker
+from headway.live.state import ClusterState
+from headway.live.store.archive import Archived, archived
+from headway.live.store.history import ARCHIVED
+from headway.live.store.identity import PENDING, named
+from headway.live.store.journal import Journal
+from headway.live.store.learn import charge
+
+HELD_MESSAGE = "it may have run, but what became of it was lost with the journal: `headway release` runs it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What the first manager after a loss does before it starts anything, and the line that says what was lost."""
+
+    line: str
+    ended: dict[int, Archived]
+    held: frozenset[int]
+
+    def facts(self, world: Lifecycle, now: float) -> Iterator[Event]:
+        """Yield the facts that bring the jobs to their states."""
+        state = world.state
+        for number, past in self.ended.items():
+            job, final = state.jobs[number], past.job.final
+            if job.final is None and final is not None:
+                at = max(past.job.ended or now, job.started or 0.0)
+                charge(state, job, ENDED, at, now)
+                data = {"exit_code": past.job.exit_code, "message": past.job.message, "at": at, ARCHIVED: True}
+                yield from world.ended(job, final, data)
+        for number in sorted(self.held):
+            job = state.jobs[number]
+            if job.final is None:
+                if state.job_state(job).has_processes:
+                    yield Event(STOPPED, job.row)
+                yield from world.block(job, Blocker.HELD, message=HELD_MESSAGE)
+
+
+def aftermath(state: ClusterState, journal: Journal) -> Aftermath | None:
+    """Return what is to be done after a loss; None if there was none."""
+    pending = json.loads(journal.meta(PENDING) or "null")
+    if not pending:
+        return None
+    ended: dict[int, Archived] = {}
+    held: set[int] = set()
+    for job in state.by_row:
+        if job.final is not None:
+            continue
+        past = journal.read(lambda connection, number=job.id: archived(connection, number))  # type: ignore[misc]
+        if past is not None and (past.job.ended or 0.0) >= pending["since"]:
+            ended[job.id] = past
+        elif _attempts(journal.path.parent, job.id) > state.attempt(job):
+            held.add(job.id)
+    kept = {number for number in held if state.job_state(state.jobs[number]) != JobState.HELD}
+    text = f"; held, because they may have run: {named(kept)} (`headway release` runs them again)" if kept else ""
+    return Aftermath(pending["line"] + text, ended, frozenset(held))
+
+
+def _attempts(data: Path, number: int) -> int:
+    """Return the number of the last attempt of a job that has a folder."""
+    try:
+        return max(
+            (int(path.name) for path in (data / "runs" / str(number)).iterdir() if path.name.isdigit()), default=0
+        )
+    except OSError:
+        return 0

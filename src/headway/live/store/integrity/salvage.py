@@ -1,0 +1,186 @@
+"""A new journal from everything that can be read of a damaged one, which is kept under another name.
+
+A state is never rebuilt over a gap: of the facts and actions, those count that follow the last intact snapshot without a missing row. What
+happened later is lost, and aftermath.py decides what that means for each job.
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from headway.io.units import counted
+from headway.live.errors import JournalFailed
+from headway.live.operation.folder_lock import folder_lock
+from headway.live.store import snapshot
+from headway.live.store.copies import free_name, set_aside
+from headway.live.store.identity import IDENTITIES, MARK, PENDING, highest_run, named, read_mark
+from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, SUSPECT
+from headway.live.store.integrity.checksum import WIDTHS, insertion, remembered, sealed
+from headway.live.store.integrity.log import read_log
+from headway.live.store.integrity.pages import Row, Scan
+from headway.live.store.integrity.schema import prepare
+from headway.live.store.learn import SALVAGED
+from headway.live.store.snapshot_table import Snapshot
+
+AT_ONCE: Final = 1000  # rows inserted together
+MOST_LISTED: Final = 1000  # lost jobs that a row of the journal names
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The snapshot that the state is rebuilt from: its row (0: none), the last job that it knows, and submissions that it has."""
+
+    seq: int = 0
+    last_job: int = 0
+    jobs: Sequence[tuple[Any, ...]] = ()  # number, user, job file, time, array, index
+
+
+def salvage(data: Path, why: str, use_snapshot: bool) -> None:
+    """Put a new journal in the place of a damaged one; its row PENDING of `meta` has one line that says what was lost."""
+    path = data / "journal.db"
+    part = path.with_name(f".{path.name}.part")
+    with folder_lock(data):
+        try:
+            _write(
+                part,
+                path,
+                f"the journal was damaged ({why}) and is kept as {free_name(path, 'damaged').name}",
+                use_snapshot,
+            )
+        except (sqlite3.Error, OSError) as error:
+            part.unlink(missing_ok=True)
+            fix = "make room there, or `headway journal restore` a backup"
+            raise JournalFailed(f"{path} is damaged ({why}), and cannot be recovered ({error}): {fix}") from None
+        set_aside(path, "damaged")
+        part.rename(path)
+        (data / MARK).unlink(missing_ok=True)  # of the journal that was damaged
+        (data / SUSPECT).unlink(missing_ok=True)
+
+
+def _write(part: Path, path: Path, what: str, use_snapshot: bool) -> None:
+    """Write what can be read of a journal to another file, and flush it."""
+    part.unlink(missing_ok=True)
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as file:
+        prepare(file)
+        file.execute("BEGIN")
+        _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
+        _Assembly(file, path.parent).finish(what, use_snapshot)
+        file.execute("COMMIT")
+
+
+def _insert(file: sqlite3.Connection, rows: Iterator[Row]) -> None:
+    """Insert rows; of several versions of a row the first counts, which is the newest."""
+    while some := list(islice(rows, AT_ONCE)):
+        for table in WIDTHS:
+            values = [row for name, row in some if name == table]
+            file.executemany(insertion(table, "INSERT OR IGNORE"), values)
+
+
+class _Assembly:
+    """Makes a journal that a manager can open from the rows that were read."""
+
+    def __init__(self, file: sqlite3.Connection, data: Path) -> None:
+        self.file = file
+        self.identities: list[str] = json.loads(remembered(file, IDENTITIES) or "[]")
+        self.floor = int(remembered(file, FLOOR) or 0)
+        self.marked, self.marked_seq, self.marked_job = read_mark(data)
+        self.highest_run = highest_run(data)
+        # Of all rows that were read, also those that are dropped.
+        self.last_seq = self._one("SELECT max(max(seq), (SELECT coalesce(max(seq), 0) FROM snapshots)) FROM events")
+        self.time = self._one(
+            "SELECT max(coalesce((SELECT max(time) FROM events), 0), coalesce((SELECT max(submitted) FROM jobs), 0),"
+            " coalesce((SELECT max(ended) FROM finished), 0))"
+        )
+
+    def finish(self, what: str, use_snapshot: bool) -> None:
+        """Drop what cannot be used, and write down what was lost."""
+        base = self._base(use_snapshot)
+        self._restore_jobs(base)
+        lost, highest = self._lost_jobs()
+        last, since = self._cut(base)
+        rows_lost = last < max(self.last_seq, self.marked_seq) or self.marked not in self.identities
+        if not self.identities and self.marked:
+            self.identities.append(self.marked)
+        if rows_lost:
+            self.identities.append(uuid.uuid4().hex)
+        self._remember(COMPLETE_FROM, str(self._incomplete(base)))
+        self._remember(IDENTITIES, json.dumps(self.identities))
+        self._remember(FLOOR, str(highest))
+        jobs = self._one("SELECT count(*) FROM jobs")
+        line = f"{what}: {counted(int(jobs), 'job')} recovered"
+        line += f"; lost: {named(lost)}" if lost else ""
+        moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+        line += f"; what happened after {moment if since else 'the first submission'} is lost" if rows_lost else ""
+        row = (last + 1, float(self.time), SALVAGED, 0, 0, json.dumps({"lost": lost[:MOST_LISTED], "rows": rows_lost}))
+        self.file.execute(insertion("events"), sealed("events", row))
+        self._remember(PENDING, json.dumps({"line": line, "since": since}))
+
+    def _base(self, use_snapshot: bool) -> Base:
+        """Return the newest snapshot, and drop those that cannot be used."""
+        for row in self.file.execute("SELECT * FROM snapshots ORDER BY seq DESC").fetchall():
+            if use_snapshot:
+                with contextlib.suppress(ValueError, KeyError, TypeError, IndexError, OSError, zlib.error):
+                    return Base(row[0], *snapshot.submissions(Snapshot(row[1], row[2])))
+            self.file.execute("DELETE FROM snapshots WHERE seq = ?", row[:1])
+        return Base()
+
+    def _restore_jobs(self, base: Base) -> None:
+        """Drop submissions without a job file; take those from the snapshot that it knows."""
+        self.file.execute("DELETE FROM jobs WHERE spec NOT IN (SELECT id FROM specs)")
+        known = {number for (number,) in self.file.execute("SELECT id FROM jobs")}
+        spec = self._one("SELECT coalesce(max(id), 0) FROM specs")
+        for number, user, text, *rest in base.jobs:
+            if number not in known:
+                spec += 1
+                self.file.execute(insertion("specs"), sealed("specs", (spec, text)))
+                submitted, array_id, index = rest
+                values = (number, user, submitted, spec, array_id, index)
+                self.file.execute(insertion("jobs"), sealed("jobs", values))
+
+    def _lost_jobs(self) -> tuple[list[int], int]:
+        """Return the numbers of jobs whose submissions cannot be read, and the highest number that was ever given."""
+        readable = {number for (number,) in self.file.execute("SELECT id FROM jobs")}
+        given = {number for (number,) in self.file.execute("SELECT job FROM events UNION SELECT job FROM finished")} - {
+            0
+        }
+        for first, count in self.file.execute("SELECT first, count FROM keys"):
+            given.update(range(first, first + count))
+        highest = max([self.floor, self.marked_job, self.highest_run, *readable, *given])
+        given.update(range(self.floor + 1, highest + 1))
+        return sorted(given - readable), highest
+
+    def _cut(self, base: Base) -> tuple[int, float]:
+        """Drop facts and actions from the first gap after the snapshot on; return the last row that is kept, and its time."""
+        readable = {number for (number,) in self.file.execute("SELECT id FROM jobs")}
+        last = base.seq
+        for seq, job in self.file.execute("SELECT seq, job FROM events WHERE seq > ? ORDER BY seq", (base.seq,)):
+            if seq != last + 1 or (job > base.last_job and job not in readable):
+                break
+            last = seq
+        self.file.execute("DELETE FROM events WHERE seq > ?", (last,))
+        return last, float(self._one("SELECT coalesce(max(time), 0) FROM events"))
+
+    def _incomplete(self, base: Base) -> int:
+        """Return the row up to which the journal cannot be replayed, because facts or submissions are missing; 0: none."""
+        before = int(remembered(self.file, COMPLETE_FROM) or 0)
+        rows = self._one(f"SELECT count(*) FROM events WHERE seq <= {base.seq}")
+        strange = self._one(
+            f"SELECT count(*) FROM events WHERE seq <= {base.seq} AND job > 0 AND job NOT IN (SELECT id FROM jobs)"
+        )
+        return base.seq if base.seq and (before or rows < base.seq or strange) else 0
+
+    def _one(self, sql: str) -> Any:
+        return self.file.execute(sql).fetchone()[0] or 0
+
+    def _remember(self, name: str, value: str) -> None:
+        self.file.execute(insertion("meta", "REPLACE"), sealed("meta", (name, value)))

@@ -1,0 +1,448 @@
+"""A damaged, foreign or removed journal: what is noticed, what is said, and what is recovered."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.journal_edit import edited, without_checksums
+from tests.live_manager import ME, ended, one, opened, until
+from typer.testing import CliRunner
+
+from headway.cli.main import app
+from headway.errors import BadInput, HeadwayError
+from headway.live.errors import JournalDamaged, JournalFailed
+from headway.live.jobfile.spec import JobSpec
+from headway.live.store import recovery
+from headway.live.store.copies import back_up, check
+from headway.live.store.history import Wanted, history
+from headway.live.store.integrity.checksum import checksum, intact, sealed
+from headway.live.store.integrity.log import read_log
+from headway.live.store.integrity.schema import version_of
+from headway.live.store.prune import prune
+
+pytestmark = pytest.mark.xdist_group("live")
+
+
+def young(data: Path, jobs: int = 40) -> list[int]:
+    """Acknowledge jobs, and leave the folder as a manager that was killed: everything is in the write-ahead log."""
+    manager = opened(data.with_name("served"))
+    manager.drain("n000")
+    numbers = [one(manager, run="true", name=f"job-{i}") for i in range(jobs)]
+    manager.settle()
+    shutil.copytree(data.with_name("served"), data, ignore=shutil.ignore_patterns("notify"))
+    manager.stop()
+    return numbers
+
+
+def stopped(data: Path) -> int:
+    """A manager that has run two jobs, and holds a third, whose number is returned."""
+    manager = opened(data)
+    for _ in range(2):
+        assert ended(manager, one(manager, run="true")) == "COMPLETED"
+    held = one(manager, run="true", hold=True)
+    until(manager, held, "HELD")
+    manager.stop()
+    return held
+
+
+def flip(path: Path, at: int, bit: int = 0) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1 << bit
+    path.write_bytes(raw)
+
+
+def changing(data: Path) -> contextlib.closing[sqlite3.Connection]:
+    """A connection that leaves the checksums as they are; everything is in the file afterwards, and nothing in the log."""
+    return contextlib.closing(sqlite3.connect(data / "journal.db", isolation_level=None))
+
+
+# ---- checksums
+
+
+def test_a_checksum_covers_the_table_and_every_column() -> None:
+    row = (7, 2.0, "text", None, b"bytes", 3.25)
+    whole = sealed("jobs", row)
+    assert intact("jobs", whole)
+    assert checksum("jobs", (7, 2, *row[2:])) == whole[-1]  # SQLite stores 2.0 as 2
+    assert checksum("jobs", (np.int64(7).item(), np.float64(2.0), *row[2:-1], np.float64(3.25))) == whole[-1]
+    assert checksum("meta", row) != whole[-1]
+    for column, other in enumerate((6, 2.5, "Text", 0, b"Bytes", 3.5)):
+        assert checksum("jobs", (*row[:column], other, *row[column + 1 :])) != whole[-1]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("UPDATE events SET data = '{' WHERE seq = 2", "1 rows of table events fail their checksums, the first is 2"),
+        (
+            "UPDATE events SET kind = 'Sang' WHERE seq = 2",
+            "1 rows of table events fail their checksums, the first is 2",
+        ),
+        ("UPDATE specs SET text = 'no' WHERE id = 3", "1 rows of table specs fail their checksums, the first is 3"),
+        ("DELETE FROM events WHERE seq = 4", "1 rows of table events are missing between 1 and"),
+        ("DELETE FROM jobs WHERE id = 2", "1 rows of table jobs are missing between 1 and 3"),
+        ("DELETE FROM specs WHERE id = 3", "the job file of job 3 is missing"),
+        ("DROP TABLE finished", "the table finished is missing"),
+    ],
+)
+def test_bad_rows_are_found_by_check_and_by_the_next_manager(tmp_path: Path, sql: str, said: str) -> None:
+    """Bad JSON and an unknown kind ended in a traceback, and `journal check` called both whole."""
+    held = stopped(tmp_path)
+    with changing(tmp_path) as file:
+        file.execute(sql)
+    result = CliRunner().invoke(app, ["journal", "check", "--data", str(tmp_path), "--json"])
+    assert result.exit_code == 1
+    assert any(said in problem for problem in json.loads(result.output)["problems"])
+    again = opened(tmp_path)
+    assert len(again.warnings) == 1
+    assert f"the journal was damaged ({said}" in again.warnings[0]
+    assert "is kept as journal.db.damaged-1: 3 jobs recovered" in again.warnings[0]
+    assert [view.state for view in again.jobs()] == ["COMPLETED", "COMPLETED", "HELD"]
+    assert again.health().last_errors[-1].message.startswith("the journal was damaged")
+    again.release(held)
+    assert ended(again, held) == "COMPLETED"
+    again.stop()
+    assert not check(tmp_path / "journal.db").problems
+    assert check(tmp_path / "journal.db.damaged-1").problems
+    assert opened_warnings(tmp_path) == []
+
+
+def opened_warnings(data: Path) -> list[str]:
+    manager = opened(data)
+    manager.stop()
+    return manager.warnings
+
+
+def test_a_row_of_a_newer_version_is_refused_and_nothing_is_set_aside(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    with edited(tmp_path) as file:
+        file.execute("DELETE FROM snapshots")
+        file.execute("UPDATE events SET kind = 'Sang' WHERE seq = 2")
+    assert check(tmp_path / "journal.db").problems == (
+        "this version does not know rows of the kind 'Sang': a newer version wrote them",
+    )
+    with pytest.raises(
+        BadInput, match=r"row 2 of the journal is of the kind 'Sang', which this version does not know: start"
+    ):
+        opened(tmp_path)
+    assert not list(tmp_path.glob("journal.db.*"))
+    with edited(tmp_path) as file:
+        file.execute("UPDATE events SET kind = 'Blocked' WHERE seq = 2")
+    with pytest.raises(BadInput, match=r"row 2 of the journal \(Blocked\) cannot be understood"):
+        opened(tmp_path)
+
+
+def test_a_newer_format_is_refused_and_a_flipped_bit_in_its_version_is_not_one(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    with changing(tmp_path) as file:
+        file.execute(f"PRAGMA user_version = {0x02020202}")
+    with pytest.raises(BadInput, match=r"a newer version of Headway wrote the journal \(format 2"):
+        opened(tmp_path)
+    with changing(tmp_path) as file:
+        file.execute(f"PRAGMA user_version = {0x01010105}")
+    again = opened(tmp_path)
+    assert "the version of its format is 0x1010105" in again.warnings[0]
+    assert len(again.jobs()) == 3
+    again.stop()
+
+
+def test_a_journal_without_checksums_is_converted(tmp_path: Path) -> None:
+    held = stopped(tmp_path)
+    copy = tmp_path / "copy.db"
+    without_checksums(tmp_path)
+    back_up(tmp_path / "journal.db", copy)
+    assert not check(copy).problems
+    for read in (lambda: history(tmp_path), lambda: prune(tmp_path, 0.0)):
+        with pytest.raises(BadInput, match="an earlier version wrote the journal: start the manager once"):
+            read()
+    again = opened(tmp_path)
+    assert again.warnings == []
+    assert [view.state for view in again.jobs()] == ["COMPLETED", "COMPLETED", "HELD"]
+    again.cancel(held)
+    again.stop()
+    with changing(tmp_path) as file:
+        assert version_of(file) == 1
+        assert not [name for (name,) in file.execute("SELECT name FROM sqlite_master") if "former" in name]
+    assert not check(tmp_path / "journal.db").problems
+
+
+# ---- the write-ahead log
+
+
+def by_the_book(words: list[int], first: int = 0, second: int = 0) -> tuple[int, int]:
+    """The checksum as the description of the format has it."""
+    for at in range(0, len(words), 2):
+        first = (first + words[at] + second) % 2**32
+        second = (second + words[at + 1] + first) % 2**32
+    return first, second
+
+
+def test_the_checksums_of_a_log_are_those_of_sqlite(tmp_path: Path) -> None:
+    young(tmp_path / "data", 5)
+    path = tmp_path / "data" / "journal.db-wal"
+    raw = path.read_bytes()
+    words = np.frombuffer(raw, "<u4").tolist()
+    assert by_the_book(words[:6]) == tuple(np.frombuffer(raw, ">u4", 2, 24).tolist())
+    assert read_log(path.with_name("journal.db")).damage == ""
+    size = 24 + 4096
+    count = (len(raw) - 32) // size
+    for frame in range(count):
+        flip(path, 32 + frame * size + random.Random(frame).randrange(size), frame % 8)
+        assert read_log(path.with_name("journal.db")).damage.startswith(f"frame {frame + 1} of {count}"), frame
+        path.write_bytes(raw)
+    path.write_bytes(raw[:-1])  # a write that power cut short
+    assert read_log(path.with_name("journal.db")).damage == ""
+
+
+@pytest.mark.parametrize(
+    "at", [20, 32 + 8, 32 + 20, 32 + 24 + 3000, -2000], ids=["header", "salt", "sum", "first", "last"]
+)
+def test_a_flipped_bit_in_the_log_loses_nothing(tmp_path: Path, at: int) -> None:
+    """All forty acknowledged jobs were lost, and no copy was kept."""
+    data = tmp_path / "data"
+    numbers = young(data)
+    path = data / "journal.db-wal"
+    flip(path, at % path.stat().st_size, 3)
+    for read in (
+        lambda: history(data),
+        lambda: prune(data, 0.0),
+        lambda: back_up(data / "journal.db", tmp_path / "copy"),
+    ):
+        with pytest.raises(
+            JournalDamaged, match=r"of the write-ahead log journal.db-wal fails its checksum\): restart"
+        ):
+            read()
+    assert "write-ahead log" in check(data / "journal.db").problems[0]
+    again = opened(data)
+    assert len(again.warnings) == 1
+    assert "and is kept as journal.db.damaged-1: 40 jobs recovered" in again.warnings[0]
+    assert (data / "journal.db.damaged-1-wal").exists()
+    assert [view.job_id for view in again.jobs()] == numbers
+    again.stop()
+    assert not check(data / "journal.db").problems
+
+
+def test_a_manager_that_was_killed_is_no_damage(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    numbers = young(data)
+    with open(data / "journal.db-wal", "ab") as file:
+        file.write(bytes(1000))  # power cut a write short
+    again = opened(data)
+    assert again.warnings == []
+    assert [view.job_id for view in again.jobs()] == numbers
+    again.stop()
+
+
+def test_a_log_that_lost_its_end_is_said_and_its_jobs_are_named(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    young(data)
+    path = data / "journal.db-wal"
+    frames = (path.stat().st_size - 32) // (24 + 4096)
+    with open(path, "r+b") as file:
+        file.truncate(32 + frames // 2 * (24 + 4096))
+    again = opened(data)
+    found = [view.job_id for view in again.jobs()]
+    assert f"; lost: jobs {found[-1] + 1}-40; job numbers go on after 40" in again.warnings[0]
+    assert one(again, run="true") == 41
+    again.stop()
+
+
+# ---- what is lost
+
+
+def test_a_job_that_cannot_be_read_is_named_and_its_number_is_not_used_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    numbers = young(data)
+    with changing(data) as file:
+        file.execute("UPDATE jobs SET user = 'eve' WHERE id IN (7, 8, 40)")
+    again = opened(data)
+    assert "37 jobs recovered; lost: jobs 7-8, 40" in again.warnings[0]
+    assert [view.job_id for view in again.jobs()] == [job for job in numbers if job not in (7, 8, 40)]
+    assert one(again, run="true") == 41
+    again.stop()
+
+
+def test_jobs_that_may_have_run_are_held_and_finished_ones_stay_finished(tmp_path: Path) -> None:
+    """What became of them is in rows that are lost: they must not run twice without anybody having said so."""
+    manager = opened(tmp_path)
+    finished = one(manager, run="echo once")
+    assert ended(manager, finished) == "COMPLETED"
+    lost = one(manager, run="echo twice")
+    assert ended(manager, lost) == "COMPLETED"
+    manager.drain("n000")
+    waiting = one(manager, run="true", after=[finished])
+    until(manager, waiting, "PENDING")
+    manager.stop()
+    with changing(tmp_path) as file:
+        file.execute("DELETE FROM snapshots")
+        file.execute("DELETE FROM finished WHERE job = ?", (lost,))
+        file.execute("UPDATE events SET data = 'no' WHERE seq = 3")  # its checksum is wrong now
+    again = opened(tmp_path)
+    assert len(again.warnings) == 1
+    assert "3 jobs recovered; what happened after " in again.warnings[0]
+    assert f"held, because they may have run: job {lost} (`headway release`" in again.warnings[0]
+    assert ended(again, finished) == "COMPLETED"
+    assert until(again, lost, "HELD").message.startswith("it may have run, but what became of it was lost")
+    assert ended(again, waiting) == "COMPLETED"  # it never ran
+    assert [row.state for row in again.history(Wanted())] == ["COMPLETED", "HELD", "COMPLETED"]
+    again.stop()
+    last = opened(tmp_path, policy="best-effort")  # rebuilt from the facts alone
+    assert not any("damaged" in line for line in last.warnings)
+    assert last.job(lost).state == "HELD"  # type: ignore[union-attr]
+    last.release(lost)
+    assert ended(last, lost) == "COMPLETED"
+    last.stop()
+
+
+def test_another_policy_on_a_journal_whose_beginning_is_lost(tmp_path: Path) -> None:
+    """The snapshot of the other policy cannot be used, and what it knows cannot be read again."""
+    held = stopped(tmp_path)
+    with changing(tmp_path) as file:
+        file.execute("UPDATE events SET data = 'no' WHERE seq = 3")
+    assert opened_warnings(tmp_path) != []
+    again = opened(tmp_path, policy="best-effort")
+    assert "rows before number" in again.warnings[0]
+    again.settle()
+    assert [view.state for view in again.jobs()] == ["COMPLETED", "COMPLETED", "HELD"]
+    again.cancel(held)
+    again.stop()
+
+
+def test_damage_that_is_seen_while_a_manager_runs_is_repaired_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large journal is not read as a whole at the start."""
+    stopped(tmp_path)
+    monkeypatch.setattr(recovery, "CHECKED_BYTES", 0)
+    with changing(tmp_path) as file:
+        file.execute("UPDATE finished SET name = 'other' WHERE job = 1")
+    manager = opened(tmp_path)
+    assert manager.warnings == []
+    with pytest.raises(JournalDamaged, match=r"row 1 of table finished fails its checksum\): restart the manager"):
+        manager.history(Wanted())
+    assert manager.submit(JobSpec(run="true"), ME) == [4]  # it goes on
+    assert ended(manager, 4) == "COMPLETED"
+    manager.stop()
+    again = opened(tmp_path)
+    assert "1 rows of table finished fail their checksums" in again.warnings[0]
+    assert [row.job_id for row in again.history(Wanted(states=frozenset({"COMPLETED"})))] == [4, 2]
+    again.stop()
+
+
+def test_a_damaged_journal_on_a_full_disk_is_left_as_it_is(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(data)]
+    data.mkdir()
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("SKIPPED: only root may mount a small disk to fill")
+    try:
+        stopped(data)
+        manager = opened(data)
+        one(manager, run="true", hold=True, envs={"LONG": "x" * 400_000})
+        manager.stop()
+        with changing(data) as file:
+            file.execute("UPDATE events SET kind = 'Sang' WHERE seq = 2")
+        filler = data / "filler"
+        with pytest.raises(OSError, match="No space left"):
+            filler.write_bytes(bytes(8 << 20))
+        with open(filler, "r+b") as file:
+            file.truncate(filler.stat().st_size - (300 << 10))  # enough to open it, and too little for another
+        with pytest.raises(JournalFailed, match=r"is damaged \(.*\), and cannot be recovered \(.* full\): make room"):
+            opened(data)
+        filler.unlink()
+        assert not list(data.glob("*.part"))
+        again = opened(data)
+        assert "4 jobs recovered" in again.warnings[0]
+        again.stop()
+    finally:
+        subprocess.run(["umount", "-l", str(data)], check=True)
+
+
+# ---- under a running manager
+
+
+@pytest.mark.parametrize("gone", ["all", "log", "moved", "replaced"])
+def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path: Path, gone: str) -> None:
+    """Later submissions were acknowledged and lost, and `headway health` reported no problem."""
+    data = tmp_path / "data"
+    manager = opened(data)
+    manager.drain("n000")
+    before = [one(manager, run="true") for _ in range(8)]
+    manager.settle()
+    path, aside = data / "journal.db", tmp_path / "aside.db"
+    if gone == "all":
+        for name in data.glob("journal.db*"):
+            name.unlink()
+    elif gone == "log":
+        (data / "journal.db-wal").unlink()
+    else:
+        path.rename(aside)
+        if gone == "replaced":
+            shutil.copy(aside, path)
+    said = r"journal.db was removed or replaced under the running manager, and nothing is accepted: stop the manager"
+    health = manager.health()
+    assert not health.ok
+    assert "removed or replaced" in health.trouble
+    for _ in range(3):
+        with pytest.raises(JournalFailed, match=said):
+            one(manager, run="true")
+    with pytest.raises(JournalFailed, match=said):
+        manager.hold(before[0])
+    with pytest.raises(JournalFailed, match=r"restore` journal.db.rescued-1"):
+        manager.try_journal()
+    assert "removed or replaced" in manager.explain(before[0]).message
+    manager.stop()
+    rescued = data / "journal.db.rescued-1"
+    assert check(rescued).jobs == 8
+    assert (rescued.stat().st_mode & 0o777) == 0o600
+    result = CliRunner().invoke(app, ["journal", "restore", str(rescued), "--data", str(data)])
+    assert result.exit_code == 0, result.output
+    again = opened(data)
+    assert again.warnings == []
+    assert [view.job_id for view in again.jobs()] == before
+    assert one(again, run="true") == 9
+    again.stop()
+
+
+def test_a_journal_that_is_moved_back_is_written_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    manager = opened(data)
+    (data / "journal.db").rename(tmp_path / "aside.db")
+    with pytest.raises(JournalFailed, match="removed or replaced"):
+        one(manager, run="true")
+    (tmp_path / "aside.db").rename(data / "journal.db")
+    assert ended(manager, one(manager, run="true")) == "COMPLETED"
+    assert manager.health().ok
+    manager.stop()
+
+
+def test_a_commit_during_which_the_journal_is_removed_is_not_acknowledged(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    manager = opened(data)
+    begun, go = threading.Event(), threading.Event()
+    manager._journal.commit_later(lambda _: (begun.set(), go.wait(60)))
+    assert begun.wait(60)
+    refused: list[HeadwayError] = []
+
+    def submit() -> None:
+        try:
+            manager.submit(JobSpec(run="true"), ME)
+        except HeadwayError as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    for path in data.glob("journal.db*"):
+        path.unlink()
+    go.set()
+    thread.join(60)
+    assert "removed or replaced" in str(refused[0])
+    manager.stop()
