@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 from typer.testing import CliRunner
 
 from headway.cli.main import app
@@ -95,7 +95,7 @@ def test_serve_and_health_say_that_the_journal_was_damaged_or_removed(tmp_path: 
 
     def headway(*words: str) -> subprocess.CompletedProcess[str]:
         command = [*HEADWAY, *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     environment = {**os.environ, "HEADWAY_DATA": str(data)}
     with open(tmp_path / "errors", "wb") as errors:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.journal_edit import edited, without_checksums
 from tests.live_manager import ME, ended, one, opened, until
+from tests.waiting import PATIENCE_S
 from typer.testing import CliRunner
 
 from headway.cli.main import app
@@ -428,8 +429,8 @@ def test_a_commit_during_which_the_journal_is_removed_is_not_acknowledged(tmp_pa
     data = tmp_path / "data"
     manager = opened(data)
     begun, go = threading.Event(), threading.Event()
-    manager._journal.commit_later(lambda _: (begun.set(), go.wait(60)))
-    assert begun.wait(60)
+    manager._journal.commit_later(lambda _: (begun.set(), go.wait(PATIENCE_S)))
+    assert begun.wait(PATIENCE_S)
     refused: list[HeadwayError] = []
 
     def submit() -> None:
