@@ -174,3 +174,29 @@ def test_an_attempt_of_a_lost_journal_has_its_epilog_before_its_number_is_used_a
     second.stop(1, 1, "SIGKILL", 0.0)
     wait_for(lambda: [report for report in second.reports() if report.what == ENDED])
     second.close()
+
+
+def test_an_epilog_runs_though_its_log_cannot_be_written(manager: Manager, tmp_path: Path) -> None:
+    """As on a full disk: the routes of a slice must be removed all the same."""
+    (tmp_path / "data/runs/1/1/epilog.log").mkdir(parents=True)
+    assert ended(manager, one(manager, run="true")) == "COMPLETED"
+    assert [(line.hook, line.moment) for line in lines(tmp_path)][2:] == [("epilog", "begins"), ("epilog", "ends")]
+
+
+def test_a_signal_of_another_program_neither_ends_the_prolog_nor_skips_it(manager: Manager, tmp_path: Path) -> None:
+    (tmp_path / "wait/prolog-1").touch()
+    job = one(manager, run="true")
+    wait_for(lambda: begun(tmp_path, "prolog", job))
+    shim = shim_of(tmp_path / "data", job)
+    os.kill(shim, signal.SIGTERM)
+    wait_for(lambda: not pending(shim, signal.SIGTERM))
+    (tmp_path / "wait/prolog-1").unlink()
+    assert ended(manager, job) == "COMPLETED"
+    assert [(line.hook, line.moment) for line in lines(tmp_path)][:2] == [("prolog", "begins"), ("prolog", "ends")]
+
+
+def pending(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has yet to take a signal that it blocks."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)

@@ -53,7 +53,7 @@ class _Watch:
     """The logs of one attempt, as they were at the last look, and when to look again."""
 
     followers: set[Follower] = field(default_factory=set)
-    seen: object = None
+    seen: list[tuple[int, int, int]] | None = None  # None: before the first look
     pause_s: float = LOOK_S
     next_at: float = 0.0
 
@@ -136,7 +136,10 @@ class Followers:
 
     def _look_at(self, attempt: Attempt, watch: _Watch, now: float) -> None:
         """Wake the followers of an attempt if a log changed since the last look, or if this is the first one."""
-        seen = [_size(path) for path in self._log_files(*attempt)]
+        try:
+            seen = [_version(path) for path in self._log_files(*attempt)]
+        except Exception:  # of an executor from outside: followers of other attempts are woken all the same
+            seen = []
         changed, watch.seen = seen != watch.seen, seen
         watch.pause_s = LOOK_S if changed else min(LONGEST_LOOK_S, 2 * watch.pause_s)
         watch.next_at = now + watch.pause_s
@@ -147,10 +150,10 @@ class Followers:
                 follower.wake()
 
 
-def _size(path: Path) -> tuple[int, int]:
-    """Return which file it is and its size; a rotated log is another file."""
+def _version(path: Path) -> tuple[int, int, int]:
+    """Return what changes when a log is written or rotated: inode, size and time of change; zeros if there is no log."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
-        return 0, 0
-    return found.st_ino, found.st_size
+        return 0, 0, 0
+    return status.st_ino, status.st_size, status.st_mtime_ns

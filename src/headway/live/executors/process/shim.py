@@ -202,9 +202,11 @@ class Shim:
         if pid == 0:
             try:
                 os.setsid()
-                log = os.open(os.path.join(self.folder, f"{name}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-                os.dup2(log, 1)
-                os.dup2(log, 2)
+                with contextlib.suppress(OSError):  # a full disk: it runs without a log
+                    log_path = os.path.join(self.folder, f"{name}.log")
+                    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                    os.dup2(log, 1)
+                    os.dup2(log, 2)
                 prctl(SET_PDEATHSIG, signal.SIGKILL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, [])
                 os.execve(path, [path], hooks["env"])
@@ -213,9 +215,9 @@ class Shim:
         end = time.monotonic() + hooks["timeout_s"]
         found, status = os.waitpid(pid, os.WNOHANG)
         while not found and time.monotonic() < end:
-            asked = signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
-            if asked is not None and asked.si_signo == signal.SIGTERM and name == "prolog":
-                break  # the job is not wanted any more
+            signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
+            if name == "prolog" and read(self.folder, "stop.json") is not None:
+                break  # the job is not wanted any more; a SIGTERM without this file is not the manager's
             found, status = os.waitpid(pid, os.WNOHANG)
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)  # also what it left behind
