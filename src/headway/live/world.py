@@ -109,6 +109,8 @@ class LiveWorld(Lifecycle):
         self._now = max(self._now, self.clock())
         self.mark(self.last_seq, self._now)
         self._late_s = max(0.0, self._now - until)
+        if self._first and self.away[0] < self.away[1]:  # no job was started or stopped before this first round
+            self._late_s, self.away = self._now - self.opened, (self.away[0], self._now)
         return None if self._closing else self._now
 
     def facts(self, now: float) -> Iterator[Event]:
