@@ -57,7 +57,7 @@ MOST_PATH = 4096
 SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
 COMMAND_NOT_FOUND = 127  # as shells have it
 LOST = "its supervising process was killed, or the machine went down"
-OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
+OUT_OF_MEMORY = "a process of the job was killed: it used more memory than the job asks for (resources.memory)"
 MINE = (signal.SIGCHLD, signal.SIGTERM)
 
 
@@ -330,7 +330,7 @@ class Shim:
         groups = self.launch.get("cgroup", ())
         limit = OUT_OF_MEMORY if out_of_memory(groups) else ""
         if not limit and (most := refused_processes(groups)):
-            limit = f"it had {most} processes and threads, and may not have more (headway serve --max-processes)"
+            limit = f"the job reached its limit of {most} processes and threads (headway serve --max-processes)"
         return {
             "exit_code": None if never_ran else code,
             "codes": [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))],
