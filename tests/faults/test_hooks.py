@@ -13,6 +13,7 @@ from tests.live_manager import ME, ended, one, opened, until
 from tests.waiting import wait_for
 
 from headway.live.executors import ENDED, Launch
+from headway.live.executors.process import shim
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
@@ -200,3 +201,18 @@ def pending(pid: int, number: signal.Signals) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
     return any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def test_a_process_that_cannot_be_killed_yet_is_looked_for_once_per_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process in uninterruptible sleep may stay for hours; the shim took a core to look for it."""
+    looks, pauses = iter([{os.getpid()}] * 20), list[float]()
+    monkeypatch.setattr(shim, "members", lambda groups: next(looks, set()))
+    monkeypatch.setattr(shim, "kill", lambda processes: None)
+    monkeypatch.setattr(shim.time, "sleep", pauses.append)
+    shim.Shim(str(tmp_path), str(tmp_path / "notify")).recover({})
+    assert len(pauses) == 20
+    assert pauses[0] == shim.KILL_PAUSE_S
+    assert pauses[10:] == [1.0] * 10
+    assert json.loads((tmp_path / "exit.json").read_text())["lost"]

@@ -51,7 +51,7 @@ else:
     )
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
-KILL_PAUSE_S = 0.01
+KILL_PAUSE_S, LONGEST_KILL_PAUSE_S = 0.01, 1.0  # a process in uninterruptible sleep may stay for hours
 DISK_RETRY_S = 0.5
 MOST_PATH = 4096
 SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
@@ -111,6 +111,7 @@ class Shim:
     def recover(self, lost: dict[str, Any]) -> None:
         """End an attempt whose shim was killed: kill its processes, run its epilog, and write down what is known of its end."""
         groups, users = self.launch.get("cgroup", ()), {os.geteuid(), self.launch.get("uid")}
+        pause_s, before = KILL_PAUSE_S, set[int]()
         while True:
             processes = members(groups) | marked(f"HEADWAY_RUN={self.folder}", users)
             processes = {pid for pid in processes if started_ticks(pid) is not None}
@@ -118,7 +119,9 @@ class Shim:
                 break
             kill_members(groups)
             kill(processes)
-            time.sleep(KILL_PAUSE_S)
+            pause_s = min(LONGEST_KILL_PAUSE_S, 2 * pause_s) if processes == before else KILL_PAUSE_S
+            time.sleep(pause_s)
+            before = processes
         never_ran = read(self.folder, "ranks.json") is None
         unknown = {"lost": True, "never_ran": never_ran, "message": LOST, "at": lost.get("at")}
         ended = read(self.folder, "outcome.json") or unknown
