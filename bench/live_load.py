@@ -87,21 +87,12 @@ def idle(seconds: float) -> dict[str, Any]:
 
 
 def followers(count: int, seconds: float) -> dict[str, Any]:
-    """The share of a core that a manager takes while so many clients follow one job that writes nothing."""
+    """Return the share of a core that a manager uses while `count` clients follow one job that writes nothing."""
     server = Server("2x4")
-    found: dict[str, Any] = {}
+    shares: dict[str, Any] = {}
     try:
-        make = [
-            *HEADWAY,
-            "token",
-            "make",
-            "--user",
-            getpass.getuser(),
-            "--scope",
-            "operate",
-            "--data",
-            str(server.data),
-        ]
+        make = [*HEADWAY, "token", "make", "--user", getpass.getuser()]
+        make += ["--scope", "operate", "--data", str(server.data)]
         tokens = [
             subprocess.run([*make, f"t{number}"], check=True, capture_output=True, text=True).stdout.split()[-1]
             for number in range(-(-count // MOST_STREAMS))
@@ -124,12 +115,12 @@ def followers(count: int, seconds: float) -> dict[str, Any]:
             time.sleep(3)
             before = server.cpu_s()
             time.sleep(seconds)
-            found[name] = f"{(server.cpu_s() - before) / seconds:.2%} of a core"
+            shares[name] = f"{(server.cpu_s() - before) / seconds:.2%} of a core"
             for stream in streams:
                 stream.close()
             server.ask("POST", f"/v1/jobs/{job}/cancel")
             time.sleep(2)
-        return found
+        return shares
     finally:
         server.stop()
 

@@ -13,6 +13,7 @@ from tests.live_manager import ME, ended, one, opened, until
 from tests.waiting import wait_for
 
 from headway.live.executors import ENDED, Launch
+from headway.live.executors.process import shim
 from headway.live.executors.process.executor import ProcessExecutor
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
@@ -174,3 +175,44 @@ def test_an_attempt_of_a_lost_journal_has_its_epilog_before_its_number_is_used_a
     second.stop(1, 1, "SIGKILL", 0.0)
     wait_for(lambda: [report for report in second.reports() if report.what == ENDED])
     second.close()
+
+
+def test_an_epilog_runs_though_its_log_cannot_be_written(manager: Manager, tmp_path: Path) -> None:
+    """As on a full disk: the routes of a slice must be removed all the same."""
+    (tmp_path / "data/runs/1/1/epilog.log").mkdir(parents=True)
+    assert ended(manager, one(manager, run="true")) == "COMPLETED"
+    assert [(line.hook, line.moment) for line in lines(tmp_path)][2:] == [("epilog", "begins"), ("epilog", "ends")]
+
+
+def test_a_signal_of_another_program_neither_ends_the_prolog_nor_skips_it(manager: Manager, tmp_path: Path) -> None:
+    (tmp_path / "wait/prolog-1").touch()
+    job = one(manager, run="true")
+    wait_for(lambda: begun(tmp_path, "prolog", job))
+    shim = shim_of(tmp_path / "data", job)
+    os.kill(shim, signal.SIGTERM)
+    wait_for(lambda: not pending(shim, signal.SIGTERM))
+    (tmp_path / "wait/prolog-1").unlink()
+    assert ended(manager, job) == "COMPLETED"
+    assert [(line.hook, line.moment) for line in lines(tmp_path)][:2] == [("prolog", "begins"), ("prolog", "ends")]
+
+
+def pending(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has yet to take a signal that it blocks."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    masks = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def test_a_process_that_cannot_be_killed_yet_is_looked_for_once_per_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process in uninterruptible sleep may stay for hours; the shim took a core to look for it."""
+    looks, pauses = iter([{os.getpid()}] * 20), list[float]()
+    monkeypatch.setattr(shim, "members", lambda groups: next(looks, set()))
+    monkeypatch.setattr(shim, "kill", lambda processes: None)
+    monkeypatch.setattr(shim.time, "sleep", pauses.append)
+    shim.Shim(str(tmp_path), str(tmp_path / "notify")).recover({})
+    assert len(pauses) == 20
+    assert pauses[0] == shim.KILL_PAUSE_S
+    assert pauses[10:] == [1.0] * 10
+    assert json.loads((tmp_path / "exit.json").read_text())["lost"]

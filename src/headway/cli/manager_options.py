@@ -40,6 +40,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 # For counts such as jobs and lines; if a limit depends on something else, such as the cluster, it is checked there.
 COUNT, FROM_ZERO = Range(1, 10**9, whole=True), Range(0, 10**9, whole=True)
 PORT = Range(0, 65_535, whole=True)
+PROCESSES = Range(1, 4_000_000, whole=True)  # Linux refuses a pids.max above 4,194,304
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's number, or 12_3 for task 3 of array 12.")]
 
 

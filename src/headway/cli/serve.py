@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headway.cli.manager_options import COUNT, PORT, DataOption, JsonOption, note, number_option, print_json
+from headway.cli.manager_options import COUNT, PORT, PROCESSES, DataOption, JsonOption, note, number_option, print_json
 from headway.cli.operate.site import site_of, start_webhook, with_floor, with_served_fabric
 from headway.client.folder import CERTIFICATE_FILE, TOKEN_FILE, URL_FILE, data_folder
 from headway.client.peer import is_loopback
@@ -93,9 +93,10 @@ def serve(
     ] = None,
     max_processes: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Processes and threads that one attempt may have; default: 16384, at most a quarter of what the machine allows.",
+        number_option(
+            PROCESSES,
+            "--max-processes",
+            help="Processes and threads of one attempt; default: 16384, or a quarter of the machine's limit if that is less.",
         ),
     ] = None,
     gpu_type: Annotated[

@@ -41,7 +41,7 @@ class Lifecycle:
         self._to_do: list[Callable[[], None]] = []  # to be done once they are
         self._alarms: list[tuple[float, str, int, int]] = []
         self._data: dict[str, Any] = {}  # goes with the next fact that the engine records
-        self.away = (0.0, 0.0)  # when no manager ran before this one
+        self.away = (0.0, 0.0)  # (from, to) in which no manager ran, before this one
         self._late_s = 0.0  # that this round begins after the engine was to be woken
         self._progress_at: dict[int, float] = {}
         self._of_nodes: Sequence[NodeReport] = ()  # what the executor said of its nodes last

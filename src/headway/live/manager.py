@@ -186,11 +186,11 @@ class Manager(Accepting, Questions, Verbs):
         return self._journal.meta(name)
 
     def complain(self, words: str, part: str) -> None:
-        """Note that a part of the manager fails, for `headway health`; it counts as failing until it has recovered."""
+        """Note an error of a part of the manager for `headway health`; the part fails until `recovered` is called."""
         with self._world.lock:
             self._world.measures.error(self.clock(), words)
             self._world.measures.failing.add(part)
 
     def recovered(self, part: str) -> None:
-        """Note that a part of the manager works, be it again."""
+        """Note that a part of the manager works."""
         self._world.measures.failing.discard(part)

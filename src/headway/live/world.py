@@ -87,7 +87,7 @@ class LiveWorld(Lifecycle):
         self.disk: Disk | None = None  # is looked at, where there is a floor for it
         self.identity = ""  # of the journal
         self.mark: Callable[..., None] = lambda **_: None  # told how far the journal is written: `Mark.set`
-        self.told: Callable[[list[JournalRow]], None] = lambda rows: None  # given all rows that are on disk
+        self.on_commit: Callable[[list[JournalRow]], None] = lambda rows: None  # given the rows that were written
         self.snapshot_seq = 0  # the last row that a snapshot knows
         self._finished: list[tuple[HistoryRow, bytes]] = []  # of the round, like `_rows`
         self._snapshot: Callable[[], Snapshot] | None = None  # to be made when the lock is free
@@ -109,6 +109,8 @@ class LiveWorld(Lifecycle):
         self._now = max(self._now, self.clock())
         self.mark(seq=self.last_seq, now=self._now)
         self._late_s = max(0.0, self._now - until)
+        if self._first and self.away[0] < self.away[1]:  # no job was started or stopped before this first round
+            self._late_s, self.away = self._now - self.opened, (self.away[0], self._now)
         return None if self._closing else self._now
 
     def facts(self, now: float) -> Iterator[Event]:
@@ -326,7 +328,7 @@ class LiveWorld(Lifecycle):
             try:
                 self.last_seq = self.journal.append(self._rows, self._finished, made)
                 self.snapshot_seq = self.last_seq if made else self.snapshot_seq
-                self.told(self._rows)
+                self.on_commit(self._rows)
                 self._rows, self._finished, self._snapshot = [], [], None
                 self.mark(seq=self.last_seq, now=self.clock())
                 self.measures.commits.add(perf_counter() - began)

@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.imagined import Processes, Virtual, Work
-from tests.live_manager import ended, one, opened, wait_for
+from tests.live_manager import ended, one, opened, until
+from tests.waiting import gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.live import executors
 from headway.live.ask.replay import replay
 from headway.live.ask.views import past_jobs
 from headway.live.executors import Launch, Report
+from headway.live.lifecycle import LATE_S
 from headway.live.store.history import late_rounds
 from headway.live.store.identity import last_alive
 from headway.live.store.journal import Journal, JournalRow
+from headway.live.store.learn import AWAY
 
 MOST_ERROR = 0.03
 # Saves of 2 s were the case in which replays were 19 % too short; longer ones beside them.
@@ -199,6 +202,23 @@ def test_a_manager_writes_down_since_when_none_ran(tmp_path: Path) -> None:
     second = opened(tmp_path)
     rows = [row for row in second.events(0) if row.kind == "Opened"]
     assert second.late_rounds(0.0) == [(alive, rows[1].time)]
+    second.stop()
+
+
+def test_no_manager_ran_until_the_first_round_of_the_next(tmp_path: Path) -> None:
+    """Adopting takes time: a replay that decided when the journal was opened was up to 3 % too early."""
+    first = opened(tmp_path)
+    job = one(first, run=gate(tmp_path / "go"))
+    until(first, job, "RUNNING")
+    first.stop()
+    (tmp_path / "go").touch()
+    wait_for((tmp_path / f"runs/{job}/1/exit.json").exists)
+    second = opened(tmp_path)
+    ended(second, job)
+    second.settle()
+    row = next(row for row in second.events(0) if row.kind == "Ended")
+    assert row.time - max(to for _, to in second.late_rounds(0.0)) < LATE_S
+    assert row.data[AWAY] == pytest.approx(row.time - row.data["at"], abs=LATE_S)
     second.stop()
 
 

@@ -180,7 +180,7 @@ def test_a_fork_bomb_stops_neither_the_manager_nor_other_jobs(watch: Watch, tmp_
     watch.executor.start(launch("for i in $(seq 100); do true & done; wait", 2))
     assert (watch.until(ENDED, 2).exit_code, watch.until(ENDED, 2).message) == (0, "")
     watch.executor.stop(1, 1, "SIGTERM", 0.0)
-    assert "it had 50 processes and threads, and may not have more" in watch.until(ENDED, 1).message
+    assert "the job reached its limit of 50 processes and threads" in watch.until(ENDED, 1).message
     assert not members(folders)
 
 

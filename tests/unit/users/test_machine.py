@@ -198,3 +198,9 @@ def test_what_may_be_above_the_folder_of_an_ordinary_user(
     found = weaknesses(tmp_path / "above" / "data")
     assert [text for text in found if f"{tmp_path}/above, above the data folder" in text] == found
     assert bool(found) is refused
+
+
+def test_a_limit_of_processes_that_linux_refuses_is_bad_input(tmp_path: Path) -> None:
+    """Every attempt failed to start: "cannot start: Invalid argument"."""
+    done = headway("serve", "--max-processes", 5_000_000, "--data", tmp_path / "data", "--cluster", "none")
+    assert "--max-processes 5000000 is not a whole number from 1 to 4,000,000" in done.stderr

@@ -1,6 +1,7 @@
 """Followers of logs and events are woken by rows of the journal and by logs that grow; none of them polls."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ from fastapi.concurrency import run_in_threadpool
 from tests.live_manager import ended, one, opened, until
 from tests.waiting import PATIENCE_S
 
+from headway.live.desk.followers import Followers, _version
+from headway.live.http import streams
 from headway.live.http.logs import Reader, Wanted
 from headway.live.http.streams import server_sent
 from headway.live.http.tokens import Caller, Scope
 from headway.live.manager import Manager
+from headway.live.store.journal import JournalRow
 
 pytestmark = pytest.mark.xdist_group("live")
 MANY = 20
@@ -105,3 +109,59 @@ def test_a_stream_of_events_asks_the_journal_only_after_a_commit(manager: Manage
         await stream.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(read())
+
+
+def test_a_stream_of_events_stays_open_while_all_rows_are_about_jobs_of_others(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proxies close a silent connection. On a busy cluster no wait for news ever timed out, and nothing was sent."""
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.0)
+    asked = Busy(manager)
+
+    async def read() -> None:
+        stream = server_sent(asked, Caller("t", "x", Scope.SUBMIT), 0)  # type: ignore[arg-type]
+        assert await anext(stream) == b"retry: 1000\n\n"
+        assert await asyncio.wait_for(anext(stream), PATIENCE_S) == b": still here\n\n"
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(read())
+
+
+class Busy(Counting):
+    """A manager whose journal has a new row of another user's job at every look."""
+
+    def events(self, after: int) -> list[JournalRow]:
+        return [JournalRow(0.0, "Drained", 0, 0, seq=after + 1)]
+
+
+def test_a_log_that_cannot_be_found_stops_no_other_follower(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def log_files(job: int, attempt: int) -> list[Path]:
+        if job == 1:
+            raise PermissionError(13, "Permission denied", "launch.json")
+        return [log]
+
+    followers = Followers(log_files)
+
+    async def read() -> None:
+        with followers.follow(1) as first, followers.follow(2) as second:
+            first.begin(1)
+            second.begin(1)
+            assert await second.news(PATIENCE_S)  # the first look
+            second.begin(1)
+            log.write_text("hello")
+            assert await second.news(PATIENCE_S)
+
+    asyncio.run(read())
+    followers.close()
+
+
+def test_a_log_that_has_rotated_to_the_same_size_has_changed(tmp_path: Path) -> None:
+    """The number of a removed file may be that of the next one."""
+    log = tmp_path / "log"
+    log.write_text("hello")
+    os.utime(log, ns=(1, 1))
+    before = _version(log)
+    os.utime(log, ns=(2, 2))
+    assert _version(log) != before

@@ -58,9 +58,7 @@ class Relived(SimulatedWorld):
         self.steps: list[tuple[float, int, int]] = []  # (time, job, attempt) of first steps to come
         self.launched: list[tuple[float, int, int]] = []  # the same of processes that will run
         self.began = [0.0] * len(habits)
-        self.missed_s = [0.0] * len(
-            habits
-        )  # from when the last end or stop was to be heard until a manager decided again
+        self.missed_s = [0.0] * len(habits)  # by which the last end or stop was heard later, as nothing was decided
         self.cut: set[int] = set()  # jobs that are being stopped for good
         self.over: set[int] = set()  # jobs that had ended when they were asked to stop
         for j in range(len(habits)):
@@ -113,8 +111,8 @@ class Relived(SimulatedWorld):
                 yield Event(CROSSED, j)
 
     def _due(self, now: float) -> float:
-        """Return when the next end or stop was to be heard, at most `now`."""
-        next_time(self.state, self.world, now)  # which drops what no longer holds
+        """Return when the next end or stop is due to be heard, at most `now`."""
+        next_time(self.state, self.world, now)  # drops entries that no longer hold
         return min(now, float(self.world.heap["at"][0])) if self.world.clock["heap"][0] else now
 
     def _fact(self, kind: int, j: int, now: float) -> Iterator[Event]:

@@ -130,7 +130,7 @@ def replay(
     averaged = sum(job.averaged for job in fitting)
     if not averaged:
         raise BadInput("no job has ended in that time: there is nothing to replay")
-    away = _joined(sorted((float(begin), float(end)) for begin, end in late))
+    away = _merged(sorted((float(begin), float(end)) for begin, end in late))
     simulated = tuple(_simulate(fitting, cluster, policy, placement, queues, away) for policy in policies)
     measured = _outcome("measured", fitting, np.array([job.ended_at or np.nan for job in fitting]), None)
     return Replay(len(fitting), averaged, measured, simulated, _caveats(jobs, cluster))
@@ -187,14 +187,14 @@ def _simulate(
     return _outcome(policy, jobs, table["end"] - heard_s - np.array(relived.missed_s), preemptions)
 
 
-def _joined(times: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return times (from, to) in order, with those that overlap as one."""
-    joined: list[tuple[float, float]] = []
+def _merged(times: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return sorted times (from, to) with overlapping ones merged."""
+    merged: list[tuple[float, float]] = []
     for begin, end in times:
-        if joined and begin <= joined[-1][1]:
-            begin, end = joined[-1][0], max(end, joined.pop()[1])
-        joined.append((begin, end))
-    return joined
+        if merged and begin <= merged[-1][1]:
+            begin, end = merged[-1][0], max(end, merged.pop()[1])
+        merged.append((begin, end))
+    return merged
 
 
 def _spans(job: PastJob, save_s: float) -> tuple[Span, ...]:

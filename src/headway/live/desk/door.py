@@ -11,4 +11,4 @@ class Door:
         self._world, self._state, self._journal, self._executor = world, world.state, world.journal, world.executor
         self.clock = world.clock
         self.followers = Followers(lambda job, attempt: self._executor.logs(job, attempt))
-        world.told = self.followers.tell
+        world.on_commit = self.followers.tell

@@ -1,7 +1,7 @@
 """Followers of jobs: readers of logs and streams of events. They are woken, and do not poll.
 
 A follower is woken when the journal has a new row about its job, and when a log of the attempt that it watches has changed. One thread
-looks at the logs of all watched attempts, however many followers each has; it sleeps while none is watched.
+looks at the logs of all watched attempts, however many followers each has; it sleeps while no attempt is watched.
 """
 
 import asyncio
@@ -53,13 +53,13 @@ class _Watch:
     """The logs of one attempt, as they were at the last look, and when to look again."""
 
     followers: set[Follower] = field(default_factory=set)
-    seen: object = None
+    versions: list[tuple[int, int, int]] | None = None  # of the log files; None: before the first look
     pause_s: float = LOOK_S
     next_at: float = 0.0
 
 
 class Followers:
-    """All followers of one manager. Those of no job in particular are woken by every row of the journal."""
+    """All followers of one manager. Followers of all jobs are woken by every row of the journal."""
 
     def __init__(self, log_files: LogFiles) -> None:
         self._log_files = log_files
@@ -71,7 +71,7 @@ class Followers:
 
     @contextlib.contextmanager
     def follow(self, job_id: int | None = None) -> Iterator[Follower]:
-        """Enter a follower of a job (None: of all jobs), until the block ends."""
+        """Add a follower of a job (None: of all jobs) until the block ends."""
         follower = Follower(self, job_id)
         with self._changed:
             self._by_job.setdefault(job_id, set()).add(follower)
@@ -90,12 +90,12 @@ class Followers:
             return
         with self._changed:
             jobs: set[int | None] = {None, *(row.job for row in rows)}
-            woken = [follower for job in jobs for follower in self._by_job.get(job, ())]
-        for follower in woken:
+            followers = [follower for job in jobs for follower in self._by_job.get(job, ())]
+        for follower in followers:
             follower.wake()
 
     def watch(self, follower: Follower, attempt: Attempt | None) -> None:
-        """Let a follower watch the logs of an attempt instead of those that it watched before."""
+        """Let a follower watch the logs of another attempt; None: of no attempt."""
         if follower.attempt == attempt:
             return
         with self._changed:
@@ -136,21 +136,24 @@ class Followers:
 
     def _look_at(self, attempt: Attempt, watch: _Watch, now: float) -> None:
         """Wake the followers of an attempt if a log changed since the last look, or if this is the first one."""
-        seen = [_size(path) for path in self._log_files(*attempt)]
-        changed, watch.seen = seen != watch.seen, seen
+        try:
+            versions = [_version(path) for path in self._log_files(*attempt)]
+        except Exception:  # of an executor from outside: followers of other attempts are woken all the same
+            versions = []
+        changed, watch.versions = versions != watch.versions, versions
         watch.pause_s = LOOK_S if changed else min(LONGEST_LOOK_S, 2 * watch.pause_s)
         watch.next_at = now + watch.pause_s
         if changed:
             with self._changed:
-                woken = list(watch.followers)
-            for follower in woken:
+                followers = list(watch.followers)
+            for follower in followers:
                 follower.wake()
 
 
-def _size(path: Path) -> tuple[int, int]:
-    """Return which file it is and its size; a rotated log is another file."""
+def _version(path: Path) -> tuple[int, int, int]:
+    """Return what changes when a log is written or rotated: inode, size and time of change; zeros if there is no log."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
-        return 0, 0
-    return found.st_ino, found.st_size
+        return 0, 0, 0
+    return status.st_ino, status.st_size, status.st_mtime_ns

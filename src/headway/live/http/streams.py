@@ -69,7 +69,7 @@ async def server_sent(manager: Manager, caller: Caller, after: int) -> AsyncIter
                     yield f"id: {row.seq}\nevent: {row.kind}\ndata: {json.dumps(event_json(row))}\n\n".encode()
             if rows or await follower.news(max(0.0, silent_since + KEEP_ALIVE_S - time.monotonic())):
                 await asyncio.sleep(GATHER_S)
-            else:
+            if time.monotonic() - silent_since >= KEEP_ALIVE_S:  # rows about jobs of others do not count
                 silent_since = time.monotonic()
                 yield b": still here\n\n"
 

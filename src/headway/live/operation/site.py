@@ -30,7 +30,7 @@ class Site:
         return min(spec.preemption.grace, self.longest_grace_s)
 
     def notes(self, spec: JobSpec, enforced: frozenset[str]) -> tuple[str, ...]:
-        """Return what is allowed less of than the job asks for, and which limit is not enforced, one sentence each."""
+        """Return a sentence for each request that is cut to a limit, and for a limit that is not enforced."""
         notes = []
         if spec.preemption.grace > self.longest_grace_s:
             asked, most = f"{spec.preemption.grace:g} s", f"{self.longest_grace_s:g} s"

@@ -24,6 +24,7 @@ from headway.live.records import Blocker
 from headway.live.store.journal import JournalRow
 from headway.live.store.learn import BEFORE, BLOCKED
 
+PART: Final = "webhook"  # of the manager, as `headway health` names it
 SENT: Final = "webhook"  # under which the journal keeps the number of the last row that arrived
 TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
@@ -53,7 +54,7 @@ def state_of(row: JournalRow) -> str:
 
 
 def event_of(row: JournalRow, state: str) -> str:
-    """Return what happened, by its name in the journal; a job that is blocked otherwise too is held and released all the same."""
+    """Return the name of the event; Held or Released also if the job stays blocked for another reason."""
     return row.kind if row.kind != BLOCKED else HELD if state == "HELD" else RELEASED
 
 
@@ -125,11 +126,11 @@ class Webhook:
         """Send one change until it has arrived; False: the manager stops."""
         body, pause = json.dumps(self._content(row, state)).encode(), FIRST_RETRY_S
         while why := self._send(body, row):
-            self.manager.complain(f"the webhook at {self.to[1]} did not take a change: {why}", SENT)
+            self.manager.complain(f"the webhook at {self.to[1]} did not take a change: {why}", PART)
             if self._closing.wait(pause):
                 return False
             pause = min(LONGEST_RETRY_S, 2 * pause)
-        self.manager.recovered(SENT)
+        self.manager.recovered(PART)
         return True
 
     def _content(self, row: JournalRow, state: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class HistoryRow:
     gpu_hours: float
     preemptions: int
     exit_code: int | None
-    message: str = ""  # why it ended so, and what was noticed beside it
+    message: str = ""  # why it failed, or which limit it reached
 
 
 @dataclass(frozen=True, slots=True)

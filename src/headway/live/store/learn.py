@@ -39,7 +39,7 @@ KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
 BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
-AWAY = "away"  # in a row about a start or an end: seconds after it in which no manager ran, so that it was heard later
+AWAY = "away"  # in a row about a start or an end: seconds by which it was heard later, because no manager ran
 # Reserved: nodes are kept for a queue for a time. Unreserved: what people reserved of them is not, any more.
 RESERVED, UNRESERVED = "Reserved", "Unreserved"
 # Retired: all but the last few jobs that are over leave the tables. Recalled: one of them comes back, to be run again.

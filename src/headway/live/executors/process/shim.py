@@ -51,13 +51,13 @@ else:
     )
 
 FAIL_GRACE_S = 5.0  # when one rank fails the others cannot go on; they get this long to say why
-KILL_PAUSE_S = 0.01
+KILL_PAUSE_S, LONGEST_KILL_PAUSE_S = 0.01, 1.0  # a process in uninterruptible sleep may stay for hours
 DISK_RETRY_S = 0.5
 MOST_PATH = 4096
 SET_CHILD_SUBREAPER, SET_PDEATHSIG = 36, 1  # linux/prctl.h
 COMMAND_NOT_FOUND = 127  # as shells have it
 LOST = "its supervising process was killed, or the machine went down"
-OUT_OF_MEMORY = "a process of it was killed: the job used more memory than it asked for (resources.memory)"
+OUT_OF_MEMORY = "a process of the job was killed: it used more memory than the job asks for (resources.memory)"
 MINE = (signal.SIGCHLD, signal.SIGTERM)
 
 
@@ -111,6 +111,7 @@ class Shim:
     def recover(self, lost: dict[str, Any]) -> None:
         """End an attempt whose shim was killed: kill its processes, run its epilog, and write down what is known of its end."""
         groups, users = self.launch.get("cgroup", ()), {os.geteuid(), self.launch.get("uid")}
+        pause_s, before = KILL_PAUSE_S, set[int]()
         while True:
             processes = members(groups) | marked(f"HEADWAY_RUN={self.folder}", users)
             processes = {pid for pid in processes if started_ticks(pid) is not None}
@@ -118,7 +119,9 @@ class Shim:
                 break
             kill_members(groups)
             kill(processes)
-            time.sleep(KILL_PAUSE_S)
+            pause_s = min(LONGEST_KILL_PAUSE_S, 2 * pause_s) if processes == before else KILL_PAUSE_S
+            time.sleep(pause_s)
+            before = processes
         never_ran = read(self.folder, "ranks.json") is None
         unknown = {"lost": True, "never_ran": never_ran, "message": LOST, "at": lost.get("at")}
         ended = read(self.folder, "outcome.json") or unknown
@@ -202,9 +205,11 @@ class Shim:
         if pid == 0:
             try:
                 os.setsid()
-                log = os.open(os.path.join(self.folder, f"{name}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-                os.dup2(log, 1)
-                os.dup2(log, 2)
+                with contextlib.suppress(OSError):  # a full disk: it runs without a log
+                    log_path = os.path.join(self.folder, f"{name}.log")
+                    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                    os.dup2(log, 1)
+                    os.dup2(log, 2)
                 prctl(SET_PDEATHSIG, signal.SIGKILL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, [])
                 os.execve(path, [path], hooks["env"])
@@ -213,9 +218,9 @@ class Shim:
         end = time.monotonic() + hooks["timeout_s"]
         found, status = os.waitpid(pid, os.WNOHANG)
         while not found and time.monotonic() < end:
-            asked = signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
-            if asked is not None and asked.si_signo == signal.SIGTERM and name == "prolog":
-                break  # the job is not wanted any more
+            signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
+            if name == "prolog" and read(self.folder, "stop.json") is not None:
+                break  # the job is not wanted any more; a SIGTERM without this file is not the manager's
             found, status = os.waitpid(pid, os.WNOHANG)
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)  # also what it left behind
@@ -328,7 +333,7 @@ class Shim:
         groups = self.launch.get("cgroup", ())
         limit = OUT_OF_MEMORY if out_of_memory(groups) else ""
         if not limit and (most := refused_processes(groups)):
-            limit = f"it had {most} processes and threads, and may not have more (headway serve --max-processes)"
+            limit = f"the job reached its limit of {most} processes and threads (headway serve --max-processes)"
         return {
             "exit_code": None if never_ran else code,
             "codes": [self.codes.get(rank) for rank in range(len(self.launch["ranks"]))],

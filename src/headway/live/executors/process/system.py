@@ -79,8 +79,8 @@ def out_of_memory(groups: Iterable[str]) -> bool:
 
 def refused_processes(groups: Iterable[str]) -> int:
     """Return the limit of processes of these control groups, if the kernel refused to start more than that; else 0."""
-    hit = [folder for folder in groups if _count(folder, "pids.events", "max")]
-    return max((_number(folder, "pids.max") for folder in hit), default=0)
+    full = [folder for folder in groups if _count(folder, "pids.events", "max")]
+    return max((_number(folder, "pids.max") for folder in full), default=0)
 
 
 def _count(folder: str, name: str, key: str) -> int | None:
