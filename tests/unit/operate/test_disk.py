@@ -66,6 +66,7 @@ def wait_for_reserve(small: Path) -> None:
 def test_a_job_that_fills_the_disk_stops_others_from_starting(opened: Callable[[], Manager], small: Path) -> None:
     manager = opened()
     manager.drain("n001")
+    wait_for_reserve(small)
     fills = one(manager, run=f"dd if=/dev/zero of={small}/filler bs=64k; true")  # until nothing is left
     assert until(manager, fills).state == "COMPLETED"
     wait_for(lambda: manager.trouble)
