@@ -281,6 +281,7 @@ def _serve(
     as_json: bool,
     tls: tuple[str, str] | None,
 ) -> None:
+    from headway.client.client import dashboard_link
     from headway.io.accounts import own_account
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
@@ -301,7 +302,7 @@ def _serve(
         if sys.stdout.isatty():  # a log would keep the code
             code = tokens.make_code((folder / TOKEN_FILE).read_text(encoding="ascii").strip())
             typer.echo(
-                f"dashboard: {url}/#code={code} (works once, within 10 minutes; `headway dashboard` prints another)"
+                f"dashboard: {dashboard_link(url, f'code={code}')} (works once, within 10 minutes; `headway dashboard` prints another)"
             )
         else:
             typer.echo("dashboard: `headway dashboard` prints a link")

@@ -36,7 +36,7 @@ export const isLink = () => /^#(code|session)=/.test(location.hash);
 /** Sign in with the link, which is taken out of the address at once. */
 export async function takeLink() {
   const [, kind, secret] = /^#(code|session)=([\w-]+)/.exec(location.hash) ?? [];
-  history.replaceState(null, "", `${location.pathname}#/`);
+  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
   if (!sure) throw new Refused(0, "Open the link as it was printed: under a name, another program may answer.");
   if (kind === "session") session.set(secret);
   else await signInWith(secret);
