@@ -151,7 +151,7 @@ def serve(
         return
     from headway.cli.machine import certificates
     from headway.io.units import size_bytes
-    from headway.live.http.private import check_folder
+    from headway.live.http.private import check_folder, make_folder
     from headway.sim.experiment import turns
 
     folder, min_runtimes, cap = data_folder(data), turns(min_runtime, "--min-runtime"), size_bytes(log_cap)
@@ -166,6 +166,7 @@ def serve(
         )
     # Without TLS by its number: `localhost` is two addresses, and somebody else may listen on the other.
     url = f"https://{_reached_as(host)}:{port}" if tls else f"http://{_reached_as(address)}:{port}"
+    make_folder(folder)
     site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
     placement = placement or ("joint" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
