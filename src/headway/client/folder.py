@@ -11,6 +11,7 @@ DEFAULT_URL = "http://127.0.0.1:8642"
 TOKEN_FILE = "token"
 URL_FILE = "url"
 CERTIFICATE_FILE = "certificate.pem"
+MOST_BYTES = 1 << 20  # of each file
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -95,9 +96,9 @@ class _Folder:
                 if not stat.S_ISREG(status.st_mode) or status.st_mode & OTHERS_WRITE or status.st_uid not in users:
                     self._loose.append(str(path))
                 else:
-                    self.texts[path.name] = file.read().decode("ascii").strip()
+                    self.texts[path.name] = file.read(MOST_BYTES).decode("ascii").strip()
         except (OSError, UnicodeDecodeError):
-            if path.is_symlink():
+            if os.path.islink(path):  # False if the folder cannot be searched
                 self._loose.append(str(path))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from headway.errors import BadInput
 
 IPV4 = bytes(10) + b"\xff\xff"  # before an IPv4 address that is written as an IPv6 address
+TCP6 = "/proc/net/tcp6"
 LOOK_AGAIN_S = 0.002
 TLS = "serve with --tls-cert and --tls-key, and use https://"
 
@@ -68,9 +69,9 @@ def _end(own: tuple[str, int], other: tuple[str, int]) -> tuple[int, int] | None
         try:
             with open(table, encoding="ascii") as file:
                 lines = file.readlines()[1:]
-        except FileNotFoundError:
-            continue  # IPv6 may be off
         except OSError as error:
+            if table == TCP6 and isinstance(error, FileNotFoundError):
+                continue  # IPv6 is off
             raise BadInput(f"{table} cannot be read ({error.strerror}) to see who answers: {TLS}") from None
         for line in lines:
             fields = line.split()
@@ -106,4 +107,4 @@ def _name(user: int) -> str:
 
 
 # What each table leaves out of an address: tcp has IPv4 addresses only. Sockets of IPv6 may have IPv4 connections.
-TABLES = {"/proc/net/tcp": _words(IPV4), "/proc/net/tcp6": ""}
+TABLES = {"/proc/net/tcp": _words(IPV4), TCP6: ""}
