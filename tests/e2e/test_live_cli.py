@@ -401,4 +401,4 @@ def test_serve_prints_a_link_on_a_terminal_only(tmp_path: Path) -> None:
             os.close(ours)
             os.close(theirs)
         assert (b"#code=hwc-" in text) is terminal
-        assert b"headway dashboard" in text
+        assert f"headway dashboard --data {tmp_path / 'data'}".encode() in text

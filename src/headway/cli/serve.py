@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -164,7 +165,7 @@ def serve(
         raise BadInput(
             f"--host {host} can be reached from other machines, which needs TLS: give --tls-cert and --tls-key"
         )
-    # Without TLS by its number: `localhost` is two addresses, and somebody else may listen on the other.
+    # Without TLS, an address and not a name: `localhost` has two addresses, and another user may listen on the other.
     url = f"https://{_reached_as(host)}:{port}" if tls else f"http://{_reached_as(address)}:{port}"
     make_folder(folder)
     site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
@@ -300,13 +301,16 @@ def _serve(
         typer.echo(
             f"Headway serves the cluster {cluster.name} ({counted(cluster.total, 'GPU')}) under {manager.policy} at {url}"
         )
+        command = (
+            "headway dashboard" if folder == data_folder() else f"headway dashboard --data {shlex.quote(str(folder))}"
+        )
         if sys.stdout.isatty():  # a log would keep the code
             code = tokens.make_code((folder / TOKEN_FILE).read_text(encoding="ascii").strip())
             typer.echo(
-                f"dashboard: {dashboard_link(url, f'code={code}')} (works once, within 10 minutes; `headway dashboard` prints another)"
+                f"dashboard: {dashboard_link(url, f'code={code}')} (works once, within 10 minutes; `{command}` prints another)"
             )
         else:
-            typer.echo("dashboard: `headway dashboard` prints a link")
+            typer.echo(f"dashboard: `{command}` prints a link")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
     server, failures = make_server(api, tls), list[str]()

@@ -152,9 +152,9 @@ class _Plain(http.client.HTTPConnection):
         self._url, self._users = url, {0, os.geteuid(), owner}
 
     def connect(self) -> None:
-        """Connect, and refuse whoever is not trusted. http.client also calls this by itself, after an answer that ends a connection."""
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        if not all(is_loopback(str(address[0])) for *_, address in found):
+        """Connect, and refuse programs of other users. http.client also calls this by itself, after an answer that ends a connection."""
+        answers = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        if not all(is_loopback(str(address[0])) for *_, address in answers):
             raise BadInput(f"{self._url} is not on this machine, and http would show the token to the network: {TLS}")
         super().connect()
         try:
@@ -197,7 +197,7 @@ class _Secured(http.client.HTTPSConnection):
             self.close()
             raise BadInput(
                 f"{self._url} does not show the certificate of HEADWAY_CERT or the data folder: "
-                "somebody else answers there, or it was replaced: compare it with the manager's"
+                "another program answers, or the certificate was replaced; compare it with the manager's"
             )
 
 

@@ -1,4 +1,4 @@
-"""A data folder that other users can change is refused: its tokens say who operates, and its journal what runs as whom."""
+"""Refuse data folders that other users can change: the tokens say who operates, and the journal what runs as whom."""
 
 import os
 import stat
