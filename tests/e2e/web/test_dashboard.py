@@ -56,7 +56,7 @@ def test_a_job_is_watched_from_submission_to_end(site: Any, opened: Any, tmp_pat
     cell.first.hover()
     page.get_by_text(re.compile(rf"job {long} long")).first.wait_for()
     cell.first.click()
-    page.wait_for_url(f"**/#/job/{long}")
+    page.wait_for_url(f"**#/job/{long}")
     page.locator(".state[data-state=running]").wait_for()
     page.locator(".log", has_text="step 5").wait_for()
     short = submit(site, "short", "sleep 1", preemptible=False)
@@ -222,7 +222,7 @@ def test_the_map_is_walked_with_the_keyboard(site: Any, opened: Any) -> None:
         page.keyboard.press("ArrowRight")
     page.get_by_text(re.compile(rf"job {number} by keyboard")).first.wait_for()
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/#/job/{number}")
+    page.wait_for_url(f"**#/job/{number}")
     with site.client() as client:
         client.cancel(number, now=True)
 
