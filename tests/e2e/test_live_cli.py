@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -367,7 +368,7 @@ def test_a_link_to_the_dashboard(shell: Shell) -> None:
 
     url = (shell.data / "url").read_text().strip()
     link = shell("dashboard").stdout.strip()
-    assert link.startswith(f"{url}/#code=")
+    assert re.fullmatch(re.escape(url) + r"/\?[0-9a-f]{16}#code=hwc-[\w-]{43}", link)
     assert shell.json("dashboard")["url"] != link
     secret = shell.json("token", "make", "watcher", "--user", "nobody", "--scope", "read")["token"]
     theirs = json.loads(shell("dashboard", "--json", env={"HEADWAY_API": url, "HEADWAY_TOKEN": secret}).stdout)["url"]
@@ -399,5 +400,5 @@ def test_serve_prints_a_link_on_a_terminal_only(tmp_path: Path) -> None:
             process.wait(PATIENCE_S)
             os.close(ours)
             os.close(theirs)
-        assert (b"/#code=hwc-" in text) is terminal
-        assert b"headway dashboard" in text
+        assert (b"#code=hwc-" in text) is terminal
+        assert f"headway dashboard --data {tmp_path / 'data'}".encode() in text

@@ -2,13 +2,15 @@
 
 import os
 import stat
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from headway.errors import BadInput
 from headway.io.accounts import own_account
-from headway.live.http.server.sessions import MOST
+from headway.live.http.server.sessions import MOST, Sessions
 from headway.live.http.tokens import (
     Caller,
     Scope,
@@ -193,6 +195,27 @@ def test_a_session_ends_with_its_token_and_not_with_another_of_the_same_name(tmp
     assert tokens.caller(visit) is not None
     now[0] = 1060.0
     assert tokens.caller(visit) is None
+
+
+def test_codes_are_made_and_taken_at_once_in_several_threads() -> None:
+    """A code is taken while those of the same token are counted."""
+    sessions = Sessions(time.time)
+    codes = [sessions.make_code("other") for _ in range(3)]
+    takers: list[threading.Thread] = []
+
+    class Compared(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            if not takers:
+                takers.append(threading.Thread(target=sessions.take_code, args=(codes[0],)))
+                takers[0].start()
+                takers[0].join(0.2)  # without a lock, it ends here
+            return str(self) == other
+
+    sessions.make_code(Compared("token"))
+    takers[0].join()
+    assert [sessions.take_code(code) for code in codes] == [None, "other", "other"]
 
 
 def test_a_token_holds_so_many_sessions_and_a_job_none(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -152,7 +153,7 @@ def serve(
         return
     from headway.cli.machine import certificates
     from headway.io.units import size_bytes
-    from headway.live.http.private import check_folder
+    from headway.live.http.private import check_folder, make_folder
     from headway.sim.experiment import turns
 
     folder, min_runtimes, cap = data_folder(data), turns(min_runtime, "--min-runtime"), size_bytes(log_cap)
@@ -165,8 +166,9 @@ def serve(
         raise BadInput(
             f"--host {host} can be reached from other machines, which needs TLS: give --tls-cert and --tls-key"
         )
-    # Without TLS by its number: `localhost` is two addresses, and somebody else may listen on the other.
+    # Without TLS, an address and not a name: `localhost` has two addresses, and another user may listen on the other.
     url = f"https://{_reached_as(host)}:{port}" if tls else f"http://{_reached_as(address)}:{port}"
+    make_folder(folder)
     site = with_served_fabric(with_floor(site, min_free), fabric, folder, inventory)
     placement = placement or ("joint" if fabric else "consolidated")
     given: Any = {"policy": policy, "placement": placement, "min_runtimes": min_runtimes, "site": site}
@@ -282,6 +284,7 @@ def _serve(
     as_json: bool,
     tls: tuple[str, str] | None,
 ) -> None:
+    from headway.client.client import dashboard_link
     from headway.io.accounts import own_account
     from headway.io.files import write_atomically
     from headway.live.http.api import make_api
@@ -299,13 +302,16 @@ def _serve(
         typer.echo(
             f"Headway serves the cluster {cluster.name} ({counted(cluster.total, 'GPU')}) under {manager.policy} at {url}"
         )
+        command = (
+            "headway dashboard" if folder == data_folder() else f"headway dashboard --data {shlex.quote(str(folder))}"
+        )
         if sys.stdout.isatty():  # a log would keep the code
             code = tokens.make_code((folder / TOKEN_FILE).read_text(encoding="ascii").strip())
             typer.echo(
-                f"dashboard: {url}/#code={code} (works once, within 10 minutes; `headway dashboard` prints another)"
+                f"dashboard: {dashboard_link(url, f'code={code}')} (works once, within 10 minutes; `{command}` prints another)"
             )
         else:
-            typer.echo("dashboard: `headway dashboard` prints a link")
+            typer.echo(f"dashboard: `{command}` prints a link")
         typer.echo(f"data and token: {folder} (Ctrl-C stops the manager; its jobs go on, and the next adopts them)")
     sys.stdout.flush()
     server, failures = make_server(api, tls), list[str]()

@@ -6,6 +6,7 @@ the data folder. A submission carries a key, so that one whose answer was lost i
 
 import json
 import math
+import secrets
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -253,11 +254,20 @@ class Client:
                 f"{self.url}: a name may be several addresses, and another user may listen on one: "
                 f"give --server http://127.0.0.1:{parts.port or 80}"
             )
-        return f"{self.url}/#code={self.transport.call('POST', '/v1/codes')['code']}"
+        return dashboard_link(self.url, f"code={self.transport.call('POST', '/v1/codes')['code']}")
 
     def workload(self, last_s: float | None = None) -> dict[str, Any]:
         """What ran in the last seconds (or ever), for a replay."""
         return self.transport.call("GET", "/v1/workload", query={"last_s": last_s})
+
+
+def dashboard_link(url: str, secret: str) -> str:
+    """Return a link to the dashboard that carries `code=...` or `session=...` behind the #, which browsers do not send.
+
+    The random query makes the browser load the page from the manager. It cannot show a page that another program on the same port left in
+    its cache or in an open tab, and that would read the secret.
+    """
+    return f"{url}/?{secrets.token_hex(8)}#{secret}"
 
 
 def _is_number(host: str) -> bool:

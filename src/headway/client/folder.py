@@ -11,12 +11,13 @@ DEFAULT_URL = "http://127.0.0.1:8642"
 TOKEN_FILE = "token"
 URL_FILE = "url"
 CERTIFICATE_FILE = "certificate.pem"
+MOST_BYTES = 1 << 20  # of each file
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A manager's address and what goes with it: the token, the one certificate to trust (PEM), the user who runs it if known."""
+    """A manager's address, the token for it, the one certificate to trust (PEM), and the user who runs it; None: not known."""
 
     url: str
     token: str = ""
@@ -51,7 +52,7 @@ def find_manager(url: str | None = None, token: str | None = None, data: Path | 
 
 
 class _Folder:
-    """What a manager left in its data folder, all read from one folder, even if its path comes to lead elsewhere meanwhile."""
+    """The files that a manager wrote for its clients. All are read from one folder, even if another takes its path meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self.owner: int | None = None
@@ -80,14 +81,14 @@ class _Folder:
         """Refuse a folder that other users could have changed: its address says where the token goes."""
         if self._loose:
             raise BadInput(
-                f"{self._loose[0]} could have been changed by other users, and says where the token is sent: "
-                f"look at it, then chown and chmod go-w {self._loose[0]}, or give --server"
+                f"{self._loose[0]} could have been changed by other users, so no token is sent: "
+                "check what is in it, then chown and chmod go-w it; or set HEADWAY_API and HEADWAY_TOKEN"
             )
 
     def _read(self, path: Path, folder: int) -> None:
-        """Read a file of the folder. In the folder of another user, links, and files of others, could be secrets of the caller's."""
-        own = {0, os.geteuid()}
-        users = own if self.owner in own else {self.owner}
+        """Read a file of the folder. In another user's folder, links, and files of the caller's, may hold secrets of the caller's."""
+        trusted = {0, os.geteuid()}
+        users = trusted if self.owner in trusted else {self.owner}
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(path.name, flags, dir_fd=folder), "rb") as file:
@@ -95,9 +96,9 @@ class _Folder:
                 if not stat.S_ISREG(status.st_mode) or status.st_mode & OTHERS_WRITE or status.st_uid not in users:
                     self._loose.append(str(path))
                 else:
-                    self.texts[path.name] = file.read().decode("ascii").strip()
+                    self.texts[path.name] = file.read(MOST_BYTES).decode("ascii").strip()
         except (OSError, UnicodeDecodeError):
-            if path.is_symlink():
+            if os.path.islink(path):  # False if the folder cannot be searched
                 self._loose.append(str(path))
 
 

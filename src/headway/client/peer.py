@@ -1,8 +1,8 @@
-"""Which user answers on a loopback connection. Anyone on a machine may listen on a port that a manager has left.
+"""Find out which user's program answers on a loopback connection: any user may listen on the port of a stopped manager.
 
 The kernel lists both ends of a loopback connection in /proc/net/tcp and tcp6, each with the user and the inode of its socket. An end that
-no process has accepted yet has inode 0, and user 0 on many kernels: only an accepted end says who answers. Other network namespaces are
-not listed, and neither are other machines.
+no process has accepted yet has inode 0, and user 0 on many kernels: only an accepted end says who answers. Sockets of
+other network namespaces and of other machines are not listed.
 """
 
 import socket
@@ -12,26 +12,27 @@ from collections.abc import Collection
 
 from headway.errors import BadInput
 
-IPV4 = bytes(10) + b"\xff\xff"  # before an IPv4 address that is written as an IPv6 address
-LOOK_AGAIN_S = 0.002
+IPV4 = bytes(10) + b"\xff\xff"  # prefix of an IPv4 address that is mapped to IPv6
+TCP6 = "/proc/net/tcp6"
+POLL_S = 0.002
 TLS = "serve with --tls-cert and --tls-key, and use https://"
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether an IP address means this machine, whatever its network."""
+    """Return whether an IP address is a loopback address."""
     packed = _packed(address)
     return packed == bytes(15) + b"\x01" or packed.startswith(IPV4 + b"\x7f")
 
 
 def check_peer(connection: socket.socket, users: Collection[int | None], url: str, timeout_s: float) -> None:
-    """Refuse a connection whose other end belongs to no user of `users`; nothing is sent."""
+    """Refuse a connection that a program of no user of `users` accepted. Send nothing; wait up to `timeout_s` for it to be accepted."""
     if not is_loopback(connection.getpeername()[0]):
         raise BadInput(f"{url} is not on this machine, and http would show the token to the network: {TLS}")
     user = _accepted_by(connection, time.monotonic() + timeout_s)
     if user not in users:
         raise BadInput(
             f"{url} is answered by a program of user {_name(user)}, which is not your manager (nothing was sent to it): "
-            f"start a manager again, with another --port; if that user runs it, {TLS}"
+            f"start a manager again, with another --port; if that user runs your manager, {TLS}"
         )
 
 
@@ -41,40 +42,40 @@ def _accepted_by(connection: socket.socket, until: float) -> int:
     before = None
     while True:
         end = _end(server, client)
-        # The user and the inode are read one after the other: what is read after the inode was seen is the user who accepted.
+        # The kernel reads the user before the inode. So the first row with an inode may have an old user; the second has not.
         if end is not None and end == before:
             return end[0]
         if end is None:
             if time.monotonic() >= until:
                 raise TimeoutError(
-                    f"no process of this machine accepted the connection; for a manager elsewhere, {TLS}"
+                    f"no process of this machine accepted the connection; if the manager runs in a container or elsewhere, {TLS}"
                 )
-            connection.settimeout(LOOK_AGAIN_S)
+            connection.settimeout(POLL_S)
             try:
                 if not connection.recv(1, socket.MSG_PEEK):
                     raise ConnectionResetError("the connection was closed")
-                time.sleep(LOOK_AGAIN_S)
+                time.sleep(POLL_S)
             except TimeoutError:
                 pass
         before = end
 
 
-def _end(own: tuple[str, int], other: tuple[str, int]) -> tuple[int, int] | None:
-    """Return user and inode of the accepted socket at one end of a connection, or None."""
-    ends = [_listed(own), _listed(other)]
-    for table, before in TABLES.items():
-        if not all(end.startswith(before) for end in ends):
+def _end(server: tuple[str, int], client: tuple[str, int]) -> tuple[int, int] | None:
+    """Return user and inode of the server's socket of a connection; None if no process has accepted it."""
+    ends = [_listed(server), _listed(client)]
+    for table, prefix in TABLES.items():
+        if not all(end.startswith(prefix) for end in ends):
             continue
         try:
             with open(table, encoding="ascii") as file:
                 lines = file.readlines()[1:]
-        except FileNotFoundError:
-            continue  # IPv6 may be off
         except OSError as error:
+            if table == TCP6 and isinstance(error, FileNotFoundError):
+                continue  # IPv6 is off
             raise BadInput(f"{table} cannot be read ({error.strerror}) to see who answers: {TLS}") from None
         for line in lines:
             fields = line.split()
-            if fields[1:3] == [end.removeprefix(before) for end in ends] and fields[9] != "0":
+            if fields[1:3] == [end.removeprefix(prefix) for end in ends] and fields[9] != "0":
                 return int(fields[7]), int(fields[9])
     return None
 
@@ -105,5 +106,5 @@ def _name(user: int) -> str:
         return str(user)
 
 
-# What each table leaves out of an address: tcp has IPv4 addresses only. Sockets of IPv6 may have IPv4 connections.
-TABLES = {"/proc/net/tcp": _words(IPV4), "/proc/net/tcp6": ""}
+# The prefix that each table omits. Sockets of IPv6, which may have connections of IPv4, are in tcp6.
+TABLES = {"/proc/net/tcp": _words(IPV4), TCP6: ""}

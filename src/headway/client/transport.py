@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from headway.client.folder import Endpoint
 from headway.client.peer import TLS, check_peer, is_loopback
@@ -45,16 +45,15 @@ class Transport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         url, token = endpoint.url, endpoint.token
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise BadInput(f"{url!r} is not the address of a manager: write http://127.0.0.1:8642")
+        parts = _parts(url)
         try:
             self._port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         except ValueError:
             raise BadInput(f"{url!r}: the port must be a number up to 65535") from None
         if not token.isascii() or any(c.isspace() for c in token):
             raise BadInput("the token is damaged: it must be ASCII without spaces, as `serve` or `token make` print it")
-        self.url, self._host, self._secure = url.rstrip("/"), parts.hostname, parts.scheme == "https"
+        self.url, self._host = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/"), parts.hostname or ""
+        self._secure = parts.scheme == "https"
         self._endpoint = endpoint
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -153,9 +152,9 @@ class _Plain(http.client.HTTPConnection):
         self._url, self._users = url, {0, os.geteuid(), owner}
 
     def connect(self) -> None:
-        """Connect, and refuse whoever is not trusted. http.client also calls this by itself, after an answer that ends a connection."""
-        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-        if not all(is_loopback(str(address[0])) for *_, address in found):
+        """Connect, and refuse programs of other users. http.client also calls this by itself, after an answer that ends a connection."""
+        answers = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        if not all(is_loopback(str(address[0])) for *_, address in answers):
             raise BadInput(f"{self._url} is not on this machine, and http would show the token to the network: {TLS}")
         super().connect()
         try:
@@ -198,8 +197,22 @@ class _Secured(http.client.HTTPSConnection):
             self.close()
             raise BadInput(
                 f"{self._url} does not show the certificate of HEADWAY_CERT or the data folder: "
-                "somebody else answers there, or it was replaced: compare it with the manager's"
+                "another program answers, or the certificate was replaced; compare it with the manager's"
             )
+
+
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a manager's address: http or https, a host, perhaps a port and a path, and nothing else."""
+    try:
+        parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")  # as it is looked up
+        more = "@" in parts.netloc or parts.query or parts.fragment or any(c.isspace() for c in url)
+        if parts.scheme in {"http", "https"} and parts.hostname and not more:
+            return parts
+    except ValueError:
+        pass
+    shown = url.rpartition("@")[2]  # a password may be before it
+    raise BadInput(f"{shown!r} is not the address of a manager: write http://127.0.0.1:8642")
 
 
 def _content(status: int, raw: bytes) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Query
 from pydantic import Field
 
 from headway import __version__, web
+from headway.client.client import dashboard_link
 from headway.client.folder import TOKEN_FILE
 from headway.client.job import JobView
 from headway.errors import BadInput
@@ -143,7 +144,6 @@ def play(result: Result, port: int = 0) -> None:
         tokens = Tokens(Path(folder), own_account()[1])
         hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
         session = tokens.sign_in((Path(folder) / TOKEN_FILE).read_text("ascii").strip())
-        print(
-            f"watch the run at http://127.0.0.1:{port}/#session={session}  (Ctrl-C ends)", file=sys.stderr, flush=True
-        )
+        link = dashboard_link(f"http://127.0.0.1:{port}", f"session={session}")
+        print(f"watch the run at {link}  (Ctrl-C ends)", file=sys.stderr, flush=True)
         make_server(Guard(make_player(film), tokens, hosts)).run(sockets=[listening])

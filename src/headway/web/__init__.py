@@ -3,7 +3,7 @@
 Imports nothing of Headway. The pages hold no data: they ask the public API for it, with the session that a person signs in to.
 """
 
-import hashlib
+import secrets
 from pathlib import Path
 
 from fastapi import FastAPI, HTTPException
@@ -31,7 +31,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-# Files are asked for under a digest of all of them, so that a browser keeps them and a new version is seen at once.
+# Each process serves its scripts and styles below a new random name. A browser keeps them, but never uses the files that another program
+# on the same port gave it, nor those of another version.
 KEEP = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
@@ -41,29 +42,21 @@ def files() -> dict[str, bytes]:
     return {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in paths}
 
 
-def digest(content: dict[str, bytes]) -> str:
-    """A name for exactly these files."""
-    found = hashlib.sha256()
-    for path, data in content.items():
-        found.update(path.encode() + b"\0" + hashlib.sha256(data).digest())
-    return found.hexdigest()[:16]
-
-
 def add_pages(api: FastAPI) -> None:
     """Serve them. What is asked for is looked up among the files that were read, never on disk."""
     content = files()
-    version = digest(content)
-    start = content.pop("index.html").replace(b"{root}", f"{PAGES}{version}".encode())
+    name = secrets.token_hex(8)
+    start = content.pop("index.html").replace(b"{root}", f"{PAGES}{name}".encode())
 
     @api.get(START, include_in_schema=False)
     async def page() -> Response:
         """The dashboard."""
         return Response(start, headers={**HEADERS, "Cache-Control": "no-cache"}, media_type=TYPES[".html"])
 
-    @api.get(PAGES + "{given}/{path:path}", include_in_schema=False)
-    async def file(given: str, path: str) -> Response:
+    @api.get(PAGES + "{folder}/{path:path}", include_in_schema=False)
+    async def file(folder: str, path: str) -> Response:
         """A script or a style of it."""
-        if given != version or path not in content:
+        if folder != name or path not in content:
             raise HTTPException(404, "there is no such file; reload the page")
         kind = TYPES[Path(path).suffix]
         return Response(content[path], headers={**HEADERS, **KEEP}, media_type=kind)

@@ -56,7 +56,7 @@ def test_a_job_is_watched_from_submission_to_end(site: Any, opened: Any, tmp_pat
     cell.first.hover()
     page.get_by_text(re.compile(rf"job {long} long")).first.wait_for()
     cell.first.click()
-    page.wait_for_url(f"**/#/job/{long}")
+    page.wait_for_url(f"**#/job/{long}")
     page.locator(".state[data-state=running]").wait_for()
     page.locator(".log", has_text="step 5").wait_for()
     short = submit(site, "short", "sleep 1", preemptible=False)
@@ -154,7 +154,7 @@ def test_a_link_signs_in_once_and_no_token_is_asked_for(site: Any, browser: Any,
         assert page.locator("input").count() == 0, "on plain http nobody is asked for a token"
         page.goto(link)
         page.locator("#connection[data-state=live]").wait_for()
-        assert page.url == f"{site.url}/#/"
+        assert page.url == link.partition("#")[0] + "#/"
         page.reload()
         page.locator("#connection[data-state=live]").wait_for()
         kept = page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
@@ -222,7 +222,7 @@ def test_the_map_is_walked_with_the_keyboard(site: Any, opened: Any) -> None:
         page.keyboard.press("ArrowRight")
     page.get_by_text(re.compile(rf"job {number} by keyboard")).first.wait_for()
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/#/job/{number}")
+    page.wait_for_url(f"**#/job/{number}")
     with site.client() as client:
         client.cancel(number, now=True)
 
@@ -284,6 +284,30 @@ def test_an_open_tab_gives_a_squatter_nothing_that_works(site: Any, opened: Any,
             Client(site.url, secret).status()
         with pytest.raises(ApiError, match="not known here"):
             Client(site.url, "").transport.call("POST", "/v1/sign-in", body={"secret": secret})
+
+
+@ROOT_ONLY
+def test_a_browser_uses_nothing_of_a_squatters_with_the_next_manager(site: Any, opened: Any, tmp_path: Path) -> None:
+    """The squatter's page may be kept by the browser, or still be open: neither may see the next link."""
+    page = opened(site)
+    site.kill()
+    page.locator("#connection[data-state=lost]").wait_for()
+    script = "export const open = (main) => main.append('taken')"
+    keep = "Content-Type: text/javascript\r\nCache-Control: max-age=31536000, immutable\r\n"
+    with squatter(tmp_path / "heard", site.port, answer=script, headers=keep):
+        page.evaluate("location.hash = '#/network'")  # a page of the dashboard is loaded when it is opened
+        page.get_by_text("taken").wait_for()
+        page.goto(site.url)
+        page.evaluate("window.taken = true")
+    site.start()
+    page.goto(site.link())
+    page.locator("#connection[data-state=live]").wait_for()
+    assert page.evaluate("window.taken") is None
+    page.reload()
+    page.locator("#connection[data-state=live]").wait_for()
+    page.evaluate("location.hash = '#/network'")
+    page.locator("#main :is(h1, h2)").first.wait_for()
+    assert page.get_by_text("taken").count() == 0
 
 
 def test_with_tls_a_token_is_exchanged_for_a_session(tmp_path: Path, serving: Any, browser: Any) -> None:

@@ -26,7 +26,7 @@ def run() -> Iterator[Any]:
     process = subprocess.Popen([*HEADWAY, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        found = next(match for line in process.stderr if (match := re.search(r"http://\S+/#session=\S+", line)))
+        found = next(match for line in process.stderr if (match := re.search(r"http://\S+/\?\w+#session=\S+", line)))
         yield SimpleNamespace(link=lambda token: found[0], process=process)
     finally:
         process.terminate()

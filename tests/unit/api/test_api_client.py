@@ -183,3 +183,22 @@ def test_addresses_and_tokens_that_cannot_be(tmp_path: Path) -> None:
         Transport(Endpoint("http://127.0.0.1:1", "two\nlines"))
     with pytest.raises(Unreachable, match="no manager answers"):
         Client("http://127.0.0.1:9", "t").jobs()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1",
+        "http://a..b:8642",
+        f"http://{'a' * 80}:8642",
+        "http://127.0.0.1 x:8642",
+        "http://ada:secret@127.0.0.1:8642",
+        "http://127.0.0.1:8642?x",
+        "http://127.0.0.1:8642/#x",
+        "unix:///run/headway",
+    ],
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(BadInput, match=r"not the address of a manager: write http://127\.0\.0\.1:8642") as refusal:
+        Client(url, "hw-secret").dashboard()
+    assert "secret" not in str(refusal.value)

@@ -56,24 +56,24 @@ def manager(data: Path, *options: object, before: Sequence[str] = (), **given: A
 
 SQUAT = """
 import os, socket, sys, threading
-host, port, answer = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()
+host, port, answer, headers = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode(), sys.argv[4].encode()
 family = socket.AF_INET6 if ":" in host else socket.AF_INET
 server = socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
 os.write(2, b"%d\\n" % server.getsockname()[1])
 def serve(connection):
     while data := connection.recv(65536):
         os.write(1, data)
-        connection.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(answer), answer))
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\n%sContent-Length: %d\\r\\n\\r\\n%s" % (headers, len(answer), answer))
 while True:
     threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
 """
 
 
 @contextlib.contextmanager
-def squatter(heard: Path, port: int, host: str = "127.0.0.1", answer: str = "{}") -> Iterator[int]:
+def squatter(heard: Path, port: int, host: str = "127.0.0.1", answer: str = "{}", headers: str = "") -> Iterator[int]:
     """A program of nobody's that listens on a port (0: a free one, which is returned), answers, and writes down what it hears."""
     with heard.open("ab") as record:
-        command = [*AS_NOBODY, sys.executable, "-c", SQUAT, host, str(port), answer]
+        command = [*AS_NOBODY, sys.executable, "-c", SQUAT, host, str(port), answer, headers]
         with subprocess.Popen(command, stdout=record, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
             try:

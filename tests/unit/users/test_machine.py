@@ -16,7 +16,7 @@ from headway.cli.machine.doctor import BAD, LIMITED, OK, Finding, look
 from headway.cli.machine.unit import systemd_unit
 from headway.errors import BadInput
 from headway.live.http import private
-from headway.live.http.private import check_folder, weaknesses
+from headway.live.http.private import check_folder, make_folder, weaknesses
 
 pytestmark = pytest.mark.xdist_group("live")
 
@@ -186,6 +186,27 @@ def test_an_ordinary_user_serves_from_home_twice_with_any_umask() -> None:
             with manager(data, before=[*AS_NOBODY, "env", f"HOME={home}"], umask=0o002):
                 pass
         assert [path.name for path in data.iterdir() if path.lstat().st_mode & 0o022] == []
+
+
+@ROOT_ONLY
+def test_a_folder_that_another_user_makes_while_the_manager_starts_is_refused(tmp_path: Path) -> None:
+    """Below a sticky folder such as /tmp, a neighbour may be faster."""
+    tmp_path.chmod(0o1777)
+    data = tmp_path / "data"
+    check_folder(data)
+    data.mkdir()
+    os.chown(data, NOBODY, NOBODY)
+    with pytest.raises(BadInput, match=f"{data} belongs to user {NOBODY}"):
+        make_folder(data)
+
+
+@ROOT_ONLY
+def test_no_folder_that_the_manager_makes_can_be_written_by_others(tmp_path: Path) -> None:
+    data = tmp_path / "share" / "headway"
+    with manager(data, umask=0):
+        assert weaknesses(data) == []
+    with pytest.raises(BadInput, match="cannot create"):
+        make_folder(data / "url" / "below")
 
 
 @pytest.mark.parametrize(("mode", "refused"), [(0o775, False), (0o777, True), (0o1777, False)])

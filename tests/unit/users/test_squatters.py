@@ -232,6 +232,27 @@ def test_the_folder_of_another_user_leads_no_token_of_ours_away(tmp_path: Path, 
         path.chmod(mode)
 
 
+def test_a_folder_that_cannot_be_read_is_not_needed_with_address_and_token() -> None:
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o711)
+        data = Path(top) / "data"
+        data.mkdir(mode=0o700)
+        os.seteuid(NOBODY)
+        try:
+            assert find_manager("http://127.0.0.1:1", "hw-mine", data) == Endpoint("http://127.0.0.1:1", "hw-mine")
+        finally:
+            os.seteuid(0)
+
+
+def test_a_system_that_does_not_say_who_answers_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as macOS. Only the table of IPv6 may be missing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(peer, "TABLES", {NO_SUCH_FILE: ""})
+        with pytest.raises(BadInput, match=r"/nowhere cannot be read .*--tls-cert"):
+            Client(url, "hw-secret").jobs()
+
+
 @pytest.mark.parametrize("url", ["http://192.0.2.1:8642", "http://[2001:db8::1]:8642", "http://[::ffff:192.0.2.1]"])
 def test_plain_http_stays_on_this_machine(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", None)  # nothing is even tried

@@ -2,7 +2,7 @@
 
 import re
 
-from headway.web import FOLDER, POLICY, TYPES, digest, files
+from headway.web import FOLDER, POLICY, TYPES, files
 
 SCRIPTS = {path: data.decode() for path, data in files().items() if path.endswith(".js")}
 # Ways for a string to become markup, script or style.
@@ -38,7 +38,5 @@ def test_the_policy_names_our_own_files_only() -> None:
     assert "unsafe" not in POLICY
 
 
-def test_a_changed_file_is_asked_for_by_another_name() -> None:
-    content = files()
-    assert digest(content) != digest({**content, "app.js": content["app.js"] + b" "})
-    assert all(path.rpartition(".")[1] and f".{path.rpartition('.')[2]}" in TYPES for path in content)
+def test_every_file_has_a_type() -> None:
+    assert all(path.rpartition(".")[1] and f".{path.rpartition('.')[2]}" in TYPES for path in files())

@@ -1,4 +1,4 @@
-"""A data folder that other users can change is refused: its tokens say who operates, and its journal what runs as whom."""
+"""Refuse data folders that other users can change: the tokens say who operates, and the journal what runs as whom."""
 
 import os
 import stat
@@ -8,6 +8,21 @@ from headway.errors import BadInput
 from headway.io.accounts import loose_ways
 
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_folder(data: Path) -> None:
+    """Create a data folder, and the folders above it, if there is none; refuse one that another user can change.
+
+    Checked after that: below a sticky folder such as /tmp, another user may have created it meanwhile.
+    """
+    try:
+        for folder in reversed([path for path in data.absolute().parents if not path.exists()]):
+            folder.mkdir(exist_ok=True, mode=0o755)  # whatever the umask
+        # Not 0700: under root, the jobs of other users reach their own folders below; the files here are private one by one.
+        data.mkdir(exist_ok=True, mode=0o711)
+    except OSError as error:
+        raise BadInput(f"cannot create {data}: {error.strerror}; give another --data folder") from None
+    check_folder(data)
 
 
 def check_folder(data: Path) -> None:

@@ -43,7 +43,7 @@ class Me(BaseModel):
 
 
 class Code(BaseModel):
-    """A code with which a browser signs in once, within some seconds."""
+    """A code with which a browser signs in once, within `expires_s` seconds."""
 
     code: str
     expires_s: float
@@ -107,7 +107,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
 
     @api.post("/v1/codes", tags=["sessions"], responses=REFUSALS)
     def make_code(request: Request, caller: Reader) -> Code:
-        """A code for a browser, which must not hold a token. Signed in with it, the browser may do what this token may."""
+        """Make a code. A browser that signs in with it may do what this token may."""
         return Code(code=request.state.tokens.make_code(request.state.bearer), expires_s=CODE_S)
 
     @api.post(SIGN_IN, tags=["sessions"], responses=REFUSALS)
@@ -115,7 +115,9 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
         """Exchange a code or a token for a session."""
         session = request.state.tokens.sign_in(given.secret)
         if session is None:
-            raise HTTPException(401, "this code or token is not known here, or was used: run `headway dashboard`")
+            raise HTTPException(
+                401, "this code or token is not known here, was used, or has expired: run `headway dashboard`"
+            )
         return SignedIn(session=session)
 
     @api.post("/v1/sign-out", status_code=204, tags=["sessions"], responses=REFUSALS)

@@ -1,4 +1,4 @@
-// The public API, and nothing else. The page holds no token: a program that takes the manager's port later would be sent it. It holds a
+// The public API, and nothing else. The page holds no token: a program that takes the manager's port later would receive it. It holds a
 // session in this tab (sessionStorage), which is worth nothing without the manager that made it. EventSource cannot send it: fetch reads streams.
 
 const KEY = "headway-session";
@@ -19,15 +19,20 @@ export const session = {
   clear: () => sessionStorage.removeItem(KEY),
 };
 
-/** Only TLS shows who answers: without it nobody is asked for a token. */
+/** Only TLS shows who answers: without it the page asks for no token. */
 export const secure = location.protocol === "https:";
-// A name such as localhost is several addresses, and another user may listen on one of them.
-const sure = secure || /^(127\.[\d.]+|\[::1\])$/.test(location.hostname);
+// A name such as localhost has several addresses, and another user may listen on one of them.
+const byAddress = secure || /^(127\.[\d.]+|\[::1\])$/.test(location.hostname);
 
 /** Exchange a code or a token for a session. */
 export async function signInWith(secret) {
   session.clear();
-  session.set((await post("/v1/sign-in", { secret })).session);
+  try {
+    session.set((await post("/v1/sign-in", { secret })).session);
+  } catch (error) {
+    if (error.status !== 401) throw error;
+    throw new Refused(0, "This link or token is not known here: it was used, it has expired, or the manager was restarted.");
+  }
 }
 
 /** Whether the address carries a code or a session, behind the #, which browsers never send. */
@@ -36,8 +41,8 @@ export const isLink = () => /^#(code|session)=/.test(location.hash);
 /** Sign in with the link, which is taken out of the address at once. */
 export async function takeLink() {
   const [, kind, secret] = /^#(code|session)=([\w-]+)/.exec(location.hash) ?? [];
-  history.replaceState(null, "", `${location.pathname}#/`);
-  if (!sure) throw new Refused(0, "Open the link as it was printed: under a name, another program may answer.");
+  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+  if (!byAddress) throw new Refused(0, "Open the link as it was printed, with 127.0.0.1: under a name, another user's program may answer.");
   if (kind === "session") session.set(secret);
   else await signInWith(secret);
 }

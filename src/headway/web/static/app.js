@@ -92,8 +92,9 @@ function tokenForm(problem) {
 /** Why something failed, for the person who signs in. A session that is refused is forgotten. */
 function reason(error) {
   if (!(error instanceof Refused)) return "The manager cannot be reached.";
-  if (error.status === 401) session.clear();
-  return error.message.split(/: (?:send|run) /)[0]; // the page says itself what to do
+  if (error.status !== 401) return error.message;
+  session.clear();
+  return "The session has ended.";
 }
 
 function frame() {
