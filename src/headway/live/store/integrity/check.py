@@ -85,7 +85,8 @@ def file_damage(path: Path) -> str:
         and header[56:60] in (bytes(4), b"\0\0\0\1")  # UTF-8; 0 while the first table is in the log alone
     ):
         return f"the header of {path.name} is not that of a database"
-    return read_log(path).damage
+    log = read_log(path, with_frames=not header)
+    return log.damage or (f"{path.name} is empty, and its write-ahead log is not" if log.frames else "")
 
 
 def refuse_damage(path: Path) -> None:
