@@ -22,14 +22,16 @@ from headway.errors import BadInput, HeadwayError
 from headway.live.errors import JournalDamaged, JournalFailed
 from headway.live.jobfile.spec import JobSpec
 from headway.live.store import recovery
-from headway.live.store.copies import back_up, check
+from headway.live.store.copies import back_up, check, put_back
 from headway.live.store.history import Wanted, history
 from headway.live.store.integrity.checksum import checksum, intact, sealed
 from headway.live.store.integrity.log import read_log
+from headway.live.store.integrity.salvage import salvage
 from headway.live.store.integrity.schema import version_of
 from headway.live.store.prune import prune
 
 pytestmark = pytest.mark.xdist_group("live")
+FRAME = 24 + 4096  # bytes of a frame of the log
 
 
 def young(data: Path, jobs: int = 40) -> list[int]:
@@ -256,7 +258,121 @@ def test_a_log_that_lost_its_end_is_said_and_its_jobs_are_named(tmp_path: Path) 
     again.stop()
 
 
+@pytest.mark.parametrize("tail", [bytes(2 * FRAME), random.Random(1).randbytes(2 * FRAME)], ids=["zeros", "garbage"])
+def test_a_log_whose_end_was_overwritten_is_kept(tmp_path: Path, tail: bytes) -> None:
+    data = tmp_path / "data"
+    young(data)
+    path = data / "journal.db-wal"
+    raw = path.read_bytes()
+    path.write_bytes(raw[: -len(tail)] + tail)
+    again = opened(data)
+    assert "of the write-ahead log journal.db-wal fails its checksum) and is kept as" in again.warnings[0]
+    assert (data / "journal.db.damaged-1-wal").read_bytes() == raw[: -len(tail)] + tail
+    again.stop()
+
+
+@pytest.mark.parametrize("gone", ["removed", "emptied"])
+def test_jobs_are_recovered_from_a_log_without_its_database(tmp_path: Path, gone: str) -> None:
+    """SQLite deletes the log beside an empty database, with all forty acknowledged jobs."""
+    data = tmp_path / "data"
+    numbers = young(data)
+    path = data / "journal.db"
+    path.unlink() if gone == "removed" else path.write_bytes(b"")
+    again = opened(data)
+    assert "journal.db is empty, and its write-ahead log is not" in again.warnings[0]
+    assert "40 jobs recovered" in again.warnings[0]
+    assert [view.job_id for view in again.jobs()] == numbers
+    again.stop()
+
+
 # ---- what is lost
+
+
+def test_pages_in_each_others_place_are_no_traceback(tmp_path: Path) -> None:
+    """The last row of `events` was read before it was checked: its time was a user's name."""
+    held = stopped(tmp_path)
+    path = tmp_path / "journal.db"
+    with changing(tmp_path) as file:
+        roots = dict(file.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
+    raw = bytearray(path.read_bytes())
+    to, begin = ((roots[name] - 1) * 4096 for name in ("events", "jobs"))
+    raw[to : to + 4096] = raw[begin : begin + 4096]
+    path.write_bytes(raw)
+    again = opened(tmp_path)
+    assert "3 jobs recovered" in again.warnings[0]
+    assert (tmp_path / "journal.db.damaged-1").exists()
+    assert [view.state for view in again.jobs()][held - 1] == "HELD"
+    again.stop()
+
+
+def test_a_second_damage_names_the_jobs_of_the_first(tmp_path: Path) -> None:
+    """A manager that ends before it has dealt with a loss leaves the line to the next one."""
+    stopped(tmp_path)
+    for number in (2, 3):
+        with changing(tmp_path) as file:
+            file.execute("UPDATE jobs SET user = 'eve' WHERE id = ?", [number])
+            file.execute("DELETE FROM snapshots")
+        salvage(tmp_path, "for the test", True)
+    again = opened(tmp_path)
+    assert "lost: job 2;" in again.warnings[0]
+    assert "lost: job 3;" in again.warnings[0]
+    again.stop()
+
+
+@pytest.mark.parametrize("renames", range(5))
+def test_a_manager_that_is_killed_during_recovery_leaves_it_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """All jobs were called lost if it was killed after it had renamed the damaged files."""
+    data = tmp_path / "data"
+    numbers = young(data)
+    flip(data / "journal.db-wal", 40_000)
+    rename, done = Path.rename, list[Path]()
+
+    def killed(path: Path, to: Path) -> Path:
+        if len(done) == renames:
+            raise KeyboardInterrupt
+        done.append(path)
+        return rename(path, to)
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(Path, "rename", killed)
+        opened(data)
+    assert len(done) == renames
+    again = opened(data)
+    assert "is kept as journal.db.damaged-1: 40 jobs recovered" in again.warnings[0]
+    assert [view.job_id for view in again.jobs()] == numbers
+    assert sorted(path.name for path in data.glob("journal.db.*")) == [
+        f"journal.db.damaged-1{ending}" for ending in ("", "-shm", "-wal")
+    ]
+    again.stop()
+
+
+def test_a_damaged_mark_is_not_believed(tmp_path: Path) -> None:
+    """Jobs that never were are not called lost, and their numbers are not skipped."""
+    stopped(tmp_path)
+    mark = tmp_path / "journal.mark"
+    identity, seq, job, *rest = mark.read_text().split()
+    mark.write_text(" ".join([identity, seq, str(int(job) + 4000), *rest]))
+    again = opened(tmp_path)
+    assert again.warnings == []
+    assert one(again, run="true", hold=True) == 4
+    again.stop()
+
+
+def test_a_restore_that_fails_leaves_the_journal_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    stopped(data)
+    back_up(data / "journal.db", tmp_path / "copy.db")
+    before = (data / "journal.db").read_bytes()
+
+    def full(path: Path, to: Path) -> None:
+        raise JournalFailed("the disk is full")
+
+    monkeypatch.setattr("headway.live.store.copies.back_up", full)
+    with pytest.raises(JournalFailed, match="full"):
+        put_back(data, tmp_path / "copy.db")
+    assert (data / "journal.db").read_bytes() == before
 
 
 def test_a_job_that_cannot_be_read_is_named_and_its_number_is_not_used_again(tmp_path: Path) -> None:
@@ -388,7 +504,7 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
         path.rename(aside)
         if gone == "replaced":
             shutil.copy(aside, path)
-    said = r"journal.db was removed or replaced under the running manager, and nothing is accepted: stop the manager"
+    said = r"journal.db was removed or replaced under the running manager, which accepts nothing more: stop the manager"
     health = manager.health()
     assert not health.ok
     assert "removed or replaced" in health.trouble
@@ -397,7 +513,7 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
             one(manager, run="true")
     with pytest.raises(JournalFailed, match=said):
         manager.hold(before[0])
-    with pytest.raises(JournalFailed, match=r"restore` journal.db.rescued-1"):
+    with pytest.raises(JournalFailed, match=r"`headway journal restore /.*/journal.db.rescued-1`"):
         manager.try_journal()
     assert "removed or replaced" in manager.explain(before[0]).message
     manager.stop()
@@ -411,6 +527,43 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
     assert [view.job_id for view in again.jobs()] == before
     assert one(again, run="true") == 9
     again.stop()
+
+
+def test_a_restart_after_a_removal_names_the_rescued_copy(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    stopped(data)
+    manager = opened(data)
+    for path in data.glob("journal.db*"):
+        path.unlink()
+    manager.stop()
+    again = opened(data)
+    assert f"`headway journal restore {data}/journal.db.rescued-1`" in again.warnings[0]
+    again.stop()
+
+
+def test_a_copy_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every refused submission left another empty copy on the full disk."""
+    data = tmp_path / "data"
+    manager = opened(data)
+    manager.settle()
+    for path in data.glob("journal.db*"):
+        path.unlink()
+    connect = sqlite3.connect
+
+    def full(path: Path, **options: object) -> sqlite3.Connection:
+        if "rescued" in str(path):
+            raise sqlite3.OperationalError("database or disk is full")
+        return connect(path, **options)  # type: ignore[call-overload, no-any-return]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", full)
+        for _ in range(3):
+            with pytest.raises(JournalFailed, match="`headway journal restore` a backup"):
+                one(manager, run="true")
+        assert not list(data.glob("journal.db.rescued*"))
+    with pytest.raises(JournalFailed, match=r"rescued-1`"):
+        one(manager, run="true")
+    manager.stop()
 
 
 def test_a_journal_that_is_moved_back_is_written_again(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ NOT_READ = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 }
+RECOVERED = "journal.db.recovered"  # a whole journal that is about to replace a damaged one (integrity/salvage.py)
 TABLES = ("jobs", "events", "finished", "snapshots")
 
 
@@ -98,8 +99,11 @@ def put_back(data: Path, copy: Path) -> Path | None:
     data.mkdir(parents=True, exist_ok=True, mode=0o711)
     with folder_lock(data):
         path = data / "journal.db"
+        restored = path.with_name(".journal.db.restored")
+        back_up(copy, restored)
         aside = set_aside(path, "before") if path.exists() else None
-        back_up(copy, path)
+        (data / RECOVERED).unlink(missing_ok=True)
+        restored.rename(path)
     return aside
 
 

@@ -10,10 +10,11 @@ import json
 import os
 import threading
 import uuid
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from headway.live.store.integrity.check import FLOOR
+from headway.live.store.integrity.check import FLOOR, MISSING, missing_jobs, ranges_of
 from headway.live.store.journal import Journal
 
 MARK = "journal.mark"
@@ -21,7 +22,8 @@ IDENTITIES = "identities"
 PENDING = "salvaged"  # name in `meta`: what was lost, until a manager has dealt with it
 MOST_NAMED = 10  # ranges of job numbers in a message
 UNMARKED = ""  # of attempts that were started before journals had identities
-LONGEST = 80
+LONGEST = 80  # bytes of the mark
+CHECKED_FIELDS = 4  # before the checksum: identity, row, job, time
 
 
 class Mark:
@@ -37,7 +39,7 @@ class Mark:
         with self._lock, contextlib.suppress(OSError):  # a full disk: the journal itself says so
             self._seq, self._job, self._now = max(self._seq, seq), max(self._job, job), max(self._now, now)
             text = f"{self._identity} {self._seq} {self._job} {self._now!r}"
-            os.pwrite(self._file, text.ljust(LONGEST).encode(), 0)
+            os.pwrite(self._file, f"{text} {zlib.crc32(text.encode()):08x}".ljust(LONGEST).encode(), 0)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -47,7 +49,7 @@ class Mark:
 def read_mark(data: Path) -> tuple[str, int, int]:
     """The identity of the journal that was written last in this folder, its last row and its last job; empty if that is not known."""
     try:
-        identity, seq, job = (data / MARK).read_text(encoding="ascii").split()[:3]
+        identity, seq, job, *_ = _mark_fields(data)
         return identity, int(seq), int(job)
     except (OSError, ValueError):
         return "", 0, 0
@@ -56,9 +58,19 @@ def read_mark(data: Path) -> tuple[str, int, int]:
 def last_alive(data: Path) -> float:
     """Return when the last manager of this folder was alive, by the manager's clock; 0 if that is not known."""
     try:
-        return float((data / MARK).read_text(encoding="ascii").split()[3])
+        return float(_mark_fields(data)[3])
     except (OSError, ValueError, IndexError):
         return 0.0
+
+
+def _mark_fields(data: Path) -> list[str]:
+    """Return the fields of the mark without their checksum, which earlier versions did not write; ValueError if it is wrong."""
+    *fields, crc = (data / MARK).read_text(encoding="ascii").split()
+    if len(fields) < CHECKED_FIELDS:
+        return [*fields, crc]
+    if crc != f"{zlib.crc32(' '.join(fields).encode()):08x}":
+        raise ValueError("the mark is damaged")
+    return fields
 
 
 def highest_run(data: Path) -> int:
@@ -89,24 +101,24 @@ def settle(journal: Journal) -> tuple[str, ...]:
     if warning:
         warning += f"; lost: {named(range(given + 1, marked_job + 1))}" if marked_job > given else ""
         warning += f"; job numbers go on after {floor}, and runs that it does not know are left alone"
+        if copies := sorted(data.glob(f"{journal.path.name}.rescued-*"), key=lambda copy: copy.stat().st_mtime):
+            warning += f"; to go back to {copies[-1].name}, stop the manager and `headway journal restore {copies[-1]}`"
         journal.remember(PENDING, json.dumps({"line": warning, "since": last_time}))
     if not known or warning:
         upgraded = [UNMARKED] if not known and last_seq else []
         known += [*upgraded, uuid.uuid4().hex]
         journal.remember(IDENTITIES, json.dumps(known))
     if floor > most:
+        ranges = missing_jobs(journal.meta(MISSING), int(journal.meta(FLOOR) or 0))
+        earlier = [[first, min(last, most)] for first, last in ranges if first <= most]
+        journal.remember(MISSING, json.dumps([*earlier, [most + 1, floor]]))
         journal.remember(FLOOR, str(floor))
     return tuple(known)
 
 
 def named(numbers: Iterable[int]) -> str:
     """Return job numbers as text, the first few ranges of them: "jobs 3, 5-7"."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
+    ranges = ranges_of(numbers)
     shown = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:MOST_NAMED]]
     more = sum(last - first + 1 for first, last in ranges[MOST_NAMED:])
     plural = "s" if len(ranges) > 1 or ranges[0][0] != ranges[0][1] else ""

@@ -89,7 +89,7 @@ class Journal:
             raise error if isinstance(error, HeadwayError) else failed(error) from None
         self._which = _which(self.path)
         self._ambiguous = False  # the files were removed during a commit: it may or may not be in them
-        self._rescued = ""  # name of the copy that was made when the files were removed
+        self._rescued = ""  # path of the copy that was made when the files were removed
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self.commits = 0
         self._begin()
@@ -212,8 +212,8 @@ class Journal:
         """What is wrong with the place of the journal's files; empty while they are where they were opened."""
         if _which(self.path) == self._which and not self._ambiguous:
             return ""
-        copy = f"`headway journal restore` {self._rescued}" if self._rescued else "`headway journal restore` a backup"
-        what = f"{self.path} was removed or replaced under the running manager, and nothing is accepted"
+        copy = f"`headway journal restore {self._rescued}`" if self._rescued else "`headway journal restore` a backup"
+        what = f"{self.path} was removed or replaced under the running manager, which accepts nothing more"
         return f"{what}: stop the manager, {copy}, and start it again"
 
     def _check_place(self, during_commit: bool = False) -> None:
@@ -230,12 +230,15 @@ class Journal:
         if self._rescued:
             return
         to = free_name(self.path, "rescued")
-        with contextlib.suppress(sqlite3.Error, OSError):
+        try:
             os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
             with contextlib.closing(sqlite3.connect(to)) as copy:
                 self._connection.backup(copy)
                 copy.execute("PRAGMA journal_mode=DELETE")
-            self._rescued = to.name
+            self._rescued = str(to)
+        except (sqlite3.Error, OSError):
+            with contextlib.suppress(OSError):
+                to.unlink()
 
     # ---- reading
 
@@ -299,8 +302,10 @@ class Journal:
     @property
     def last(self) -> tuple[int, float]:
         """The number and the time of the last row."""
-        found = self.query("SELECT seq, time FROM events ORDER BY seq DESC LIMIT 1")
-        return (int(found[0][0]), float(found[0][1])) if found else (0, 0.0)
+        rows = self.query("SELECT * FROM events ORDER BY seq DESC LIMIT 1")
+        with self._readable():
+            seq, time, *_ = verified("events", rows[0]) if rows else (0, 0.0)
+        return int(seq), float(time)
 
     def meta(self, name: str) -> str | None:
         """A remembered value."""

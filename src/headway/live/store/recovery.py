@@ -23,9 +23,9 @@ from headway.live.store.archive import finished_row, read_spec
 from headway.live.store.history import insert_finished
 from headway.live.store.identity import PENDING, read_mark, settle
 from headway.live.store.integrity.aftermath import Aftermath, aftermath
-from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, SUSPECT, problems
+from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, MISSING, SUSPECT, covered, missing_jobs, problems
 from headway.live.store.integrity.checksum import WIDTHS, verified
-from headway.live.store.integrity.salvage import salvage
+from headway.live.store.integrity.salvage import install_recovered, salvage
 from headway.live.store.journal import PAGE, Journal, failed
 from headway.live.store.learn import OPENED, replay
 from headway.live.store.snapshot import load, setting
@@ -54,6 +54,7 @@ def open_journal(
 
     If the state cannot be rebuilt from the last snapshot (because it was made under another policy), it is rebuilt without.
     """
+    install_recovered(data)
     for use_snapshot in (True, False):
         try:
             return _opened(data, fresh, check)
@@ -207,7 +208,7 @@ class _Submissions:
 
     def __init__(self, state: ClusterState, journal: Journal, last: int) -> None:
         self.state, self.journal, self.last = state, journal, last
-        self.floor = int(journal.meta(FLOOR) or 0)  # up to it numbers may be missing
+        self.missing = missing_jobs(journal.meta(MISSING), int(journal.meta(FLOOR) or 0))
         self.page: list[Job] = []
         self.read = functools.lru_cache(1024)(read_spec)  # the tasks of an array share one
         self.strange: dict[int, str] = {}  # jobs with a field that this version does not know
@@ -230,7 +231,7 @@ class _Submissions:
         width, expected, jobs = WIDTHS["jobs"] + 1, self.last + 1, list[Job]()
         for row in self.journal.query(sql, self.last, PAGE):
             number, user, submitted, _, *array = verified("jobs", row[:width])
-            if number > max(expected, self.floor + 1):
+            if number > expected and not covered(self.missing, expected, number - 1):
                 raise JournalDamaged(f"the submission of job {expected} is missing")
             jobs.append(self._job(number, user, verified("specs", row[width:])[1], submitted, *array))
             expected = number + 1

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,8 @@ from headway.live.store.integrity import schema
 from headway.live.store.integrity.checksum import WIDTHS, intact
 from headway.live.store.integrity.log import PAGE_SIZES, read_log
 
-FLOOR: Final = "last_number"  # name in `meta`: job numbers up to this one may be missing
+FLOOR: Final = "last_number"  # name in `meta`: job numbers up to this one are not given again
+MISSING: Final = "missing"  # name in `meta`: ranges of job numbers that earlier losses took, as JSON
 COMPLETE_FROM: Final = "complete_from"  # name in `meta`: rows of `events` up to this one may be missing
 SUSPECT: Final = (
     "journal.suspect"  # file beside the journal: damage was seen, so the next start checks the whole journal
@@ -33,23 +34,24 @@ def problems(file: sqlite3.Connection) -> Iterator[str]:
         bad = [str(row[0]) for row in file.execute(f"SELECT * FROM {table}") if not intact(table, row)]
         if bad:
             yield f"{len(bad)} rows of table {table} fail their checksums, the first is {bad[0]}"
-    floor, complete_from = (_number(file, name) for name in (FLOOR, COMPLETE_FROM))
-    for table, key, low in (("events", "seq", complete_from), ("jobs", "id", floor)):
-        count, last = file.execute(
-            f"SELECT count(*), coalesce(max({key}), 0) FROM {table} WHERE {key} > ?", [low]
-        ).fetchone()
-        if count != max(0, last - low):
-            yield f"{last - low - count} rows of table {table} are missing between {low + 1} and {last}"
-    for sql, what in (
-        (
-            "SELECT jobs.id FROM jobs LEFT JOIN specs ON specs.id = spec WHERE specs.id IS NULL AND jobs.id > ?",
-            "job file",
-        ),
-        ("SELECT job FROM finished WHERE job NOT IN (SELECT id FROM jobs) AND job > ?", "submission"),
-        ("SELECT job FROM events WHERE job NOT IN (SELECT id FROM jobs) AND job > ?", "submission"),
+    floor, complete_from = int(_value(file, FLOOR) or 0), int(_value(file, COMPLETE_FROM) or 0)
+    count, last = file.execute(
+        "SELECT count(*), coalesce(max(seq), 0) FROM events WHERE seq > ?", [complete_from]
+    ).fetchone()
+    if count != max(0, last - complete_from):
+        yield f"{last - complete_from - count} rows of table events are missing between {complete_from + 1} and {last}"
+    missing = missing_jobs(_value(file, MISSING), floor)
+    sql = "SELECT * FROM (SELECT lag(id, 1, 0) OVER (ORDER BY id) AS before, id FROM jobs) WHERE id > before + 1"
+    for before, number in file.execute(sql):
+        if not covered(missing, before + 1, number - 1):
+            yield f"{number - before - 1} rows of table jobs are missing between {before} and {number}"
+    for sql, part in (
+        ("SELECT jobs.id FROM jobs LEFT JOIN specs ON specs.id = spec WHERE specs.id IS NULL", "job file"),
+        (f"SELECT job FROM finished WHERE job NOT IN (SELECT id FROM jobs) AND job > {floor}", "submission"),
+        (f"SELECT job FROM events WHERE job NOT IN (SELECT id FROM jobs) AND job > {floor}", "submission"),
     ):
-        if found := file.execute(f"{sql} LIMIT 1", [floor]).fetchone():
-            yield f"the {what} of job {found[0]} is missing"
+        if row := file.execute(f"{sql} LIMIT 1").fetchone():
+            yield f"the {part} of job {row[0]} is missing"
 
 
 def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
@@ -68,9 +70,31 @@ def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
                 break
 
 
-def _number(file: sqlite3.Connection, name: str) -> int:
+def _value(file: sqlite3.Connection, name: str) -> str | None:
     row = file.execute("SELECT * FROM meta WHERE name = ?", [name]).fetchone()
-    return int(row[1]) if row and intact("meta", row) else 0
+    return str(row[1]) if row and intact("meta", row) else None
+
+
+def missing_jobs(text: str | None, floor: int) -> list[list[int]]:
+    """Return the ranges of job numbers that may be missing: the value of MISSING, which earlier versions did not write."""
+    ranges: list[list[int]] = json.loads(text) if text else [[1, floor]]
+    return ranges
+
+
+def covered(ranges: list[list[int]], first: int, last: int) -> bool:
+    """Return whether one of the ranges holds all numbers from first to last."""
+    return any(begin <= first and last <= end for begin, end in ranges)
+
+
+def ranges_of(numbers: Iterable[int]) -> list[list[int]]:
+    """Return numbers as ranges, each with its first and its last number."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges
 
 
 def file_damage(path: Path) -> str:
@@ -85,7 +109,8 @@ def file_damage(path: Path) -> str:
         and header[56:60] in (bytes(4), b"\0\0\0\1")  # UTF-8; 0 while the first table is in the log alone
     ):
         return f"the header of {path.name} is not that of a database"
-    return read_log(path).damage
+    log = read_log(path, with_frames=not header)
+    return log.damage or (f"{path.name} is empty, and its write-ahead log is not" if log.frames else "")
 
 
 def refuse_damage(path: Path) -> None:

@@ -17,6 +17,7 @@ BIG_ENDIAN: Final = (
     0x377F0683  # the magic number of a log whose checksums read big-endian words; 0x377F0682: little-endian
 )
 PAGE_SIZES: Final = tuple(1 << power for power in range(9, 17))
+MOST_LOGS: Final = 1 << 16  # earlier logs whose frames may be left at the end of the file
 AT_ONCE: Final = 1000  # frames whose checksums are computed together
 PAGE_BYTES: Final = 4096  # SQLite's default
 Words = NDArray[np.uint32]
@@ -62,9 +63,11 @@ def read_log(path: Path, with_frames: bool = False) -> Log:
     table = np.frombuffer(raw, np.uint8, count * (FRAME_HEADER + size), HEADER).reshape(count, FRAME_HEADER + size)
     heads = np.ascontiguousarray(table[:, :FRAME_HEADER]).view(">u4")
     salts = header[4:6] if header_intact else heads[0, 2:4]
-    same_salts = heads[:, 2:4] == salts
-    own = same_salts.any(axis=1)  # a flipped bit changes one salt: an earlier log had two others
-    good = _intact_frames(table, heads, header[6:], order) & same_salts.all(axis=1)
+    age = (int(salts[0]) - heads[:, 2].astype(np.int64)) % (
+        1 << 32
+    )  # logs begun since: each adds one to the first salt
+    own = (age == 0) | (age > MOST_LOGS) | (heads[:, 3] == salts[1])
+    good = _intact_frames(table, heads, header[6:], order) & (heads[:, 2:4] == salts).all(axis=1)
     first_bad = int(np.argmin(good)) if not good.all() else count
     belonging = np.flatnonzero(own)
     if header_intact and not (belonging >= first_bad).any():

@@ -21,9 +21,9 @@ from headway.io.units import counted
 from headway.live.errors import JournalFailed
 from headway.live.operation.folder_lock import folder_lock
 from headway.live.store import snapshot
-from headway.live.store.copies import free_name, set_aside
+from headway.live.store.copies import RECOVERED, free_name, set_aside
 from headway.live.store.identity import IDENTITIES, MARK, PENDING, highest_run, named, read_mark
-from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, SUSPECT
+from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, MISSING, SUSPECT, covered, missing_jobs, ranges_of
 from headway.live.store.integrity.checksum import WIDTHS, insertion, remembered, sealed
 from headway.live.store.integrity.log import read_log
 from headway.live.store.integrity.pages import Row, Scan
@@ -60,10 +60,20 @@ def salvage(data: Path, why: str, use_snapshot: bool) -> None:
             part.unlink(missing_ok=True)
             fix = "make room there, or `headway journal restore` a backup"
             raise JournalFailed(f"{path} is damaged ({why}), and cannot be recovered ({error}): {fix}") from None
+        part.rename(data / RECOVERED)
+    install_recovered(data)
+
+
+def install_recovered(data: Path) -> None:
+    """Put a recovered journal in the place of the damaged one. If the manager is killed meanwhile, the next one repeats it."""
+    if not (data / RECOVERED).exists():
+        return
+    with folder_lock(data):
+        path = data / "journal.db"
         set_aside(path, "damaged")
-        part.rename(path)
         (data / MARK).unlink(missing_ok=True)  # of the journal that was damaged
         (data / SUSPECT).unlink(missing_ok=True)
+        (data / RECOVERED).rename(path)
 
 
 def _write(part: Path, path: Path, what: str, use_snapshot: bool) -> None:
@@ -71,6 +81,7 @@ def _write(part: Path, path: Path, what: str, use_snapshot: bool) -> None:
     part.unlink(missing_ok=True)
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as file:
+        file.execute("PRAGMA secure_delete = ON")  # a later scan must not find rows that were dropped
         prepare(file)
         file.execute("BEGIN")
         _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
@@ -93,6 +104,7 @@ class _Assembly:
         self.file = file
         self.identities: list[str] = json.loads(remembered(file, IDENTITIES) or "[]")
         self.floor = int(remembered(file, FLOOR) or 0)
+        self.missing = missing_jobs(remembered(file, MISSING), self.floor)
         self.marked, self.marked_seq, self.marked_job = read_mark(data)
         self.highest_run = highest_run(data)
         # Of all rows that were read, also those that are dropped.
@@ -123,6 +135,8 @@ class _Assembly:
         line += f"; what happened after {moment if since else 'the first submission'} is lost" if rows_lost else ""
         row = (last + 1, float(self.time), SALVAGED, 0, 0, json.dumps({"lost": lost[:MOST_LISTED], "rows": rows_lost}))
         self.file.execute(insertion("events"), sealed("events", row))
+        if earlier := json.loads(remembered(self.file, PENDING) or "null"):  # no manager has dealt with it yet
+            line, since = f"{earlier['line']}; then {line}", min(since, earlier["since"])
         self._remember(PENDING, json.dumps({"line": line, "since": since}))
 
     def _base(self, use_snapshot: bool) -> Base:
@@ -148,16 +162,19 @@ class _Assembly:
                 self.file.execute(insertion("jobs"), sealed("jobs", values))
 
     def _lost_jobs(self) -> tuple[list[int], int]:
-        """Return the numbers of jobs whose submissions cannot be read, and the highest number that was ever given."""
+        """Return the numbers of jobs whose submissions are lost now, and the highest number that was ever given."""
         readable = {number for (number,) in self.file.execute("SELECT id FROM jobs")}
-        given = {number for (number,) in self.file.execute("SELECT job FROM events UNION SELECT job FROM finished")} - {
-            0
-        }
-        for first, count in self.file.execute("SELECT first, count FROM keys"):
-            given.update(range(first, first + count))
-        highest = max([self.floor, self.marked_job, self.highest_run, *readable, *given])
-        given.update(range(self.floor + 1, highest + 1))
-        return sorted(given - readable), highest
+        sources = (
+            "max(id) FROM jobs",
+            "max(job) FROM events",
+            "max(job) FROM finished",
+            "max(first + count - 1) FROM keys",
+        )
+        in_rows = max(self._one(f"SELECT {source}") for source in sources)
+        highest = max(self.floor, self.marked_job, self.highest_run, in_rows)
+        unreadable = set(range(1, highest + 1)) - readable
+        self._remember(MISSING, json.dumps(ranges_of(unreadable)))
+        return sorted(number for number in unreadable if not covered(self.missing, number, number)), highest
 
     def _cut(self, base: Base) -> tuple[int, float]:
         """Drop facts and actions from the first gap after the snapshot on; return the last row that is kept, and its time."""
