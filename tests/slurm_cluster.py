@@ -241,9 +241,10 @@ class SlurmCluster:
             for victim in [*descendants(pid), pid]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
+        ours = {os.getpid(), *descendants(os.getpid())}  # such as the servers of multiprocessing
         for process in Path("/proc").glob("[0-9]*"):  # ranks outlive their steps
             with contextlib.suppress(OSError):
-                if int(process.name) != os.getpid() and f"SLURM_CONF={self.folder}/" in _environment(process):
+                if int(process.name) not in ours and f"SLURM_CONF={self.folder}/" in _environment(process):
                     os.kill(int(process.name), signal.SIGKILL)
         self._ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
