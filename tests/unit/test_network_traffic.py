@@ -250,7 +250,7 @@ def test_the_mean_of_the_maximum_over_snapshots_is_what_chance_gives():
         ("ecpm", "did you mean 'ecmp'"),
         ("ecmp?qp=4", "did you mean 'qps'"),
         ("ecmp?qps=0", "from 1 to 16"),
-        ("ecmp?exact=0", "from 1 to 1000"),
+        ("ecmp?exact=0", "from 1 to 1,000"),
         ("ecmp?exact=1e9", "whole number"),
         ("ideal?exact=3", "takes no options"),
         ("spray?efficiency=1.5", "above 1"),

@@ -4,6 +4,7 @@
 the engine; what people ask for is done in the engine's thread and answered when it is on disk; questions are answered from memory.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from headway.live.clock import resume_clock
 from headway.live.desk.accepting import Accepting
 from headway.live.desk.questions import Questions
 from headway.live.desk.verbs import Verbs
+from headway.live.errors import JournalFailed
 from headway.live.executors import Executor
 from headway.live.executors.registry import DEFAULT, find_executor
 from headway.live.fabric.served import REMEMBERED, ServedFabric, check_same, with_fabric
@@ -127,7 +129,8 @@ class Manager(Accepting, Questions, Verbs):
         self._stopped = True
         if self._thread:
             if drain and self._thread.is_alive():
-                self._stop_jobs()
+                with contextlib.suppress(JournalFailed):  # stops that cannot be written down are not made: jobs go on
+                    self._stop_jobs()
             self._world.close()
             self._thread.join()
             self._executor.close()
