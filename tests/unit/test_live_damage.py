@@ -485,7 +485,7 @@ def test_a_damaged_journal_on_a_full_disk_is_left_as_it_is(tmp_path: Path) -> No
 # ---- under a running manager
 
 
-@pytest.mark.parametrize("gone", ["all", "log", "moved", "replaced"])
+@pytest.mark.parametrize("gone", ["all", "log", "index", "moved", "replaced"])
 def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path: Path, gone: str) -> None:
     """Later submissions were acknowledged and lost, and `headway health` reported no problem."""
     data = tmp_path / "data"
@@ -499,6 +499,8 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
             name.unlink()
     elif gone == "log":
         (data / "journal.db-wal").unlink()
+    elif gone == "index":
+        (data / "journal.db-shm").unlink()
     else:
         path.rename(aside)
         if gone == "replaced":
@@ -525,6 +527,25 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
     assert again.warnings == []
     assert [view.job_id for view in again.jobs()] == before
     assert one(again, run="true") == 9
+    again.stop()
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal"])
+def test_a_file_that_is_emptied_under_a_manager_is_noticed(tmp_path: Path, name: str) -> None:
+    """Later submissions were acknowledged, and `headway health` reported no problem."""
+    data = tmp_path / "data"
+    manager = opened(data)
+    manager.drain("n000")
+    before = [one(manager, run="true") for _ in range(8)]
+    manager.settle()
+    (data / name).write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(JournalFailed, match=rf"{name} was .* under the running manager\): restart the manager"):
+            one(manager, run="true")
+    assert not manager.health().ok
+    manager.stop()
+    again = opened(data)
+    assert set(before) <= {view.job_id for view in again.jobs()}
     again.stop()
 
 
