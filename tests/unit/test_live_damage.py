@@ -83,14 +83,14 @@ def test_a_checksum_covers_the_table_and_every_column() -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("UPDATE events SET data = '{' WHERE seq = 2", "1 rows of table events fail their checksums, the first is 2"),
+        ("UPDATE events SET data = '{' WHERE seq = 2", "table events: 1 row with a wrong checksum, the first is 2"),
         (
             "UPDATE events SET kind = 'Sang' WHERE seq = 2",
-            "1 rows of table events fail their checksums, the first is 2",
+            "table events: 1 row with a wrong checksum, the first is 2",
         ),
-        ("UPDATE specs SET text = 'no' WHERE id = 3", "1 rows of table specs fail their checksums, the first is 3"),
-        ("DELETE FROM events WHERE seq = 4", "1 rows of table events are missing between 1 and"),
-        ("DELETE FROM jobs WHERE id = 2", "1 rows of table jobs are missing between 1 and 3"),
+        ("UPDATE specs SET text = 'no' WHERE id = 3", "table specs: 1 row with a wrong checksum, the first is 3"),
+        ("DELETE FROM events WHERE seq = 4", "table events: 1 row missing between 1 and"),
+        ("DELETE FROM jobs WHERE id = 2", "table jobs: 1 row missing between 1 and 3"),
         ("DELETE FROM specs WHERE id = 3", "the job file of job 3 is missing"),
         ("DROP TABLE finished", "the table finished is missing"),
     ],
@@ -406,7 +406,7 @@ def test_jobs_that_may_have_run_are_held_and_finished_ones_stay_finished(tmp_pat
     assert "3 jobs recovered; what happened after " in again.warnings[0]
     assert f"held, because they may have run: job {lost} (`headway release`" in again.warnings[0]
     assert ended(again, finished) == "COMPLETED"
-    assert until(again, lost, "HELD").message.startswith("it may have run, but what became of it was lost")
+    assert until(again, lost, "HELD").message.startswith("the job may have run, but the journal lost its outcome")
     assert ended(again, waiting) == "COMPLETED"  # it never ran
     assert [row.state for row in again.history(Wanted())] == ["COMPLETED", "HELD", "COMPLETED"]
     again.stop()
@@ -448,7 +448,7 @@ def test_damage_that_is_seen_while_a_manager_runs_is_repaired_at_the_next_start(
     assert ended(manager, 4) == "COMPLETED"
     manager.stop()
     again = opened(tmp_path)
-    assert "1 rows of table finished fail their checksums" in again.warnings[0]
+    assert "table finished: 1 row with a wrong checksum" in again.warnings[0]
     assert [row.job_id for row in again.history(Wanted(states=frozenset({"COMPLETED"})))] == [4, 2]
     again.stop()
 
