@@ -255,7 +255,8 @@ class Journal:
             if isinstance(reason, JournalDamaged):
                 suspect(self.path.parent)
                 raise reason from None
-            raise JournalFailed(f"the journal cannot be read ({error}): `headway journal check` says more") from None
+            unreadable = f"the journal cannot be read ({error}): `headway journal check` says more"
+            raise JournalFailed(self.displaced or unreadable) from None
         except JournalDamaged:
             suspect(self.path.parent)
             raise
