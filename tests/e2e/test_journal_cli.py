@@ -118,7 +118,7 @@ def test_serve_and_health_say_that_the_journal_was_damaged_or_removed(tmp_path: 
         assert refused.stderr.count("\n") == 1
         ill = headway("health", "--json")
         assert ill.returncode == 1
-        assert "`headway journal restore` journal.db.rescued-1" in json.loads(ill.stdout)["trouble"]
+        assert f"`headway journal restore {data}/journal.db.rescued-1`" in json.loads(ill.stdout)["trouble"]
         assert "was removed or replaced" in headway("explain", "1").stdout.replace("\n", " ")
     finally:
         server.kill()

@@ -84,14 +84,14 @@ def test_a_checksum_covers_the_table_and_every_column() -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("UPDATE events SET data = '{' WHERE seq = 2", "1 rows of table events fail their checksums, the first is 2"),
+        ("UPDATE events SET data = '{' WHERE seq = 2", "table events: 1 row with a wrong checksum, the first is 2"),
         (
             "UPDATE events SET kind = 'Sang' WHERE seq = 2",
-            "1 rows of table events fail their checksums, the first is 2",
+            "table events: 1 row with a wrong checksum, the first is 2",
         ),
-        ("UPDATE specs SET text = 'no' WHERE id = 3", "1 rows of table specs fail their checksums, the first is 3"),
-        ("DELETE FROM events WHERE seq = 4", "1 rows of table events are missing between 1 and"),
-        ("DELETE FROM jobs WHERE id = 2", "1 rows of table jobs are missing between 1 and 3"),
+        ("UPDATE specs SET text = 'no' WHERE id = 3", "table specs: 1 row with a wrong checksum, the first is 3"),
+        ("DELETE FROM events WHERE seq = 4", "table events: 1 row missing between 1 and"),
+        ("DELETE FROM jobs WHERE id = 2", "table jobs: 1 row missing between 1 and 3"),
         ("DELETE FROM specs WHERE id = 3", "the job file of job 3 is missing"),
         ("DROP TABLE finished", "the table finished is missing"),
     ],
@@ -407,7 +407,7 @@ def test_jobs_that_may_have_run_are_held_and_finished_ones_stay_finished(tmp_pat
     assert "3 jobs recovered; what happened after " in again.warnings[0]
     assert f"held, because they may have run: job {lost} (`headway release`" in again.warnings[0]
     assert ended(again, finished) == "COMPLETED"
-    assert until(again, lost, "HELD").message.startswith("it may have run, but what became of it was lost")
+    assert until(again, lost, "HELD").message.startswith("the job may have run, but the journal lost its outcome")
     assert ended(again, waiting) == "COMPLETED"  # it never ran
     assert [row.state for row in again.history(Wanted())] == ["COMPLETED", "HELD", "COMPLETED"]
     again.stop()
@@ -449,7 +449,7 @@ def test_damage_that_is_seen_while_a_manager_runs_is_repaired_at_the_next_start(
     assert ended(manager, 4) == "COMPLETED"
     manager.stop()
     again = opened(tmp_path)
-    assert "1 rows of table finished fail their checksums" in again.warnings[0]
+    assert "table finished: 1 row with a wrong checksum" in again.warnings[0]
     assert [row.job_id for row in again.history(Wanted(states=frozenset({"COMPLETED"})))] == [4, 2]
     again.stop()
 
@@ -486,7 +486,7 @@ def test_a_damaged_journal_on_a_full_disk_is_left_as_it_is(tmp_path: Path) -> No
 # ---- under a running manager
 
 
-@pytest.mark.parametrize("gone", ["all", "log", "moved", "replaced"])
+@pytest.mark.parametrize("gone", ["all", "log", "index", "moved", "replaced"])
 def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path: Path, gone: str) -> None:
     """Later submissions were acknowledged and lost, and `headway health` reported no problem."""
     data = tmp_path / "data"
@@ -500,6 +500,8 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
             name.unlink()
     elif gone == "log":
         (data / "journal.db-wal").unlink()
+    elif gone == "index":
+        (data / "journal.db-shm").unlink()
     else:
         path.rename(aside)
         if gone == "replaced":
@@ -513,6 +515,9 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
             one(manager, run="true")
     with pytest.raises(JournalFailed, match=said):
         manager.hold(before[0])
+    if gone in ("all", "moved"):
+        with pytest.raises(JournalFailed, match=said):
+            manager.history(Wanted())
     with pytest.raises(JournalFailed, match=r"`headway journal restore /.*/journal.db.rescued-1`"):
         manager.try_journal()
     assert "removed or replaced" in manager.explain(before[0]).message
@@ -526,6 +531,25 @@ def test_a_journal_that_is_removed_under_a_manager_accepts_nothing_more(tmp_path
     assert again.warnings == []
     assert [view.job_id for view in again.jobs()] == before
     assert one(again, run="true") == 9
+    again.stop()
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal"])
+def test_a_file_that_is_emptied_under_a_manager_is_noticed(tmp_path: Path, name: str) -> None:
+    """Later submissions were acknowledged, and `headway health` reported no problem."""
+    data = tmp_path / "data"
+    manager = opened(data)
+    manager.drain("n000")
+    before = [one(manager, run="true") for _ in range(8)]
+    manager.settle()
+    (data / name).write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(JournalFailed, match=rf"{name} was .* under the running manager\): restart the manager"):
+            one(manager, run="true")
+    assert not manager.health().ok
+    manager.stop()
+    again = opened(data)
+    assert set(before) <= {view.job_id for view in again.jobs()}
     again.stop()
 
 

@@ -32,6 +32,7 @@ from headway.live.store.snapshot_table import Snapshot, insert_snapshot
 T = TypeVar("T")
 MOST_IN_ONE_COMMIT = 1024
 PAGE = 10_000  # rows read at once
+LOG_MAGIC = b"\x37\x7f\x06"  # a write-ahead log begins so; SQLite writes it before the first frame
 # SQLITE_ERROR: a table or a column is missing, or JSON is malformed.
 DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
 
@@ -210,6 +211,8 @@ class Journal:
     @property
     def displaced(self) -> str:
         """What is wrong with the place of the journal's files; empty while they are where they were opened."""
+        if damage := _emptied(self.path):
+            return str(JournalDamaged(damage))
         if _which(self.path) == self._which and not self._ambiguous:
             return ""
         copy = f"`headway journal restore {self._rescued}`" if self._rescued else "`headway journal restore` a backup"
@@ -227,7 +230,7 @@ class Journal:
 
     def _rescue(self) -> None:
         """Copy the journal from the open files, which are still there, to a file beside the place where they were."""
-        if self._rescued:
+        if self._rescued or _emptied(self.path):
             return
         to = free_name(self.path, "rescued")
         try:
@@ -252,7 +255,8 @@ class Journal:
             if isinstance(reason, JournalDamaged):
                 suspect(self.path.parent)
                 raise reason from None
-            raise JournalFailed(f"the journal cannot be read ({error}): `headway journal check` says more") from None
+            unreadable = f"the journal cannot be read ({error}): `headway journal check` says more"
+            raise JournalFailed(self.displaced or unreadable) from None
         except JournalDamaged:
             suspect(self.path.parent)
             raise
@@ -328,16 +332,31 @@ class Journal:
 
 
 def _which(path: Path) -> list[tuple[int, int] | None]:
-    """Return which files the database and its log are, whatever they are called; None for one that is missing."""
+    """Return which files the database, its log and its index are, whatever they are called; None for one that is missing."""
     files: list[tuple[int, int] | None] = []
     database = os.fspath(path)
-    for name in (database, f"{database}-wal"):
+    for name in (database, f"{database}-wal", f"{database}-shm"):
         try:
             found = os.stat(name)
             files.append((found.st_dev, found.st_ino))
         except OSError:
             files.append(None)
     return files
+
+
+def _emptied(path: Path) -> str:
+    """Return what is wrong with a file that was emptied under the manager; empty if none was. A log is empty before a commit.
+
+    The database is not opened: closing it would give up the locks that SQLite has on it.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    with contextlib.suppress(OSError):
+        if not path.stat().st_size:
+            return f"{path.name} was emptied under the running manager"
+        with open(log, "rb") as file:
+            if file.read(len(LOG_MAGIC)) not in (b"", LOG_MAGIC):
+                return f"the header of {log.name} was overwritten under the running manager"
+    return ""
 
 
 def _as_text(data: dict[str, Any]) -> str:

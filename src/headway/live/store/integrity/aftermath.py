@@ -1,4 +1,4 @@
-"""What becomes of jobs whose last facts were lost: with a damaged journal, or because an older copy was put in its place.
+"""Jobs after a loss of facts: the journal was damaged, or replaced by an older copy.
 
 - A job whose end is in the table of finished jobs stays finished.
 - A job with an attempt on disk that the journal does not know is held: it may have run, so a person decides.
@@ -22,12 +22,12 @@ from headway.live.store.identity import PENDING, named
 from headway.live.store.journal import Journal
 from headway.live.store.learn import charge
 
-HELD_MESSAGE = "it may have run, but what became of it was lost with the journal: `headway release` runs it again"
+HELD_MESSAGE = "the job may have run, but the journal lost its outcome: `headway release` runs it again"
 
 
 @dataclass(frozen=True, slots=True)
 class Aftermath:
-    """What the first manager after a loss does before it starts anything, and the line that says what was lost."""
+    """Changes that the first manager after a loss makes before it starts a job, and the line that names the loss."""
 
     line: str
     ended: dict[int, Archived]
@@ -52,7 +52,7 @@ class Aftermath:
 
 
 def aftermath(state: ClusterState, journal: Journal) -> Aftermath | None:
-    """Return what is to be done after a loss; None if there was none."""
+    """Return the changes that follow from a loss; None if nothing was lost."""
     pending = json.loads(journal.meta(PENDING) or "null")
     if not pending:
         return None
@@ -66,8 +66,9 @@ def aftermath(state: ClusterState, journal: Journal) -> Aftermath | None:
             ended[job.id] = past
         elif _attempts(journal.path.parent, job.id) > state.attempt(job):
             held.add(job.id)
-    kept = {number for number in held if state.job_state(state.jobs[number]) != JobState.HELD}
-    text = f"; held, because they may have run: {named(kept)} (`headway release` runs them again)" if kept else ""
+    newly_held = {number for number in held if state.job_state(state.jobs[number]) != JobState.HELD}
+    advice = "(`headway release` runs a held job again)"
+    text = f"; held, because they may have run: {named(newly_held)} {advice}" if newly_held else ""
     return Aftermath(pending["line"] + text, ended, frozenset(held))
 
 

@@ -1,4 +1,4 @@
-"""A check of the whole journal: SQLite's own, the schema, the checksum of every row, missing numbers, and unknown kinds of rows."""
+"""Check the whole journal: SQLite's integrity check, the schema, row checksums, missing numbers, and unknown kinds of rows."""
 
 import contextlib
 import json
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from headway.io.units import counted
 from headway.live.errors import JournalDamaged
 from headway.live.operation.index_room import in_use
 from headway.live.store.integrity import schema
@@ -27,24 +28,25 @@ def problems(file: sqlite3.Connection) -> Iterator[str]:
         yield from (line for line in text.splitlines() if line != "ok" and not line.startswith("***"))
     if not schema.version_of(file):
         return  # an earlier version wrote it, without checksums
-    if wrong := list(schema.problems(file)):
-        yield from wrong
+    if in_schema := list(schema.problems(file)):
+        yield from in_schema
         return
     for table in WIDTHS:
         bad = [str(row[0]) for row in file.execute(f"SELECT * FROM {table}") if not intact(table, row)]
         if bad:
-            yield f"{len(bad)} rows of table {table} fail their checksums, the first is {bad[0]}"
+            yield f"table {table}: {counted(len(bad), 'row')} with a wrong checksum, the first is {bad[0]}"
     floor, complete_from = int(_value(file, FLOOR) or 0), int(_value(file, COMPLETE_FROM) or 0)
     count, last = file.execute(
         "SELECT count(*), coalesce(max(seq), 0) FROM events WHERE seq > ?", [complete_from]
     ).fetchone()
     if count != max(0, last - complete_from):
-        yield f"{last - complete_from - count} rows of table events are missing between {complete_from + 1} and {last}"
+        lost = counted(last - complete_from - count, "row")
+        yield f"table events: {lost} missing between {complete_from + 1} and {last}"
     missing = missing_jobs(_value(file, MISSING), floor)
     sql = "SELECT * FROM (SELECT lag(id, 1, 0) OVER (ORDER BY id) AS before, id FROM jobs) WHERE id > before + 1"
     for before, number in file.execute(sql):
         if not covered(missing, before + 1, number - 1):
-            yield f"{number - before - 1} rows of table jobs are missing between {before} and {number}"
+            yield f"table jobs: {counted(number - before - 1, 'row')} missing between {before} and {number}"
     for sql, part in (
         ("SELECT jobs.id FROM jobs LEFT JOIN specs ON specs.id = spec WHERE specs.id IS NULL", "job file"),
         (f"SELECT job FROM finished WHERE job NOT IN (SELECT id FROM jobs) AND job > {floor}", "submission"),
@@ -55,7 +57,7 @@ def problems(file: sqlite3.Connection) -> Iterator[str]:
 
 
 def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
-    """Yield what this version does not understand, though the checksums are right: a newer version wrote it."""
+    """Yield rows that this version does not understand, though their checksums are right: a newer version wrote them."""
     from headway.live.store.learn import ALL_KINDS
 
     kinds = [kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events") if kind not in ALL_KINDS]
@@ -98,7 +100,7 @@ def ranges_of(numbers: Iterable[int]) -> list[list[int]]:
 
 
 def file_damage(path: Path) -> str:
-    """Return what is wrong with the file's header or its write-ahead log, which SQLite would not say; empty if nothing is."""
+    """Return the damage of a database's header or write-ahead log, which SQLite does not report; empty if both are intact."""
     with open(path, "rb") as file:
         header = file.read(100)
     if header and not (
@@ -114,7 +116,7 @@ def file_damage(path: Path) -> str:
 
 
 def refuse_damage(path: Path) -> None:
-    """Raise JournalDamaged for a file that SQLite would read only a part of; not while a manager writes it, which has checked it."""
+    """Raise JournalDamaged for a file that SQLite reads only in part. A running manager has checked its own file before."""
     with contextlib.suppress(OSError):  # SQLite says why it cannot be read
         if not in_use(path) and (damage := file_damage(path)):
             raise JournalDamaged(damage, str(path))

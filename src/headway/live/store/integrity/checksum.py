@@ -10,7 +10,7 @@ from headway.live.errors import JournalDamaged
 
 # Columns before the checksum, by table.
 WIDTHS: Final = {"meta": 2, "jobs": 6, "specs": 2, "keys": 5, "events": 6, "finished": 15, "snapshots": 3}
-AS_THEY_ARE: Final = frozenset({int, str, type(None)})
+UNCHANGED: Final = frozenset({int, str, type(None)})  # types that SQLite gives back as they were written
 
 
 def checksum(table: str, values: Sequence[Any]) -> int:
@@ -19,12 +19,12 @@ def checksum(table: str, values: Sequence[Any]) -> int:
     for value in values:
         if type(value) is bytes:
             crc = zlib.crc32(value, crc)
-    plain = [v if type(v) in AS_THEY_ARE else _stored(v) for v in values if type(v) is not bytes]
+    plain = [v if type(v) in UNCHANGED else _stored(v) for v in values if type(v) is not bytes]
     return zlib.crc32(repr(plain).encode("utf-8", "surrogatepass"), crc)
 
 
 def _stored(value: Any) -> Any:
-    """Return a number or a text as SQLite gives it back, whatever subclass it is of."""
+    """Return a number or a text, also of a subclass, as SQLite gives it back."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else float(value)
     return int(value) if isinstance(value, int) else str.__str__(value)
@@ -41,7 +41,7 @@ def intact(table: str, row: Sequence[Any]) -> bool:
 
 
 def verified(table: str, row: Sequence[Any]) -> Sequence[Any]:
-    """Return the columns of a row without its checksum; JournalDamaged if that is wrong."""
+    """Return the columns of a row without its checksum; JournalDamaged if the checksum is wrong."""
     if not intact(table, row):
         raise JournalDamaged(f"row {row[0]!r} of table {table} fails its checksum")
     return row[:-1]

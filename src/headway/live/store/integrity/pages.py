@@ -1,4 +1,4 @@
-"""Rows of the journal from the pages of its file, without SQLite: also from a file whose b-trees cannot be followed any more.
+"""Read the rows of a journal from the pages of its file, without SQLite, even if its b-trees are broken.
 
 A row is recognised by its checksum, which includes the name of its table. The format: https://sqlite.org/fileformat.html
 """
@@ -98,7 +98,7 @@ def identified(values: tuple[Any, ...], tables: dict[int, list[str]]) -> Row | N
 
 
 def cell(image: bytes, at: int, in_table: bool, page: Callable[[int], bytes]) -> tuple[Any, ...] | None:
-    """Return the columns of the row that begins at a byte of a page, the row's number for its first NULL; None if it is none."""
+    """Return the columns of the row that begins at a byte of a page; None if no row does. The row's number replaces a first NULL."""
     try:
         length, at = varint(image, at)
         number, at = varint(image, at) if in_table else (0, at)
@@ -138,7 +138,7 @@ def _columns(
 
 
 def _payload(image: bytes, at: int, length: int, in_table: bool, page: Callable[[int], bytes]) -> bytes:
-    """Return the bytes of a row; what does not fit in its page is in a chain of others."""
+    """Return the bytes of a row. A long row continues in a chain of overflow pages."""
     size = len(image)
     most = size - 35 if in_table else (size - 12) * 64 // 255 - 23
     if length <= most:
@@ -160,7 +160,7 @@ def _payload(image: bytes, at: int, length: int, in_table: bool, page: Callable[
 
 
 def varint(raw: bytes, at: int) -> tuple[int, int]:
-    """Return a number of SQLite's variable length, and where it ends."""
+    """Return the value of SQLite's variable-length integer, and the position after it."""
     value = 0
     for i in range(9):
         byte = raw[at + i]

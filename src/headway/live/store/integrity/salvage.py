@@ -1,7 +1,7 @@
-"""A new journal from everything that can be read of a damaged one, which is kept under another name.
+"""Recover a damaged journal: write all readable rows to a new one, and keep the damaged files under another name.
 
-A state is never rebuilt over a gap: of the facts and actions, those count that follow the last intact snapshot without a missing row. What
-happened later is lost, and aftermath.py decides what that means for each job.
+A state is never rebuilt over a gap. Facts and actions count up to the first missing row after the last intact snapshot.
+Later ones are lost; aftermath.py decides how each job goes on.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ MOST_LISTED: Final = 1000  # lost jobs that a row of the journal names
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The snapshot that the state is rebuilt from: its row (0: none), the last job that it knows, and submissions that it has."""
+    """The snapshot that the state is rebuilt from: its row (0: none), its last job, and its submissions."""
 
     seq: int = 0
     last_job: int = 0
@@ -45,7 +45,7 @@ class Base:
 
 
 def salvage(data: Path, why: str, use_snapshot: bool) -> None:
-    """Put a new journal in the place of a damaged one; its row PENDING of `meta` has one line that says what was lost."""
+    """Replace a damaged journal by its readable rows. The row PENDING of `meta` holds one line that names the loss."""
     path = data / "journal.db"
     part = path.with_name(f".{path.name}.part")
     with folder_lock(data):
@@ -76,8 +76,8 @@ def install_recovered(data: Path) -> None:
         (data / RECOVERED).rename(path)
 
 
-def _write(part: Path, path: Path, what: str, use_snapshot: bool) -> None:
-    """Write what can be read of a journal to another file, and flush it."""
+def _write(part: Path, path: Path, subject: str, use_snapshot: bool) -> None:
+    """Write the readable rows of a journal to another file, and flush it."""
     part.unlink(missing_ok=True)
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as file:
@@ -85,12 +85,12 @@ def _write(part: Path, path: Path, what: str, use_snapshot: bool) -> None:
         prepare(file)
         file.execute("BEGIN")
         _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
-        _Assembly(file, path.parent).finish(what, use_snapshot)
+        _Assembly(file, path.parent).finish(subject, use_snapshot)
         file.execute("COMMIT")
 
 
 def _insert(file: sqlite3.Connection, rows: Iterator[Row]) -> None:
-    """Insert rows; of several versions of a row the first counts, which is the newest."""
+    """Insert rows. If a row occurs in several versions, the first is the newest and counts."""
     while some := list(islice(rows, AT_ONCE)):
         for table in WIDTHS:
             values = [row for name, row in some if name == table]
@@ -114,8 +114,8 @@ class _Assembly:
             " coalesce((SELECT max(ended) FROM finished), 0))"
         )
 
-    def finish(self, what: str, use_snapshot: bool) -> None:
-        """Drop what cannot be used, and write down what was lost."""
+    def finish(self, subject: str, use_snapshot: bool) -> None:
+        """Drop rows that cannot be used, and record the loss."""
         base = self._base(use_snapshot)
         self._restore_jobs(base)
         lost, highest = self._lost_jobs()
@@ -129,7 +129,7 @@ class _Assembly:
         self._remember(IDENTITIES, json.dumps(self.identities))
         self._remember(FLOOR, str(highest))
         jobs = self._one("SELECT count(*) FROM jobs")
-        line = f"{what}: {counted(int(jobs), 'job')} recovered"
+        line = f"{subject}: {counted(int(jobs), 'job')} recovered"
         line += f"; lost: {named(lost)}" if lost else ""
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
         line += f"; what happened after {moment if since else 'the first submission'} is lost" if rows_lost else ""
@@ -149,7 +149,7 @@ class _Assembly:
         return Base()
 
     def _restore_jobs(self, base: Base) -> None:
-        """Drop submissions without a job file; take those from the snapshot that it knows."""
+        """Drop submissions without a job file, and take missing submissions from the snapshot."""
         self.file.execute("DELETE FROM jobs WHERE spec NOT IN (SELECT id FROM specs)")
         known = {number for (number,) in self.file.execute("SELECT id FROM jobs")}
         spec = self._one("SELECT coalesce(max(id), 0) FROM specs")
@@ -188,7 +188,7 @@ class _Assembly:
         return last, float(self._one("SELECT coalesce(max(time), 0) FROM events"))
 
     def _incomplete(self, base: Base) -> int:
-        """Return the row up to which the journal cannot be replayed, because facts or submissions are missing; 0: none."""
+        """Return the last row before which facts or submissions are missing, so that no replay is possible; 0 if none are."""
         before = int(remembered(self.file, COMPLETE_FROM) or 0)
         rows = self._one(f"SELECT count(*) FROM events WHERE seq <= {base.seq}")
         strange = self._one(

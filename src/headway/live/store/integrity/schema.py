@@ -97,10 +97,10 @@ def require(connection: sqlite3.Connection) -> None:
 
 
 def problems(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield what is wrong with the tables of a journal."""
-    found = {name: (kind, sql) for kind, name, sql in connection.execute(NAMES)}
+    """Yield tables and indexes of a journal that are missing or differ from this version's."""
+    stored = {name: (kind, sql) for kind, name, sql in connection.execute(NAMES)}
     for name, expected in _expected().items():
-        if found.get(name) != expected:
+        if stored.get(name) != expected:
             yield f"the {expected[0]} {name} is missing or not as this version makes it"
 
 
