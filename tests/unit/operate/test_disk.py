@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.imagined import Virtual, Work
 from tests.live_manager import one, until
-from tests.waiting import wait_for
+from tests.waiting import gate, wait_for
 
 from headway.cluster.named import cluster
 from headway.job_state import JobState
@@ -166,7 +166,7 @@ def test_a_job_runs_though_its_start_cannot_be_written_down_yet(tmp_path: Path) 
     manager.start()
     blocked = tmp_path / "data/runs/1/1/.ranks.json"  # what is written before it is renamed: a folder is in its place
     blocked.mkdir(parents=True)
-    job = one(manager, run=f"touch {tmp_path}/ran; while ! test -e {tmp_path}/go; do sleep 0.02; done")
+    job = one(manager, run=f"touch {tmp_path}/ran; {gate(tmp_path / 'go')}")
     wait_for((tmp_path / "ran").exists)
     assert manager.job(job).state == "STARTING"
     blocked.rmdir()

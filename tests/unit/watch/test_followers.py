@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi.concurrency import run_in_threadpool
 from tests.live_manager import ended, one, opened, until
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, gate
 
 from headway.live.desk.followers import Followers, _version
 from headway.live.http import streams
@@ -77,7 +77,7 @@ def test_followers_of_a_waiting_job_read_nothing_until_it_starts(manager: Manage
 
 
 def test_followers_of_a_silent_job_read_nothing_until_it_writes(manager: Manager, tmp_path: Path) -> None:
-    script = f"while ! test -e {tmp_path}/go; do sleep 0.02; done; echo hello; sleep 1; echo bye"
+    script = f"{gate(tmp_path / 'go')}; echo hello; sleep 1; echo bye"
     job, asked = one(manager, run=script), Counting(manager)
     until(manager, job, "RUNNING")
     manager.settle()
