@@ -40,7 +40,7 @@ class LiveTeams:
 
     @property
     def restricted(self) -> bool:
-        """Whether some queue admits only some users."""
+        """Return whether some queue admits only some users."""
         return self.queues is not None and any(queue.access for queue in self.queues.queues)
 
     def __bool__(self) -> bool:

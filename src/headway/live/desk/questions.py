@@ -80,7 +80,7 @@ class Questions(Door):
 
     @property
     def restricts_queues(self) -> bool:
-        """Whether some queue admits only some users."""
+        """Return whether some queue admits only some users."""
         return self._state.teams.restricted
 
     def check_access(self, spec: JobSpec, user: str, token_queues: Sequence[str] = ()) -> None:
@@ -133,7 +133,7 @@ class Questions(Door):
         return found if found.state in FINAL_STATES else self._remarked(found)
 
     def _remarked(self, found: Explanation) -> Explanation:
-        """The same with what the executor has to say (it cannot be reached, others use its nodes), or that the journal is gone."""
+        """Return the explanation with what only the executor knows (Slurm is out of reach), or with the loss of the journal."""
         remarks = self._executor.remarks() if isinstance(self._executor, Shared) else ""
         remarks = self._journal.displaced or remarks
         return replace(found, message=f"{found.message}. {remarks}") if remarks else found

@@ -46,6 +46,6 @@ def weaknesses(data: Path) -> list[str]:
                 found.append(f"{path} belongs to user {status.st_uid}, not to {own}")
             elif not stat.S_ISLNK(status.st_mode) and status.st_mode & OTHERS_WRITE:
                 found.append(f"{path} can be written by others (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w)")
-    fix = "chown root, chmod go-w" if own == 0 else "chmod o-w, or ask whoever owns it"
+    fix = "chown root, chmod go-w" if own == 0 else "chmod o-w, or ask its owner"
     above = loose_ways(data, trust_groups=own != 0)
     return found + [f"{way}, above the data folder, can be changed by others ({fix})" for way in above]

@@ -31,7 +31,7 @@ def folder_lock(data: Path) -> Iterator[None]:
 
         folder = lock(data, os.O_RDONLY | os.O_DIRECTORY)
         mode = os.fstat(folder).st_mode
-        if mode & OTHERS_READ:  # whoever can read a folder can lock it
+        if mode & OTHERS_READ:  # a user who can read a folder can lock it
             os.fchmod(folder, mode & 0o7777 & ~OTHERS_READ)
         lock(data / "lock", os.O_RDWR | os.O_CREAT)
         yield

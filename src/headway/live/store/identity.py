@@ -1,8 +1,8 @@
 """Whose runs these are: a journal has an identity, and every attempt carries that of the journal that started it.
 
-A small file beside the journal (`journal.mark`) says which journal was written last, how far, and when its manager was last alive. A
-journal that is missing, or older than that because somebody put a copy in its place, is noticed: it gets a new identity, so that nothing
-is adopted that it does not know, and job numbers go on after the highest that has a run folder.
+A small file beside the journal (`journal.mark`) says which journal was written last, how far, and when its manager was last alive. So a
+journal that is missing, or an older copy, is noticed. It gets a new identity: no attempt is adopted that it does not know. Job numbers go
+on after the highest that has a run folder.
 """
 
 import contextlib

@@ -210,7 +210,7 @@ class Journal:
 
     @property
     def displaced(self) -> str:
-        """What is wrong with the place of the journal's files; empty while they are where they were opened."""
+        """Return why nothing more can be accepted: the files were moved, removed or replaced. Empty if they were not."""
         if damage := _emptied(self.path):
             return str(JournalDamaged(damage))
         if _which(self.path) == self._which and not self._ambiguous:
