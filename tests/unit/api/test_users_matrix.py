@@ -40,7 +40,7 @@ def table(title: str) -> dict[str, dict[str, str]]:
 
 SECRET = "adas-value"  # of a variable of the job's
 QUEUES = Queues("q.yaml", (Queue("default"), Queue("adas", access=Access(users=("nobody",)))), others="default")
-PAGES = {"/", "/web/{given}/{path:path}"}  # of the dashboard: the same for everybody
+PAGES = {"/", "/web/{folder}/{path:path}"}  # of the dashboard: the same for everybody
 API, MACHINE = table("Through the API"), table("On the machine")
 
 
