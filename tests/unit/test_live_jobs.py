@@ -186,7 +186,7 @@ def test_a_dependency_waits_follows_or_falls_with_it(serve: Callable[..., Manage
     fourth = one(manager, run="true", after=[third])
     assert until(manager, second).state == "COMPLETED"
     assert (tmp_path / "out").read_text().split() == ["first", "second"]
-    waited_s = (until(manager, first).ended_at or 0.0) - waiting.submitted_at
+    waited_s = (until(manager, second).started_at or 0.0) - waiting.submitted_at
     assert 0 < manager.explain(second).receipt_us["dependency"] <= 1e6 * waited_s + 1
     assert (until(manager, third).state, until(manager, fourth).state) == ("CANCELLED", "CANCELLED")
     assert f"job {bad}" in until(manager, third).message
