@@ -180,7 +180,7 @@ def test_a_lost_attempt_takes_its_ranks_along(
     begin = (
         "(setsid sleep 88 & echo $! > {0}/child); sleep 77"
         if name == "process"
-        else "sleep 88 & echo $! > {0}/child; wait"
+        else "trap '' TERM; sleep 88 & echo $! > {0}/child; wait"  # whoever hears TERM first does not end the others
     )
     watch.executor.start(launch(begin.format(tmp_path)))
     watch.until(STARTED, 1)
