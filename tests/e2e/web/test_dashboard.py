@@ -63,6 +63,7 @@ def test_a_job_is_watched_from_submission_to_end(site: Any, opened: Any, tmp_pat
     page.locator(".timeline title", has_text="preempted").first.wait_for(state="attached")
     page.locator(".state[data-state=completed]").wait_for()
     assert page.locator(".timeline .part.c3").count() >= 2, "it ran, was stopped, and ran again"
+    page.locator(".log", has_text="step 40").wait_for()  # the log may come after the state
     assert page.locator(".log").inner_text().count("step 40") == 1
     assert "attempt 2" in page.locator(".log").inner_text()
     page.locator(".facts", has_text="1 time").wait_for()
