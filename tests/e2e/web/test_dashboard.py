@@ -1,10 +1,12 @@
 """The dashboard over a real manager with real jobs: watched, preempted, cancelled; hostile names, other tokens, a lost connection."""
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Error
 from tests.unit.users.machine import ROOT_ONLY, certificate, squatter
 from tests.waiting import PATIENCE_S, wait_for
 
@@ -274,12 +276,14 @@ def test_an_open_tab_gives_a_squatter_nothing_that_works(site: Any, opened: Any,
     with squatter(heard, site.port):
         wait_for(lambda: b"Authorization: Bearer " in heard.read_bytes())
         page.goto("about:blank")
-        page.goto(unused)  # whoever answers can read what is behind the #
+        with contextlib.suppress(Error):  # the browser may not take the answer for a page
+            page.goto(unused)  # whoever answers can read what is behind the #
         page.goto("about:blank")
     site.start()
-    secrets = set(re.findall(r"Bearer (\S+)", heard.read_bytes().decode())) | {unused.partition("#code=")[2]}
-    assert len(secrets) == 2
-    assert site.token not in heard.read_text()
+    text = heard.read_bytes().decode("latin-1")
+    secrets = set(re.findall(r"Bearer (\S+)", text)) | {unused.partition("#code=")[2]}
+    assert len(secrets) >= 2
+    assert site.token not in text
     for secret in secrets:
         with pytest.raises(ApiError, match=r"session has ended|not known"):
             Client(site.url, secret).status()
