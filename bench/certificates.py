@@ -16,11 +16,11 @@ import numpy as np
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import Certificate
 from headway.network.certificates.verify import verify
-from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric
 from headway.network.routes.plan import planned
 from headway.network.routes.policies import devices_of
 from headway.network.routes.render import FORMATS
+from headway.sim.network_files import load_fabric
 
 SIZES = (24, 40, 48, 64, 72, 80, 100, 128)
 

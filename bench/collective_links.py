@@ -15,9 +15,10 @@ from headway.collectives.simulate.cost import Collective
 from headway.collectives.wiring.model import Link, Wiring
 from headway.collectives.wiring.plan import replayed
 from headway.collectives.wiring.spread import plan_wiring
-from headway.collectives.wiring.text import faults_from, wiring_from
+from headway.collectives.wiring.text import faults_from
 from headway.errors import BadInput
 from headway.io.files import write_atomically
+from headway.sim.network_files import wiring_from
 
 GB = 10**9
 AR, AG = Collective.ALL_REDUCE, Collective.ALL_GATHER

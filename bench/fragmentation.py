@@ -68,4 +68,4 @@ def fragmentation(run: Run) -> float:
         )
     code = np.array([SUBMITTED, START, PACK, STOPPED, ENDED])
     gpus = run.jobs["gpus"].astype(np.int64)
-    return float(_lost(run.entries, gpus, run.cluster.total, run.policy.blocks, code))
+    return float(_lost(run.entries, gpus, run.cluster.total, run.policy.head_of_line_blocking, code))

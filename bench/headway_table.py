@@ -1,14 +1,16 @@
 """The default policy beside others: writes the tables and pictures of docs/results/headway.md.
 
-    HEADWAY_TRACES=... python -m bench.headway_table [--keep FILE] [main] [fresh] [costs] [loads] [reports] [moves]
+    HEADWAY_TRACES=... python -m bench.headway_table [--keep FILE] [main] [fresh] [equal] [costs] [loads] [reports] [moves]
 
 Every figure is what one `headway simulate` gives, or the mean of one per seed; finished runs are kept in FILE. Ratios are to best-effort,
 which never stops a job, on the same jobs.
 """
 
+import csv
+import gzip
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ import numpy as np
 from bench.bar_chart import bar_chart
 from bench.engine import TRACES
 from bench.line_chart import line_chart
+
+from headway.workloads.workload import Workload, workload
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 PAGE = FOLDER / "headway.md"
@@ -54,6 +58,44 @@ FRESH = {
     "rubick_llm_workload": ("rubick_llm_workload.csv.gz", "8x8", None),
     "pai2023_openb_pods": ("pai2023_openb_pods.csv.gz", "3x8", None),
     "acme_kalos_train_319": ("acme_kalos_train_319.csv.gz", "128x8", None),
+}
+EQUAL_JOBS = 4000
+EQUAL_GPUS = 128  # of 16x8
+
+
+def _equal(gpus: tuple[int, int], hours: tuple[float, float], load: float) -> Workload:
+    """Return 4,000 jobs with Poisson arrivals, and uniform sizes and run times, at a load of 16x8.
+
+    A job larger than half of the cluster counts as the whole cluster: one runs at a time.
+    """
+    draw = np.random.default_rng(0)
+    size = draw.integers(gpus[0], gpus[1] + 1, EQUAL_JOBS)
+    duration = 3600.0 * draw.uniform(*hours, EQUAL_JOBS)
+    held = np.where(2 * size > EQUAL_GPUS, EQUAL_GPUS, size)
+    gap = float(np.mean(held * duration)) / EQUAL_GPUS / load
+    return workload("equal", np.cumsum(draw.exponential(gap, EQUAL_JOBS)), size, duration)
+
+
+def _virtual_cluster(trace: str, name: str) -> Workload:
+    """Return the jobs of one virtual cluster of a trace."""
+    with gzip.open(TRACES / trace, "rt") as file:
+        rows = [row for row in csv.DictReader(file) if row["vc"] == name]
+    columns = [np.array([float(row[column]) for row in rows]) for column in ("submit_s", "num_gpus", "duration_s")]
+    return workload(name, columns[0], columns[1].astype(int), columns[2])
+
+
+EQUAL: dict[str, tuple[str, Callable[[], Workload]]] = {
+    "72 GPUs, 2 h, load 0.95": ("16x8", lambda: _equal((72, 72), (2, 2), 0.95)),
+    "65 to 128 GPUs, 2 h, load 0.95": ("16x8", lambda: _equal((65, 128), (2, 2), 0.95)),
+    "1 to 64 GPUs, 2 h, load 0.85": ("16x8", lambda: _equal((1, 64), (2, 2), 0.85)),
+    "8 GPUs, 10 h, load 0.95": ("16x8", lambda: _equal((8, 8), (10, 10), 0.95)),
+    "8 GPUs, 10 h, load 1.05": ("16x8", lambda: _equal((8, 8), (10, 10), 1.05)),
+    "8 GPUs, 2.5 to 7.5 h, load 0.95": ("16x8", lambda: _equal((8, 8), (2.5, 7.5), 0.95)),
+    "8 GPUs, 1.8 to 2 h, load 0.95": ("16x8", lambda: _equal((8, 8), (1.8, 2), 0.95)),
+    "Venus, virtual cluster vcvGl": ("20x8", lambda: _virtual_cluster("helios_venus_125k.csv.gz", "vcvGl")),
+    "Philly, virtual cluster 11cb48": ("16x8", lambda: _virtual_cluster("philly_82k.csv.gz", "11cb48")),
+    "Philly, virtual cluster 2869ce": ("16x8", lambda: _virtual_cluster("philly_82k.csv.gz", "2869ce")),
+    "Philly, virtual cluster 103959": ("8x8", lambda: _virtual_cluster("philly_82k.csv.gz", "103959")),
 }
 COSTS = ("10s", "30s", "62s", "120s", "300s", "600s")
 LOADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2)
@@ -95,7 +137,8 @@ def _run(trace: str, where: str, policy: str, options: Options) -> list[float]:
     """One simulation: FIGURES, in seconds but for the last three."""
     from headway.sim.api import simulate
 
-    result = simulate(trace if trace.startswith("synthetic:") else str(TRACES / trace), where, policy, **options)
+    source: Any = trace if trace.startswith("synthetic:") else str(TRACES / trace)
+    result = simulate(EQUAL[trace][1]() if trace in EQUAL else source, where, policy, **options)
     summary, run = result.summary, result.run
     if summary["left_out"]:
         raise SystemExit(f"{trace}: {summary['left_out']} jobs were left out")
@@ -152,6 +195,23 @@ def fresh_table(kept: Kept) -> list[str]:
         lines.append(
             f"| {name} | {work[1]} | " + " | ".join(f"{value:.3f}" for value in ratios.values()) + f" | {worst:.3f} |"
         )
+    return lines
+
+
+def equal_table(kept: Kept) -> list[str]:
+    """Mean JCT over best-effort if run times vary little or queues are short."""
+    methods = (GEO, "headway", "headway, all report")
+    lines = [
+        "| workload | cluster | best-effort, s | "
+        + " | ".join(methods)
+        + " | headway / the better of best-effort and GEO |",
+        "|---|---|" + "---:|" * (len(methods) + 2),
+    ]
+    for name, (where, _) in EQUAL.items():
+        base = kept.figures(name, where, None, BASE, {})[0]
+        ratios = [kept.figures(name, where, None, *METHODS[method])[0] / base for method in methods]
+        cells = [f"{base:,.0f}", *(f"{value:.3f}" for value in (*ratios, ratios[1] / min(1.0, ratios[0])))]
+        lines.append(f"| {name} | {where} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -213,8 +273,8 @@ def moves_table(kept: Kept) -> list[str]:
     """GEO and headway, with small jobs moved out of the way of large ones and without."""
     rows = {
         GEO: (METHODS[GEO][0], METHODS[GEO][1]),
-        "GEO, `clears=1h`": (METHODS[GEO][0] + "&clears=1h", METHODS[GEO][1]),
-        "headway, `clears=inf`": ("headway?clears=inf", {}),
+        "GEO, `defragment_after=1h`": (METHODS[GEO][0] + "&defragment_after=1h", METHODS[GEO][1]),
+        "headway, `defragment_after=inf`": ("headway?defragment_after=inf", {}),
         "headway": ("headway", {}),
     }
     lines = ["| policy | " + " | ".join(WORKLOADS) + " |", "|---|" + "---:|" * len(WORKLOADS)]
@@ -230,6 +290,7 @@ TABLES = {
     "main": main_table,
     "details": details_table,
     "fresh": fresh_table,
+    "equal": equal_table,
     "costs": costs_table,
     "loads": loads_table,
     "reports": reports_table,

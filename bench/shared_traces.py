@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-try:
-    from headway.workloads.load import load
-except ImportError:
-    from headway.workloads.load import load
+from headway.workloads.load import load
 
 FOLDER = Path(os.environ.get("HEADWAY_TRACES", Path(__file__).parents[2] / "shared" / "traces"))
 LOAD = 0.9
 
 
 def first_jobs(name: str, jobs: int = 600) -> tuple[Any, str]:
-    """So many jobs of a trace, and a cluster of nodes of 8 GPUs that they load to 90 % (at least the largest job fits)."""
-    whole = load(str(FOLDER / f"{name}.csv.gz"))
+    """Return the first `jobs` jobs of a trace, and a cluster of 8-GPU nodes that they load to 90 %.
+
+    The cluster holds at least the largest job. A name may have options: `muri_philly_4traces?trace=1`.
+    """
+    stem, mark, options = name.partition("?")
+    whole = load(str(FOLDER / f"{stem}.csv.gz") + mark + options)
     some = whole.take(np.arange(min(jobs, len(whole))))
     work = float(np.dot(some.gpus.astype(np.float64), some.duration_s))
     nodes = max(

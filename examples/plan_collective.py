@@ -9,8 +9,8 @@ from headway.collectives.advice import advise
 from headway.collectives.plan import plan_to_json
 from headway.collectives.schedulers import schedule
 from headway.collectives.simulate.cost import Collective
-from headway.collectives.topology.text import topology_from
 from headway.io.files import write_atomically
+from headway.sim.network_files import topology_from
 
 SIZE_BYTES = 100_000_000
 

@@ -25,7 +25,7 @@ class Usual:
 
     group = ("user", "name")
     learns = True  # waiting jobs are sorted again as jobs end
-    least_turn = 900.0
+    auto_min_runtime = 900.0
 
     def __init__(self, trust: float = 3.0, rent: float = 0.5) -> None:
         def key(job, now, options):
@@ -42,13 +42,15 @@ class Usual:
                 return math.inf
             return max(now + SOON_S, job.since + (job.k1 - job.total) / job.gpus)
 
-        def worth(job, stops, now, options):  # only for one that is clearly shorter than all of them, and has waited
+        def preempt_at(
+            job, stops, now, options
+        ):  # only for one that is clearly shorter than all of them, and has waited
             return math.inf if 2.0 * job.k1 > stops.k1 else job.queued + rent * stops.gpu_s / job.gpus
 
         def ended(job, now, group, options):
             group.own[MEAN] += (math.log(1.0 + job.total) - group.own[MEAN]) / min(group.jobs, MEMORY)
 
-        self.key, self.change, self.worth, self.ended = key, change, worth, ended
+        self.key, self.change, self.preempt_at, self.ended = key, change, preempt_at, ended
 
 
 def made_up(jobs: int = 600, users: int = 20) -> Workload:

@@ -15,13 +15,15 @@ import numpy as np
 
 from headway.core.events import (
     CROSSED,
+    DEFERRED,
     ENDED,
     EXPLAINED,
+    MIGRATE,
     NAMES,
     PACK,
+    PROMISE,
     RATED,
     REFITTED,
-    RESERVE,
     RESIZE,
     START,
     STARTED,
@@ -30,6 +32,7 @@ from headway.core.events import (
     SUBMITTED,
     TICKED,
 )
+from headway.core.keys import INSTANT_S
 from headway.job_state import JobState
 
 FUTURE, PENDING, STARTING = JobState.FUTURE, JobState.PENDING, JobState.STARTING
@@ -45,10 +48,12 @@ LEGAL: dict[int, tuple[tuple[JobState, ...], JobState | None]] = {
     ENDED: ((RUNNING,), COMPLETED),
     CROSSED: ((PENDING, RUNNING), None),
     RATED: ((RUNNING,), None),
-    RESERVE: ((PENDING, RUNNING), None),
+    PROMISE: ((PENDING,), None),
+    MIGRATE: ((RUNNING,), STOPPING),
 }
-ACTIONS = (STOP, RESIZE, RESERVE, START, PACK)
-NO_MOMENT = (STOPPED, STARTED, RATED, REFITTED, EXPLAINED)  # facts after which nobody may be stopped
+ACTIONS = (STOP, RESIZE, PROMISE, START, PACK, MIGRATE)
+FINDINGS = (EXPLAINED, DEFERRED)  # of a decision, about no job
+NO_MOMENT = (STOPPED, STARTED, RATED, REFITTED, *FINDINGS)  # facts that are no preemption points
 Place = dict[int, int]
 
 
@@ -67,6 +72,7 @@ class Account:
     level: int = 0
     first: float = np.inf
     started: float = -np.inf
+    migrating: bool = False  # from Migrate to the next Start or Promise
     seats: list[int] = field(default_factory=list)
     promise: Place = field(default_factory=dict)
 
@@ -107,7 +113,7 @@ class Walk:
         self.holders: list[set[int]] = [set() for _ in range(self.total)]  # by GPU
         self.moment = -np.inf  # the last instant at which jobs may be stopped
         self.tally: Counter[str] = Counter()
-        jobs, turn = run.jobs, run.policy.turn
+        jobs, turn = run.jobs, run.policy.min_runtime
         self.jobs = [
             Account(int(asked), float(length), max(turn, float(row["min_runtime"]), _by_cost(row)))
             for asked, length, row in zip(run.workload.gpus, run.workload.duration_s, jobs, strict=True)
@@ -142,7 +148,7 @@ class Walk:
         last = -np.inf
         for entry in self.entries():
             assert entry.time >= last, f"{entry}: the journal goes back in time"
-            follows = entry.kind in (*ACTIONS, STARTED, RATED, EXPLAINED)
+            follows = entry.kind in (*ACTIONS, *FINDINGS, STARTED, RATED)
             if decision and (entry.time > last or not follows):
                 self.decided(decision)
                 decision = []
@@ -174,7 +180,7 @@ class Walk:
         """One entry: is it legal, and what follows from it."""
         if entry.kind not in NO_MOMENT and entry.kind not in ACTIONS:
             self.moment = entry.time
-        if entry.kind in (TICKED, REFITTED, EXPLAINED):
+        if entry.kind in (TICKED, REFITTED, *FINDINGS):
             return
         job = self.jobs[entry.job]
         if entry.kind == RESIZE:
@@ -187,35 +193,41 @@ class Walk:
             self.start(job, entry)
         elif entry.kind == STOP:
             self.stop(job, entry)
+        elif entry.kind == MIGRATE:
+            self.migrate(job, entry)
         elif entry.kind in (STOPPED, ENDED):
             self.give_back(job, entry)
         elif entry.kind == STARTED:
             job.started = entry.time
         elif entry.kind == CROSSED:
             self.cross(job, entry)
-        elif entry.kind == RESERVE:
+        elif entry.kind == PROMISE:
             self.promise(job, entry)
         job.rate, job.level = entry.rate, entry.level
         job.state = after if after is not None else job.state
         self.tally[NAMES[entry.kind]] += 1
 
     def resize(self, job: Account, entry: Entry) -> None:
-        """Another size (elastic policies) or another place (gandiva, rule 29): a waiting job just changes, a running one stops."""
-        clears = self.policy.clears < np.inf or self.policy.tidies
-        may_move = self.policy.migrates or clears
-        assert self.policy.allot or may_move, f"{entry}: the policy neither resizes nor moves jobs"
-        if clears:
-            assert job.promise, f"{entry}: it is moved, and has no other place"
+        """Check another size (elastic policies): a waiting job just changes, a running one stops."""
+        assert self.policy.allot, f"{entry}: the policy does not resize jobs"
         assert job.state in (PENDING, RUNNING), f"{entry}: it is {job.state.name}"
         ((_, size),) = entry.places
-        assert size == job.gpus or self.policy.allot, f"{entry}: only elastic policies change sizes"
         job.settle(entry.time)
         if job.state == RUNNING:
             self.stop(job, entry)
             job.state = STOPPING
-            self.tally["Moved or resized"] += 1
+            self.tally["Resized"] += 1
         if size != job.gpus:
             job.gpus, job.promise = size, {}
+
+    def migrate(self, job: Account, entry: Entry) -> None:
+        """Check a migration: the job stops, and is promised another place. Only jobs that part (gandiva) may have no place yet."""
+        may_migrate = self.policy.migrates or self.policy.defragment_after < np.inf
+        assert may_migrate, f"{entry}: the policy does not migrate jobs"
+        self.stop(job, entry)
+        self.promise(job, entry)
+        job.migrating = bool(job.promise)
+        assert job.promise or self.policy.migrates, f"{entry}: it is migrated, and has no other place"
 
     def start(self, job: Account, entry: Entry) -> None:
         """The GPUs asked for, each once, all of them nobody's; or all those of a partner of the same size."""
@@ -233,14 +245,17 @@ class Walk:
         for gpu in gpus:
             self.holders[gpu].add(entry.job)
         job.seats, job.promise, job.first = gpus, {}, min(job.first, entry.time)
+        job.migrating = False
 
     def stop(self, job: Account, entry: Entry) -> None:
         """At an allowed moment, after its turn, and never in the instant in which it began."""
         assert self.policy.preempts, f"{entry}: the policy never stops a job"
         assert self.moment == entry.time, f"{entry}: nothing happened for which a job may be stopped"
         assert job.started < entry.time, f"{entry}: it began to run at this instant"
-        # As the engine compares them: the end of the turn is a sum.
-        assert entry.time >= job.started + job.turn, f"{entry}: its turn lasts until {job.started + job.turn:g}"
+        # The end is a sum of floats: times within a nanosecond are one instant.
+        assert entry.time + INSTANT_S >= job.started + job.turn, (
+            f"{entry}: its minimum run time lasts until {job.started + job.turn:g}"
+        )
 
     def give_back(self, job: Account, entry: Entry) -> None:
         """Its GPUs are free again."""
@@ -258,8 +273,8 @@ class Walk:
             assert job.level <= entry.level <= job.level + 1, f"{entry}: from queue {job.level} to {entry.level}"
 
     def promise(self, job: Account, entry: Entry) -> None:
-        """Names all its GPUs; or none, and is withdrawn."""
-        job.promise = dict(entry.places)
+        """Check that a promise names all GPUs of the job; or none, and is withdrawn."""
+        job.promise, job.migrating = dict(entry.places), False
         given = sum(job.promise.values())
         assert given in (0, job.gpus), f"{entry}: {given} GPUs promised to a job of {job.gpus}"
         assert len(job.promise) == len(entry.places), f"{entry}: a node is named twice"
@@ -270,10 +285,14 @@ class Walk:
         return Counter(self.node[gpu] for gpu, free in enumerate(stopping) if free)
 
     def check_promises(self, entry: Entry) -> None:
-        """What is promised is free or being freed, and no two promises are for the same GPUs."""
+        """Check that promised GPUs are free or being freed, and that no two promises are for the same GPUs.
+
+        Under policies that gather jobs (gandiva), others may take what a migrating job was promised while it saves.
+        """
         promised: Counter[int] = Counter()
         for job in self.jobs:
-            promised.update(job.promise)
+            if job.state != STOPPING or not self.policy.migrates:
+                promised.update(job.promise)
         missing = promised - self.soon()
         assert not missing, (
             f"after the decision at {entry.time:g}: promised beyond what is being freed: {dict(missing)}"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _EXPORTS = {
     "simulate": "headway.sim.api",
     "compare": "headway.sim.api",

@@ -3,22 +3,26 @@
 import numpy as np
 import pytest
 
+import headway.policies
 from headway.cluster.named import cluster
 from headway.core.engine import Event
 from headway.core.events import NO_JOB, START, STOP
+from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.placement import TABLE as PLACEMENTS
 from headway.placement.registry import find_placement
-from headway.policies import ORACLES
-from headway.policies import TABLE as POLICIES
-from headway.policies.registry import find_policy
+from headway.policies import MODULES as POLICIES
+from headway.policies.registry import find_policy, listed, meanings
+from headway.sim.api import simulate
 from headway.sim.run import Run, Setting, prepare, simulate_run
 from headway.sim.world_python import SimulatedWorld
 from headway.workloads.load import load
+from headway.workloads.workload import workload
 
 PLACED = [name for name in PLACEMENTS if "vclos" not in name] + ["consolidated?strict=no"]
+ORACLES = {"sjf", "srtf", "srsf"}
 SETTINGS = {
-    "free": Setting(free_moves=True),
+    "free": Setting(),
     "fixed": Setting(preemption_cost=30.0, seed=1),
     "costly": Setting(preemption_cost=None, slowdown=True, min_runtime=90.0, seed=2),
 }
@@ -126,4 +130,44 @@ def test_with_a_quantum_nothing_happens_but_at_arrivals_ends_and_its_multiples(p
 
 
 def test_the_oracles_are_those_declared():
-    assert {name for name in POLICIES if find_policy(name).oracle} == set(ORACLES)
+    assert {name for name in POLICIES if find_policy(name).oracle} == ORACLES
+
+
+WEIGHTED = """
+from typing import Annotated, Any
+
+from headway.core.protocols import Policy
+from headway.io.options import Option, number, show_number
+
+SUMMARY = "first come, first served, with a head start for small jobs"
+HEAD_START = 0
+HeadStart = Annotated[float, Option("seconds that a job comes later for each GPU", number, show_number)]
+
+
+def key(job: Any, now: float, options: Any) -> tuple[float, float]:
+    return job.submit + options.parameters[HEAD_START] * job.gpus, 0.0
+
+
+def make(head_start: HeadStart = 60.0) -> Policy:
+    return Policy("weighted", key, preempts=False, parameters=(head_start,))
+"""
+
+
+def test_an_option_touches_the_file_of_its_policy_alone(tmp_path, monkeypatch):
+    (tmp_path / "weighted_policy.py").write_text(WEIGHTED)
+    monkeypatch.setattr("headway.policies.__path__", [*headway.policies.__path__, str(tmp_path)])
+    monkeypatch.setitem(POLICIES, "weighted", "weighted_policy")
+    listed.cache_clear()
+    assert listed()["weighted"].defaults == {"head_start": "60"}
+    assert meanings()["head_start"] == "seconds that a job comes later for each GPU"
+    listed.cache_clear()
+    with pytest.raises(BadInput, match="head_start=x must be a number above 0"):
+        find_policy("weighted?head_start=x")
+    with pytest.raises(BadInput, match="did you mean 'head_start'"):
+        find_policy("weighted?head_starts=3")
+    jobs = workload("three", [0.0, 1.0, 2.0], [4, 4, 1], [100.0, 10.0, 10.0])
+    large_first, small_first = (
+        simulate(jobs, "1x4", spec).jobs["end_s"].tolist() for spec in ("weighted?head_start=0.1", "weighted")
+    )
+    assert large_first == [100.0, 110.0, 120.0]
+    assert small_first == [100.0, 120.0, 110.0]

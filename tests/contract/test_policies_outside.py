@@ -1,4 +1,4 @@
-"""Policies from outside that look further: worth, groups with a hook at each end, parameters; and what their functions may get wrong.
+"""Policies from outside that look further: preempt_at, groups with a hook at each end, parameters; and what their functions may get wrong.
 
 `examples/usual.py` uses all of it. Rebuilding its state from journals is in test_rebuild.py and test_live_rebuilt.py.
 """
@@ -216,7 +216,7 @@ def test_a_policy_that_cannot_be_compiled_is_called_back_with_rows_that_it_can_w
     assert compiled(CountsInPython()).entries.tobytes() == one[1].tobytes()
 
 
-# ---- worth
+# ---- preempt_at
 
 
 def test_a_time_that_is_over_means_now_and_infinity_never():
@@ -228,21 +228,21 @@ def test_a_time_that_is_over_means_now_and_infinity_never():
 
     plain = compiled(Plain(stops=True))
     assert (plain.entries["kind"] == STOP).any()
-    assert compiled(Plain(stops=True, worth=always)).entries.tobytes() == plain.entries.tobytes()
-    assert not (compiled(Plain(stops=True, worth=never)).entries["kind"] == STOP).any()
+    assert compiled(Plain(stops=True, preempt_at=always)).entries.tobytes() == plain.entries.tobytes()
+    assert not (compiled(Plain(stops=True, preempt_at=never)).entries["kind"] == STOP).any()
 
 
-def test_rent_is_the_worth_of_a_policy_that_has_none_of_its_own():
+def test_rent_is_the_preempt_at_of_a_policy_that_has_none_of_its_own():
     def own(job, stops, now, options):
         return job.queued + 0.5 * stops.gpu_s / job.gpus
 
     class InPython(Plain):
-        def worth(self, job, stops, now, options):
+        def preempt_at(self, job, stops, now, options):
             return {0: job.queued + 0.5 * stops.gpu_s / job.gpus}[0]
 
     by_rent = compiled(Plain(stops=True, rent=0.5))
     assert (by_rent.entries["kind"] == TICKED).any()
-    for policy in (Plain(stops=True, worth=own), InPython(stops=True)):
+    for policy in (Plain(stops=True, preempt_at=own), InPython(stops=True)):
         assert compiled(policy).entries.tobytes() == by_rent.entries.tobytes()
 
 
@@ -253,7 +253,7 @@ def test_what_would_be_stopped_is_told():
         return 10_000.0 * stops.jobs + 1000.0 * stops.gpus + stops.gpu_s + stops.save + stops.k1 + 1e6 * stops.moves
 
     jobs = workload("three", [0.0, 1.0, 50.0], [2, 2, 4], [1e6, 1e6, 10.0])
-    policy = find_policy(Plain(stops=True, worth=sum_of_all))
+    policy = find_policy(Plain(stops=True, preempt_at=sum_of_all))
     run = simulate_run(jobs, cluster("1x4"), policy, find_placement("consolidated"), COSTLY, keep_journal=True)
     stops = run.entries[run.entries["kind"] == STOP]
     assert stops["job"].tolist() == [1, 0]
@@ -266,9 +266,9 @@ def test_what_would_be_stopped_is_told():
 HERE = "test_policies_outside.py, line"
 
 
-def raising_worth(job, stops, now, options):
+def raising_preempt_at(job, stops, now, options):
     if stops.jobs > 0:
-        raise ValueError("this worth fails")
+        raise ValueError("this preempt_at fails")
     return now
 
 
@@ -294,7 +294,7 @@ class InPython:
 
 
 @pytest.mark.parametrize("wrap", [lambda function: function, InPython], ids=["compiled", "called back"])
-@pytest.mark.parametrize("name", ["worth", "ended", "change"])
+@pytest.mark.parametrize("name", ["preempt_at", "ended", "change"])
 def test_a_function_that_raises_is_one_line_that_names_the_place(name, wrap):
     policy = Plain(stops=True, **{name: wrap(globals()[f"raising_{name}"])})
     for run in (compiled, in_python):
@@ -305,7 +305,7 @@ def test_a_function_that_raises_is_one_line_that_names_the_place(name, wrap):
         assert "\n" not in str(raised.value)
 
 
-def wrong_worth(job, stops, now, options):
+def wrong_preempt_at(job, stops, now, options):
     return math.nan if stops.jobs > 0 else now
 
 
@@ -314,7 +314,7 @@ def wrong_change(job, now, options):
 
 
 @pytest.mark.parametrize("wrap", [lambda function: function, InPython], ids=["compiled", "called back"])
-@pytest.mark.parametrize("name", ["worth", "change"])
+@pytest.mark.parametrize("name", ["preempt_at", "change"])
 def test_a_time_that_is_no_number_is_an_error(name, wrap):
     policy = Plain(stops=True, **{name: wrap(globals()[f"wrong_{name}"])})
     for run in (compiled, in_python):
@@ -341,13 +341,13 @@ def test_a_timer_that_rings_at_once_for_ever_is_an_error(change):
             run(Plain(change=change))
 
 
-def worth_hardly_later(job, stops, now, options):
+def preempt_hardly_later(job, stops, now, options):
     return now + 1e-7
 
 
-def test_a_worth_that_is_always_about_to_come_is_an_error():
-    with pytest.raises(HeadwayError, match=r"^time stands still: .* worth"):
-        compiled(Plain(stops=True, worth=worth_hardly_later))
+def test_a_preempt_at_that_is_always_about_to_come_is_an_error():
+    with pytest.raises(HeadwayError, match=r"^no progress: .*`preempt_at`"):
+        compiled(Plain(stops=True, preempt_at=preempt_hardly_later))
 
 
 @pytest.mark.parametrize("later", [0.0, -50.0, 1e-7])
@@ -360,22 +360,25 @@ def test_a_placement_that_asks_to_be_asked_at_once_for_ever_is_an_error(later):
 
             self.place = place
 
-    with pytest.raises(HeadwayError, match=r"time stands still"):
+    with pytest.raises(HeadwayError, match=r"^no progress: "):
         headway.simulate(jobs_of(), "2x4", "fifo", placement=Impatient())
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"worth": 3}, "worth is 3, not a function"),
+        ({"preempt_at": 3}, "preempt_at is 3, not a function"),
         ({"ended": "x"}, "ended is 'x', not a function"),
         ({"group": "color"}, "group is ('color',), not of user, name, model, queue, gpus"),
         ({"group": 3}, "group is 3, not of user"),
         ({"rent": "much"}, "rent is 'much', not a number of at least 0"),
-        ({"clears": -1}, "clears is -1, not a number"),
+        ({"defragment_after": -1}, "defragment_after is -1, not a number"),
         ({"reserves": 1}, "reserves is 1, not True or False"),
-        ({"worth": lambda job, stops, now, options: None}, "worth(job, stops, now, options) must return a time"),
-        ({"worth": lambda job, now, options: now}, "worth(job, stops, now, options) failed: TypeError"),
+        (
+            {"preempt_at": lambda job, stops, now, options: None},
+            "preempt_at(job, stops, now, options) must return a time",
+        ),
+        ({"preempt_at": lambda job, now, options: now}, "preempt_at(job, stops, now, options) failed: TypeError"),
         ({"ended": lambda job, now, options: None}, "ended(job, now, group, options) failed: TypeError"),
         ({"ended": lambda job, now, group, options: group.nothing}, HERE),
     ],

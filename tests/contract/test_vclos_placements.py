@@ -16,7 +16,7 @@ from headway.network.certificates.verify import verify
 from headway.network.fabric.model import Fabric, Ocs
 from headway.network.sharing.patterns import DEFAULT_GROUP, clean_patterns
 from headway.placement.registry import find_placement
-from headway.policies import TABLE as POLICIES
+from headway.policies import MODULES as POLICIES
 from headway.policies.registry import find_policy
 from headway.sim.models.contention import ranks_of
 from headway.sim.models.network import Network

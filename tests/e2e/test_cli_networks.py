@@ -95,7 +95,7 @@ def test_a_job_that_can_never_be_isolated_is_refused_or_left_out(tmp_path):
 
 
 def test_a_fabric_in_a_file_goes_with_a_cluster_of_its_size(tmp_path):
-    from headway.network.fabric.file import load_fabric
+    from headway.sim.network_files import load_fabric
 
     fabric = tmp_path / "mine.yaml"
     fabric.write_text("name: mine\nkind: leaf-spine\nleaves: 4\nservers_per_leaf: 2\ngpus_per_server: 4\nspines: 8\n")

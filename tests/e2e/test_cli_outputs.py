@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headway import __version__
+
 HEAD = "job_id,submit_s,gpus,duration_s,user,model\n"
 GOOD = HEAD + "".join(f"j{i},{i * 60},{1 + i % 4},{100 + 40 * i},u{i % 3},VGG16\n" for i in range(30))
 
@@ -67,3 +69,11 @@ def test_a_full_disk_behind_standard_output_is_one_line(tmp_path, words):
         ended = subprocess.run([*command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == "headway: cannot write the output: No space left on device\n"
+
+
+def test_the_version_and_the_format_of_the_journal_are_told(run, good, tmp_path):
+    code, out, _ = run("--version")
+    assert (code, out.split()) == (0, ["headway", __version__])
+    code, _, _ = run("simulate", good, "--policy", "fifo", "--cluster", "2x4", "--out", tmp_path / "out")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert (code, summary["version"], summary["journal_format"]) == (0, __version__, 2)

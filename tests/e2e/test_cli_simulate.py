@@ -9,8 +9,7 @@ import pytest
 from tests.waiting import COMPILES_S, PATIENCE_S
 
 from headway.placement import TABLE as PLACEMENTS
-from headway.policies import ORACLES
-from headway.policies import TABLE as POLICIES
+from headway.policies import MODULES as POLICIES
 
 HEAD = "job_id,submit_s,gpus,duration_s,user,model\n"
 GOOD = HEAD + "".join(f"j{i},{i * 60},{1 + i % 4},{100 + 40 * i},u{i % 3},VGG16\n" for i in range(30))
@@ -105,7 +104,7 @@ def check_journal(path, printed) -> None:
     assert [line["time_s"] for line in lines] == sorted(line["time_s"] for line in lines)
     for line in lines:
         start = {"on", "nodes", "fewest_nodes", "why"}
-        more = {"Start": start, "Reserve": {"places"}, "Rated": {"rate"}, "Explained": {"why", "few_nodes"}}.get(
+        more = {"Start": start, "Promise": {"places"}, "Rated": {"rate"}, "Explained": {"why", "few_nodes"}}.get(
             line["kind"], set()
         )
         assert set(line) == {"time_s", "kind", "job_id", "attempt", "level", "gpus"} | more
@@ -198,7 +197,7 @@ def test_policies_lists_everything_there_is(run):
     assert code == 0
     assert [row["name"] for row in found["policies"]] == list(POLICIES)
     assert [row["name"] for row in found["placements"]] == list(PLACEMENTS)
-    assert {row["name"] for row in found["policies"] if row["oracle"]} == set(ORACLES)
+    assert {row["name"] for row in found["policies"] if row["oracle"]} == {"sjf", "srtf", "srsf"}
     assert {name for kind in ("policies", "placements") for row in found[kind] for name in row["options"]} == set(
         found["options"]
     )

@@ -140,7 +140,7 @@ def test_what_is_not_there(shell: Shell) -> None:
 
 
 def test_json_has_the_fields_of_the_interface(shell: Shell) -> None:
-    number = shell.json("submit", "--name", "fields", "--gpus", "2", "--nodes", "2", "--queue", "team", "--", "true")[
+    number = shell.json("submit", "--name", "fields", "--gpus", "4", "--nodes", "2", "--queue", "team", "--", "true")[
         "job_id"
     ]
     job = shell.until(number, "COMPLETED")
@@ -226,7 +226,7 @@ def test_explain_says_what_is_kept_by_when_and_who_holds_it(shell: Shell) -> Non
         "job_id"
     ]
     shell.until(holder, "RUNNING")
-    big = shell.json("submit", "--gpus", "2", "--nodes", "2", "--min-runtime", "5m", "--", "true")["job_id"]
+    big = shell.json("submit", "--gpus", "4", "--nodes", "2", "--min-runtime", "5m", "--", "true")["job_id"]
     kept = wait_for(lambda: shell.json("explain", str(big))["reservation"])
     assert (kept["job_id"], sum(kept["nodes"].values())) == (big, 4)
     assert 0 < kept["in_s"] < 201

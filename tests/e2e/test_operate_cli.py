@@ -45,7 +45,7 @@ def states(shell: Shell, *numbers: int) -> set[str]:
 
 
 def test_verbs_take_ranges_tasks_and_filters(shell: Shell) -> None:
-    runs = shell.json("submit", "--gpus", "2", "--nodes", "2", "--", "sleep", "600")["job_id"]
+    runs = shell.json("submit", "--gpus", "4", "--nodes", "2", "--", "sleep", "600")["job_id"]
     shell.until(runs, "RUNNING")
     array = shell.json("submit", "--array", "0-20:2", "--name", "bulk", "--", "true")["job_ids"]
     held = shell.json("hold", f"{array[0]}_[2-6]")

@@ -47,6 +47,13 @@ def test_help_loads_no_compiler():
     assert not {"numba", "numpy", "scipy"} & set(modules.split())
 
 
+def test_listing_policies_compiles_nothing(tmp_path):
+    out, said = run("policies", NUMBA_CACHE_DIR=str(tmp_path))
+    assert "gittins" in out
+    assert len(said) == 1  # the modules: no notice of a compile
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(not os.environ.get("HEADWAY_LONG"), reason="compiles the engine twice: make test-long")
 def test_the_first_run_says_that_it_compiles_and_a_cache_that_cannot_be_written_is_said_once(tmp_path):
     (tmp_path / "file").touch()

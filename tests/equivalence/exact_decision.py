@@ -1,400 +1,284 @@
-"""A decision of the second implementation: rules 4 to 11 and 29 of docs/semantics.md, naively."""
+"""A decision of the second implementation, stage by stage as docs/semantics.md has them."""
 
-from copy import copy
-from dataclasses import dataclass
+from typing import Any
 
-from tests.equivalence.exact import INF, RUNNING, STARTING, STOPPING, WAITING, Exact, Job, Place, Seconds
+from tests.equivalence.exact import INF, RUNNING, STOPPING, WAITING, Exact, Job, Place
+from tests.equivalence.exact_placement import fits, minus, plus
+from tests.equivalence.exact_search import DEFRAGMENT, PREEMPT, RECLAIM, Search
 
-from headway.core.deciding.reservations import PATIENCE
-
-
-def spread(offer: list[int], gpus: int) -> Place | None:
-    """One GPU after the other from the node with the most left."""
-    left, place = list(offer), {}
-    if sum(left) < gpus:
-        return None
-    for _ in range(gpus):
-        node = left.index(max(left))
-        left[node] -= 1
-        place[node] = place.get(node, 0) + 1
-    return place
+OWN_GUARANTEE, GUARANTEE_ABOVE, NO_GUARANTEE = range(3)
+Row = tuple[str, str]  # a queue, and a user of it; "": all users
 
 
-def consolidated(offer: list[int], gpus: int, most: int) -> Place | None:
-    """On at most so many nodes: the fullest that will hold what is left of it, or else the emptiest whole."""
-    left, place = list(offer), {}
-    while gpus > 0:
-        enough = [x for x in range(len(left)) if left[x] >= gpus]
-        node = min(enough, key=lambda x: left[x]) if enough else left.index(max(left))
-        if left[node] == 0 or len(place) == most:
-            return None
-        place[node] = min(gpus, left[node])
-        left[node] -= place[node]
-        gpus -= place[node]
-    return place
-
-
-def fewest(nodes: tuple[int, ...], gpus: int) -> int:
-    """The fewest nodes that have so many GPUs together."""
-    count = 0
-    for size in sorted(nodes, reverse=True):
-        if gpus <= 0:
-            break
-        gpus, count = gpus - size, count + 1
-    return count
-
-
-@dataclass
-class Reservation:
-    """Rule 10: a place, a bound (infinity: not known), and what remains beside it on its nodes."""
-
-    place: Place
-    bound: Seconds
-    beside: Place
-
-
-class Decision:
-    """One decision, performed as it is made; jobs that it starts or stops are still where they were for the rest of it."""
+class Decision(Search):
+    """One decision, performed as it is made."""
 
     def __init__(self, world: Exact) -> None:
-        self.world, self.rules, self.now = world, world.rules, world.now
-        taken = [0] * len(self.rules.nodes)
-        soon = [0] * len(self.rules.nodes)
-        for job in world.those(STARTING, RUNNING, STOPPING):
-            for node, gpus in job.place.items():
-                taken[node] += gpus
-                soon[node] += gpus if job.state == STOPPING else 0
-        self.free = [a - b for a, b in zip(self.rules.nodes, taken, strict=True)]
-        self.soon = [a + b for a, b in zip(self.free, soon, strict=True)]
-        self.with_gpus = world.those(STARTING, RUNNING)  # and those that this decision starts; less those that it stops
-        self.with_promise: list[Job] = []  # those that wait for their promise
-        self.keys = {job.number: self.rules.key(job) for job in world.jobs}  # the order as of now
-        self.reserving: Job | None = None
-        self.reservation: Reservation | None = None
-        self.unseated: list[Job] = []  # those who found no place
-        self.moved = self.stopped = False  # whether jobs were, in this decision
+        super().__init__(world)
+        self.waiting: list[Job] = []  # jobs to visit
+        self.refused: set[Any] = set()  # classes
+        self.blocked: set[Row] = set()  # queues and users under fifo
+        self.withdrawn = False  # whether a promise was
+        self.unmet = False  # whether a job within a guarantee found no place
 
     def run(self) -> bool:
-        """Rules 4, 5, 9 and 29. Returns whether there is another decision at once."""
-        for job in sorted(self.world.those(STOPPING), key=lambda job: job.promised):
-            if job.promise and fits(job.promise, self.soon):
-                self.set_aside(job)
-        if self.world.may_stop or not self.world.those(WAITING):
-            self.world.look_at = INF
-        waiting = sorted(self.world.those(WAITING), key=self.order)
-        if not self.world.may_stop or (self.rules.tidies and self.world.moved_at == self.now):
-            kept = [job for job in sorted(waiting, key=lambda job: job.promised) if job.promise and self.keep(job)]
-            waiting = [job for job in waiting if job not in kept]
-        refused = set()
-        for job in waiting:
-            if job.gpus in refused or self.seat(job) or self.clear(job):
-                continue
-            self.unseated.append(job)
-            if self.rules.policy == "fifo":
-                break
-            if not self.held_back(job):
-                refused.add(job.gpus)
-            if self.rules.reserves and self.reserving is None and self.placed(job, list(self.rules.nodes)):
-                self.reserving = job
-        for job in self.world.those(WAITING):
-            if job.promise and job not in self.with_promise:
-                self.world.withdraw(job)
-        if self.reserving is not None and self.world.may_stop and self.reserving.queued + self.rules.clears > self.now:
-            self.world.look_at = self.reserving.queued + self.rules.clears
-        return self.moved or self.may_tidy()
-
-    def may_tidy(self) -> bool:
-        """Rule 30: jobs were stopped, and there are GPUs enough for the first that found no place."""
-        if not (self.rules.tidies and self.stopped and self.world.may_stop and self.unseated):
-            return False
-        return sum(self.soon) >= self.unseated[0].gpus
-
-    def held_back(self, job: Job) -> bool:
-        """Rule 5: only a reservation keeps it from GPUs that are free, so it does not speak for others of its size."""
-        return not self.rules.preempts and bool(self.placed(job, self.free)) and self.is_late(job, self.now)
-
-    def order(self, job: Job) -> tuple[Seconds, ...]:
-        """Smallest first."""
-        return self.keys[job.number]
-
-    def placed(self, job: Job, offer: list[int]) -> Place | None:
-        """What the placement chooses."""
-        if self.rules.consolidated:
-            return consolidated(offer, job.gpus, fewest(self.rules.nodes, job.gpus))
-        return spread(offer, job.gpus)
-
-    def take(self, place: Place) -> None:
-        """What a job gets is no longer there for those after it."""
-        for node, gpus in place.items():
-            self.soon[node] -= gpus
-
-    def start(self, job: Job, place: Place) -> None:
-        """Start it on GPUs that are free."""
-        for node, gpus in place.items():
-            self.free[node] -= gpus
-        self.take(place)
-        self.world.start(job, place)
-        self.with_gpus.append(job)
-
-    def keep(self, job: Job) -> bool:
-        """Rule 9, where nobody may be stopped: the job starts where it was promised, or that is set aside."""
-        if fits(job.promise, self.free):
-            self.start(job, job.promise)
+        """Make the decision. Return whether to decide again at once."""
+        if self.world.may_preempt or not self.world.those(WAITING):
+            self.world.wake_at = INF
+        if self.world.may_preempt:
+            self.vacate_reserved_nodes()
+        self.honour_protected_promises()
+        if not self.end_notices():
             return True
-        if fits(job.promise, self.soon):
-            self.set_aside(job)
-            return True
-        return False
+        self.waiting = [job for job in self.world.those(WAITING) if job not in self.with_promise]
+        if not self.world.may_preempt:
+            self.visit(within_only=True)
+            self.honour_promises()
+        self.visit()
+        self.withdraw_promises()
+        self.withdraw_notices()
+        self.ask_to_defragment()
+        unmet = self.unmet and (bool(self.started) or self.any_released)
+        over = [job for job in self.under_notice() if self.world.notice_over(job) <= self.now]
+        return bool(over) or ((self.withdrawn or unmet) and bool(self.teams.teams))
 
-    def set_aside(self, job: Job) -> None:
-        """The job goes on waiting for its promise, which takes what is free first."""
-        for node, gpus in job.promise.items():
-            self.free[node] -= min(gpus, self.free[node])
-        self.take(job.promise)
-        self.with_promise.append(job)
+    # Stages around the visits
 
-    def seat(self, job: Job) -> bool:
-        """Rule 4, and rule 11 for a late job."""
-        stands = bool(job.promise) and fits(job.promise, self.soon)
-        if stands and fits(job.promise, self.free):
-            self.start(job, job.promise)
-            return True
-        if self.reserving is not None and not self.has_place(job):
-            return False
-        late = self.is_late(job, self.now)
-        place = self.placed(job, self.offer(self.free, late))
-        if place:
-            self.start(job, place)
-        elif stands:
-            self.set_aside(job)
-            return True
-        else:
-            return self.made_soon(job, late)
-        if place and late:
-            self.give_beside(place)
-        return bool(place)
+    def vacate_reserved_nodes(self) -> None:
+        """Stop preemptible jobs of other teams on nodes whose reservation has begun; notify them before it begins."""
+        for booking in self.teams.bookings:
+            for job in [job for job in self.with_gpus if booking.node in job.place and job.preemptible]:
+                if not self.is_of_others(job, booking) or booking.end <= self.now:
+                    continue
+                if booking.begin <= self.now:
+                    if job.state == RUNNING and job.began < self.now:
+                        self.stop(job)
+                elif booking.begin - self.teams.notice <= self.now and job.until is None and job.state == RUNNING:
+                    self.notify(job, booking.begin)
 
-    def has_place(self, job: Job) -> bool:
-        """Whether rule 4 would seat it were nothing reserved."""
-        able = self.able(job) if self.world.may_stop and self.rules.preempts else []
-        return bool(self.placed(job, self.soon) or self.placed(job, self.with_places(able)))
-
-    def made_soon(self, job: Job, late: bool) -> bool:
-        """Rules 4.4 and 4.5: a promise. Whether the job is late counts from when it starts."""
-        place = None
-        late = late or self.is_late(job, self.all_stopped())
-        if self.world.those(STOPPING):
-            place = self.placed(job, self.offer(self.soon, late))
-        victims: list[Job] = []
-        if not place and self.world.may_stop and self.rules.preempts:
-            victims = self.victims(job, late)
-            starts = max([self.all_stopped(), *(self.now + victim.save for victim in victims)])
-            if victims and not late and self.is_late(job, starts):
-                late = True
-                victims = self.victims(job, late)
-            place = self.placed(job, self.offer(self.with_places(victims), late)) if victims else None
-        if place and late:
-            self.give_beside(place)
-        if place:
-            self.soon = self.with_places(victims)
-            self.world.reserve(job, place)
-            self.set_aside(job)
-            for victim in victims:
-                self.with_gpus.remove(victim)
-                self.world.stop(victim)
-                self.stopped = True
-        return bool(place)
-
-    def with_places(self, jobs: list[Job]) -> list[int]:
-        """What is free soon and what these jobs hold."""
-        places = [job.promise if job in self.with_promise else job.place for job in jobs]
-        return [soon + sum(place.get(x, 0) for place in places) for x, soon in enumerate(self.soon)]
-
-    def able(self, job: Job) -> list[Job]:
-        """Rule 6: who can be stopped for it."""
-        return [one for one in self.with_gpus if self.can_be_stopped(one) and self.order(one) > self.order(job)]
-
-    def victims(self, job: Job, late: bool) -> list[Job]:
-        """Rules 6 and 7; empty: nobody can make room."""
-        able = sorted(self.able(job), key=self.order)
-        if not self.placed(job, self.offer(self.with_places(able), late)):
-            return []
-        for one in list(able):
-            others = [other for other in able if other is not one]
-            if self.placed(job, self.offer(self.with_places(others), late)):
-                able = others
-        return able
-
-    def can_be_stopped(self, job: Job) -> bool:
-        """Rule 6."""
-        return job.state == RUNNING and job.began < self.now and self.rules.turn_over(job) <= self.now
-
-    # Moves
-
-    def clear(self, job: Job) -> bool:
-        """Rule 29: whether smaller jobs are moved for the first one that waits."""
-        if not self.world.may_stop or self.reserving is not None:
-            return False
-        able = sorted(self.able(job), key=self.order)
-        soon, movable = self.soon, [one for one in self.with_gpus if self.can_be_stopped(one) and one.gpus < job.gpus]
-        if self.now < job.queued + self.rules.clears:
-            if not self.rules.tidies:
-                return False
-            able, soon = [], less(self.soon, self.promised_to_others(job))
-        small = [one for one in movable if one not in able]
-        small.sort(key=self.order)
-        could = [a + b for a, b in zip(soon, held(able, len(soon)), strict=True)]
-        cleared = held(small, len(soon))
-        for most in range(1, max(cleared) + 1):
-            place = self.placed(job, [a + b if b <= most else a for a, b in zip(could, cleared, strict=True)])
+    def honour_protected_promises(self) -> None:
+        """Start or keep protected promises, oldest first; then start jobs within a guarantee on other free GPUs."""
+        for job in self.promised(WAITING, STOPPING):
+            if self.is_protected(job) and (job.state == STOPPING or not self.start_promised(job)):
+                self.keep_if_it_stands(job)
+        for job in [job for job in self.with_promise if job.state == WAITING and not job.migrating]:
+            self.put_back(job)
+            place = self.placed_free(job) if self.accounts.within(job) else None
             if place:
-                break
-        else:
-            return False
-        given = [place.get(x, 0) for x in range(len(could))]
-        movers = needed(small, less(given, could))
-        left = held(movers, len(could))
-        places = []
-        for one in movers:
-            whole = [a + b for a, b in zip(could, left, strict=True)]
-            its = self.placed(one, at_least_0(less(soon, given))) or self.placed(one, at_least_0(less(whole, given)))
-            if not its:
+                self.start(job, place)
+            else:
+                self.keep(job)
+
+    def is_protected(self, job: Job) -> bool:
+        """Return whether no other job takes the promise: of a migration, within a guarantee, or made at this instant."""
+        if job.migrating or self.accounts.within(job):
+            return True
+        return bool(self.teams.teams) and job.promised_at == self.now
+
+    def promised(self, *states: int) -> list[Job]:
+        """Return the jobs with a promise that this decision has not kept yet, oldest first."""
+        jobs = [job for job in self.world.those(*states) if job.promise and job not in self.with_promise]
+        return sorted(jobs, key=lambda job: job.promised)
+
+    def end_notices(self) -> bool:
+        """Stop or migrate jobs whose notice is over and needed. Return False if a notice had to be withdrawn."""
+        over = [
+            job for job in self.needed_notices() if job.state == RUNNING and self.world.notice_over(job) <= self.now
+        ]
+        stops = [job for job in over if not job.notice_for or self.is_borrowed_from(job, job.notice_for)]
+        for job in stops:
+            self.stop(job)
+        movers = sorted((job for job in over if job not in stops), key=self.order)
+        soon, moves = plus(self.soon, *(job.place for job in movers)), []
+        for job in movers:
+            place = self.placed_on_eligible(job, soon)
+            if place is None:
+                self.withdraw_notice(job)
                 return False
-            places.append(its)
-            given = [gpus + its.get(x, 0) for x, gpus in enumerate(given)]
-        victims = needed(able, less(less(given, soon), left))
-        self.soon = self.with_places(movers + victims)
-        for one, its in zip([job, *movers], [place, *places], strict=True):
-            self.world.reserve(one, its)
-            self.set_aside(one)
-        for one in movers + victims:
-            self.with_gpus.remove(one)
-            self.world.stop(one, "Move" if one in movers else "Stop")
-        self.moved = self.stopped = True
+            soon = minus(soon, place)
+            moves.append((job, place))
+        self.migrate(moves)
         return True
 
-    def promised_to_others(self, job: Job) -> list[int]:
-        """What those were promised who have not been visited yet, as far as it is there."""
-        taken, soon = [0] * len(self.soon), self.soon
-        for one in self.world.those(WAITING):
-            if one is not job and one not in self.with_promise and one.promise and fits(one.promise, soon):
-                taken = [min(soon[x], gpus + one.promise.get(x, 0)) for x, gpus in enumerate(taken)]
-        return taken
+    def needed_notices(self) -> list[Job]:
+        """Return the jobs whose notice is needed: from the latest on, each is dropped that no promise needs."""
+        noticed, needed = self.noticed, []
+        for job in sorted(self.under_notice(), key=lambda job: (job.until, job.number), reverse=True):
+            rest = minus(noticed, job.place)
+            short = any(self.soon[node] + rest[node] < 0 for node in job.place)
+            if short or not job.notice_for or job.notice_with in [one.number for one in self.with_promise]:
+                needed.append(job)
+            else:
+                noticed = rest
+        return needed
 
-    # Reservations
+    def honour_promises(self) -> None:
+        """Start or keep all other promises, oldest first: this is no preemption point."""
+        for job in [job for job in self.promised(WAITING) if job in self.waiting]:
+            if self.start_promised(job) or self.keep_if_it_stands(job):
+                self.waiting.remove(job)
 
-    def offer(self, room: list[int], late: bool) -> list[int]:
-        """The room for a job: a late one has on the nodes of the reservation only what remains beside it."""
-        if not late or self.reservation is None:
-            return room
-        beside = self.reservation.beside
-        return [min(gpus, beside[x]) if x in beside else gpus for x, gpus in enumerate(room)]
+    def withdraw_promises(self) -> None:
+        """Withdraw the promises that no stage kept."""
+        for job in self.promised(WAITING, STOPPING):
+            self.world.withdraw(job)
+            self.withdrawn = True
 
-    def give_beside(self, place: Place) -> None:
-        """A late job was given these GPUs."""
-        if self.reservation is not None:
-            for node, gpus in place.items():
-                if node in self.reservation.beside:
-                    self.reservation.beside[node] -= gpus
+    def withdraw_notices(self) -> None:
+        """Withdraw the notices that are not needed."""
+        needed = self.needed_notices()
+        for job in self.under_notice():
+            if job not in needed:
+                self.withdraw_notice(job)
 
-    def next_look(self, at: Seconds, now: Seconds) -> Seconds:
-        """When a job whose turn is over at `at` is looked at, after `now`."""
-        if not self.rules.moving or self.rules.quantum == INF:
-            return at
-        look = -(-at // self.rules.quantum) * self.rules.quantum
-        return look if look > now else look + self.rules.quantum
+    def ask_to_defragment(self) -> None:
+        """Ask for a preemption point when the first refused job has waited for defragment_after."""
+        if self.reserving is not None and self.world.may_preempt:
+            at = self.reserving.queued + self.rules.defragment_after
+            if at > self.now:
+                self.world.wake_at = min(self.world.wake_at, at)
 
-    def gone_by(self, job: Job, reserving: Job, starts: Seconds) -> Seconds:
-        """Rule 11: when a waiting job would be gone if it were started then."""
-        runs, turn = starts + (job.resume if job.attempts else 0), self.rules.turn(job)
-        at = runs + max(0, job.limit - job.ran)
-        if not self.rules.preempts or turn == INF:
-            return at
-        then = copy(job)
-        gone = self.next_look(runs + turn, starts)
-        turn = gone - runs
-        then.left, then.ran_lately, then.served = job.left - turn, job.ran_lately + turn, job.served + turn * job.gpus
-        then.first = min(job.first, starts)
-        return min(at, gone + job.save) if self.rules.key(then) > self.order(reserving) else at
+    # Visits
 
-    def is_late(self, job: Job, starts: Seconds) -> bool:
-        """Rule 11; works out the reservation when it is first needed."""
-        can_stop = self.rules.preempts and self.rules.turn(job) < INF
-        if self.reserving is None:
+    def visit(self, within_only: bool = False) -> None:
+        """Visit waiting jobs in order, or only those within a guarantee that come first."""
+        while job := self.candidate(""):
+            if within_only and not self.accounts.within(job):
+                return
+            placed = self.place(job)
+            self.waiting.remove(job)
+            if not placed and self.refuse(job):
+                return
+
+    def candidate(self, team: str) -> Job | None:
+        """Return the next job of a team; "": of the cluster."""
+        jobs = [job for job in self.waiting if job.queue == team and not self.is_skipped(job)]
+        if jobs:
+            return min(jobs, key=lambda job: self.rank_in_queue(job, team))
+        below = [(child, self.candidate(child.name)) for child in self.teams.children(team)]
+        found = [(child, job) for child, job in below if job is not None]
+        if not found:
+            return None
+
+        def rank(pair: tuple[Any, Job]) -> tuple[Any, ...]:
+            child, job = pair
+            share = self.accounts.share(child.name)
+            return self.guarantee_rank(job, child.name), -child.priority, share, self.order(job)
+
+        return min(found, key=rank)[1]
+
+    def rank_in_queue(self, job: Job, queue: str) -> tuple[Any, ...]:
+        """Return the rank of a job inside its queue."""
+        if self.rules.policy == "fifo":
+            return self.order(job)
+        return self.guarantee_rank(job, queue), self.order(job)
+
+    def guarantee_rank(self, job: Job, team: str) -> int:
+        """Return whether a job is within a guarantee of the team or below it, or of a team above it."""
+        within = self.accounts.within(job)
+        if not within:
+            return NO_GUARANTEE
+        return OWN_GUARANTEE if team in self.teams.above(within) else GUARANTEE_ABOVE
+
+    def is_skipped(self, job: Job) -> bool:
+        """Return whether a job of its class was refused, or its queue is blocked."""
+        rows = {(name, "") for name in self.teams.path(job)} | {(job.queue, job.user)}
+        return self.job_class(job) in self.refused or bool(rows & self.blocked)
+
+    def job_class(self, job: Job) -> Any:
+        """Return what jobs have in common that are refused together."""
+        return self.teams.row(job), job.gpus, job.nodes
+
+    # The ladder
+
+    def place(self, job: Job) -> bool:
+        """Start the job, keep its promise, or promise it a place. Return whether one of these worked."""
+        if not self.accounts.keeps_guarantees(job):
             return False
-        if can_stop and (job.resume if job.attempts else 0) + self.rules.turn(job) + job.save == 0:
+        if self.start_promised(job) or self.start_free(job) or self.keep_if_it_stands(job) or self.promise_soon(job):
+            return True
+        if self.world.may_preempt and self.rules.preempts and self.make_room(job, PREEMPT):
+            return True
+        if self.accounts.exceeded(job, stopping=False):
             return False
-        if self.reservation is None:
-            self.reservation = self.work_out(self.reserving)
-        if self.reservation.bound == INF:
-            return not can_stop
-        if can_stop and self.now - self.reserving.queued < int(PATIENCE) * (self.reservation.bound - self.now):
+        if self.accounts.within(job) and self.make_room(job, RECLAIM):
+            return True
+        return self.may_defragment(job) and self.make_room(job, DEFRAGMENT)
+
+    def start_promised(self, job: Job) -> bool:
+        """Start the job on the GPUs of its promise, if all of them are free."""
+        free = bool(job.promise) and fits(job.promise, self.free) and self.on_eligible(job, job.promise)
+        if not free or not self.stands(job) or not self.may_start(job):
             return False
-        return self.gone_by(job, self.reserving, starts) > self.reservation.bound
+        self.start(job, job.promise)
+        return True
 
-    def all_stopped(self) -> Seconds:
-        """By when those who were asked to stop have stopped."""
-        return max([self.now, *(job.due for job in self.world.those(STOPPING))])
+    def start_free(self, job: Job) -> bool:
+        """Start the job on free GPUs."""
+        place = self.placed_free(job)
+        if place:
+            self.use_beside(job, place, self.now)
+            self.start(job, place)
+        return bool(place)
 
-    def runs_from(self, job: Job) -> Seconds:
-        """Rule 10: when a job with GPUs or with a promise runs, or will."""
-        if job in self.with_promise:
-            return self.all_stopped() + (job.resume if job.attempts else 0)
-        return job.began if job.state == RUNNING else job.due
+    def placed_free(self, job: Job) -> Place | None:
+        """Return a place on free GPUs where the job may start, or None."""
+        return self.placed(job, self.beside(job, self.free, self.now)) if self.may_start(job) else None
 
-    def had_by(self, job: Job, reserving: Job) -> Seconds:
-        """By when the GPUs of such a job can be had; infinity: not known."""
-        runs = self.runs_from(job)
-        at = max(self.now, runs) + max(0, job.limit - job.ran)
-        if self.rules.preempts and self.order(job) > self.order(reserving):
-            at = min(at, self.next_look(max(self.now, runs + self.rules.turn(job)), self.now) + job.save)
-        return at
+    def stands(self, job: Job) -> bool:
+        """Return whether all GPUs of the job's promise are still free soon."""
+        if not job.promise or not self.on_eligible(job, job.promise):
+            return False
+        noticed = bool(self.accounts.within(job)) and not job.migrating
+        return all(
+            gpus <= self.soon[node] + (self.noticed[node] if noticed else 0) for node, gpus in job.promise.items()
+        )
 
-    def work_out(self, reserving: Job) -> Reservation:
-        """Rule 10."""
-        holders = self.with_gpus + self.with_promise
-        times = {job.number: self.had_by(job, reserving) for job in holders}
+    def keep_if_it_stands(self, job: Job) -> bool:
+        """Keep the job's promise, if it stands and limits allow it."""
+        if not self.stands(job) or not self.may_wait_for(job):
+            return False
+        self.keep(job)
+        return True
 
-        def rank(job: Job) -> tuple[Seconds, Seconds, int]:
-            at = times[job.number]
-            return at, self.runs_from(job) if at == INF else 0, job.number
+    def promise_soon(self, job: Job) -> bool:
+        """Promise the job GPUs that are free soon."""
+        within = bool(self.accounts.within(job))
+        if not self.world.those(STOPPING) and not (within and self.under_notice()):
+            return False
+        plan = self.probe(job, [])
+        if plan is None:
+            return False
+        self.use_beside(job, plan.place, plan.starts)
+        self.promise(job, plan.place)
+        return True
 
-        ranked = sorted(holders, key=rank)
-        for count in range(len(ranked) + 1):
-            place = self.placed(reserving, self.with_places(ranked[:count]))
-            if place:
-                bound = max([self.all_stopped(), *(times[job.number] for job in ranked[:count])])
-                gone = [job for job in ranked if times[job.number] <= bound] if bound < INF else ranked[:count]
-                room = self.with_places(gone)
-                return Reservation(place, bound, {node: room[node] - gpus for node, gpus in place.items()})
-        raise AssertionError("every GPU is free soon or counted, and the job could be placed on an empty cluster")
+    def may_defragment(self, job: Job) -> bool:
+        """Return whether smaller jobs may migrate for this job: it is the first refused one, and has waited long."""
+        if not self.world.may_preempt or self.reserving is not None:
+            return False
+        return self.now >= job.queued + self.rules.defragment_after
 
+    # Refusals
 
-def held(jobs: list[Job], nodes: int) -> list[int]:
-    """The GPUs that these hold, by node."""
-    return [sum(job.place.get(x, 0) for job in jobs) for x in range(nodes)]
+    def refuse(self, job: Job) -> bool:
+        """Note that the job found no place. Return whether no further job is visited."""
+        pinned = not self.accounts.keeps_guarantees(job)
+        self.unmet |= bool(self.accounts.within(job)) and not pinned and not self.accounts.exceeded(job, stopping=False)
+        limits = self.accounts.exceeded(job, stopping=False)
+        if self.rules.policy == "fifo":
+            if not self.teams.teams:
+                return True
+            self.blocked |= set(limits) or {(job.queue, "")}
+        if not pinned and not self.is_held_back(job):
+            self.refused.add(self.job_class(job))
+        if not pinned and not limits:
+            self.reserve(job)
+        return False
 
-
-def less(one: list[int], two: list[int]) -> list[int]:
-    """The difference, node by node."""
-    return [a - b for a, b in zip(one, two, strict=True)]
-
-
-def at_least_0(room: list[int]) -> list[int]:
-    """Nothing where it is less than that."""
-    return [max(0, gpus) for gpus in room]
-
-
-def needed(jobs: list[Job], lacks: list[int]) -> list[Job]:
-    """Rule 29: of those on nodes that lack GPUs, from the first to the last each is spared without whom no node lacks any."""
-    chosen = [job for job in jobs if any(lacks[x] > 0 for x in job.place)]
-    for one in list(chosen):
-        others = [job for job in chosen if job is not one]
-        if all(gap <= gpus for gap, gpus in zip(lacks, held(others, len(lacks)), strict=True)):
-            chosen = others
-    return chosen
-
-
-def fits(place: Place, room: list[int]) -> bool:
-    """Whether all of it is there."""
-    return all(room[node] >= gpus for node, gpus in place.items())
+    def is_held_back(self, job: Job) -> bool:
+        """Return whether only the backfill reservation keeps a job of a policy without preemption from free GPUs."""
+        if self.rules.preempts or not self.is_late(job, self.now):
+            return False
+        eligible = self.eligible(job)
+        return bool(self.placed(job, [gpus if eligible[node] else 0 for node, gpus in enumerate(self.free)]))

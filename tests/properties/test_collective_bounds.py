@@ -10,8 +10,8 @@ from headway.collectives.schedulers import bounds, schedule
 from headway.collectives.simulate.cost import PS_PER_S, Collective
 from headway.collectives.simulate.operations import operations, slots
 from headway.collectives.simulate.play import run_lists
-from headway.collectives.topology.text import topology_from
 from headway.errors import BadInput
+from headway.sim.network_files import topology_from
 
 
 def least_words(parts: int, under_way: bool) -> int:

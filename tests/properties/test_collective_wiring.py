@@ -15,8 +15,9 @@ from headway.collectives.wiring.bound import bound
 from headway.collectives.wiring.model import Link, Wiring, wiring_of
 from headway.collectives.wiring.plan import replayed
 from headway.collectives.wiring.spread import plan_wiring
-from headway.collectives.wiring.text import faults_from, wiring_from
+from headway.collectives.wiring.text import faults_from
 from headway.errors import BadInput
+from headway.sim.network_files import wiring_from
 
 AR, AG, RS = Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER
 A2A = Collective.ALL_TO_ALL

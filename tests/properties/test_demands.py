@@ -1,6 +1,7 @@
 """Nodes that differ, and jobs that ask for some of them: no job is on a node that does not suit it, and every job that can run ends."""
 
 import os
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -63,17 +64,29 @@ def cases(draw: st.DrawFn) -> tuple[Cluster, Workload, list[Demand]]:
     demands = draw(st.lists(possible, min_size=1, max_size=30))
     gpus = [draw(st.integers(1, gpus_of(where, demand))) for demand in demands]
     n = len(demands)
+    for i in range(n):
+        if draw(st.booleans()):
+            sizes = np.array(where.gpus)[suiting(where, demands[i])]
+            each = draw(st.integers(1, int(sizes.max())))
+            nodes = draw(st.integers(1, int((sizes >= each).sum())))
+            gpus[i] = nodes * each
+            demands[i] = demand_of(demands[i].gpu_type, demands[i].constraints, gpus[i], nodes)
     submit = sorted(draw(st.lists(st.integers(0, 300).map(float), min_size=n, max_size=n)))
     length = draw(st.lists(st.sampled_from([1.0, 30.0, 200.0, 1500.0]), min_size=n, max_size=n))
     return where, workload("drawn", submit, gpus, length, limit_s=[x * 1.2 for x in length]), demands
 
 
-def nodes_of_starts(run: Run) -> list[tuple[int, set[int]]]:
-    """The job and the nodes of every start."""
+def places_of_starts(run: Run) -> list[tuple[int, dict[int, int]]]:
+    """Return for every start the job and its GPUs by node."""
     node_of = np.repeat(np.arange(len(run.cluster.nodes)), run.cluster.gpus)
     rows = run.entries[np.isin(run.entries["kind"], (START, PACK))]
     seats = [run.seats[row["seat_at"] : row["seat_at"] + row["gpus"]] % run.cluster.total for row in rows]
-    return [(int(row["job"]), set(node_of[gpus].tolist())) for row, gpus in zip(rows, seats, strict=True)]
+    return [(int(row["job"]), Counter(node_of[gpus].tolist())) for row, gpus in zip(rows, seats, strict=True)]
+
+
+def nodes_of_starts(run: Run) -> list[tuple[int, set[int]]]:
+    """Return for every start the job and its nodes."""
+    return [(job, set(place)) for job, place in places_of_starts(run)]
 
 
 @CASES
@@ -84,8 +97,10 @@ def test_jobs_run_where_they_may_and_all_end(case, policy, placement, cost):
     setting = Setting(preemption_cost=cost, demands=demands_of(where, demands))
     run = simulate_run(jobs, where, find_policy(policy), find_placement(placement), setting, keep_journal=True)
     assert (run.jobs["state"] == JobState.COMPLETED).all()
-    for job, nodes in nodes_of_starts(run):
-        assert all(has(where, node, demands[job]) for node in nodes), (job, demands[job], nodes)
+    for job, place in places_of_starts(run):
+        assert all(has(where, node, demands[job]) for node in place), (job, demands[job], place)
+        each = demands[job].gpus_per_node
+        assert not each or set(place.values()) == {each}, (job, demands[job], place)
 
 
 @CASES
@@ -120,7 +135,8 @@ def test_the_fewest_nodes_are_those_that_suit():
     assert run.jobs["end"].tolist() == [10.0, 10.0]
 
 
-def test_who_waits_for_one_kind_of_node_holds_up_only_those_behind_it_for_that_kind():
+def test_fifo_blocks_jobs_of_other_kinds_of_nodes_too():
+    """A job without a place blocks all jobs behind it, whatever nodes they are eligible for (rule 7)."""
     jobs = [
         (0.0, 4, 100.0, "a100"),
         (1.0, 4, 10.0, "a100"),
@@ -129,8 +145,8 @@ def test_who_waits_for_one_kind_of_node_holds_up_only_those_behind_it_for_that_k
         (4.0, 2, 10.0, "v100"),
     ]
     run = run_of(TWO, jobs, "fifo")
-    # The third starts at once; the fourth, which any node would suit, stays behind the second, and the fifth behind the fourth.
-    assert run.jobs["first"].tolist() == [0.0, 100.0, 2.0, 100.0, 100.0]
+    # The second waits until 100 s for its node. The next two then fit on the other node and fill it until 110 s.
+    assert run.jobs["first"].tolist() == [0.0, 100.0, 100.0, 100.0, 110.0]
 
 
 def test_only_jobs_on_nodes_that_suit_are_stopped():

@@ -37,7 +37,7 @@ from headway.live.store.snapshot import capture, load
 from headway.live.turns import Attempts
 from headway.live.world import LiveWorld, Request
 from headway.placement.registry import find_placement
-from headway.policies import TABLE
+from headway.policies import MODULES
 from headway.policies.registry import find_policy
 
 POLICIES = (
@@ -306,5 +306,5 @@ def test_a_state_rebuilt_from_the_journal_is_the_state_that_wrote_it(
 
 
 def test_the_list_of_policies_is_complete() -> None:
-    live = {name for name in TABLE if not (find_policy(name).oracle or find_policy(name).allot)}
+    live = {name for name in MODULES if not (find_policy(name).oracle or find_policy(name).allot)}
     assert {policy.partition("?")[0] for policy in POLICIES} == live | {"usual:Usual"}

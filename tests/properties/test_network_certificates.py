@@ -10,11 +10,12 @@ import pytest
 import headway.network
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.verify import verify
-from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.fabric.file import fabric_from
 from headway.network.sharing.patterns import parse_pattern, why_undefined
 from headway.network.slices.fallback import solve_slice
 from headway.network.slices.room import PLACED, UNDECIDED, new_room
 from headway.network.slices.vclos import NODE_BUDGET, find_slice
+from headway.sim.network_files import load_fabric
 
 PODS = {
     "kind": "three-tier", "pods": 3, "leaves_per_pod": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8,

@@ -7,7 +7,6 @@ from headway.cluster.nodes import Cluster
 from headway.errors import BadInput, HeadwayError
 from headway.network.certificates import allocate as allocation
 from headway.network.certificates.allocate import allocate, occupied_by
-from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric, Ocs
 from headway.network.slices import sizes
 from headway.network.slices.sizes import has_slice, why_never
@@ -15,6 +14,7 @@ from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.models import network as simulated
 from headway.sim.models.network import Network
+from headway.sim.network_files import load_fabric
 from headway.sim.run import Setting, simulate_run
 from headway.workloads.workload import workload
 

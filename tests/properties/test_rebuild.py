@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from headway.cluster.nodes import of_groups
 from headway.cluster.queues import Booking, Limits, Queue, Queues
 from headway.core.engine import Engine, drive
-from headway.core.events import EXPLAINED, RATED, STOP
+from headway.core.events import DEFERRED, DISCONNECTED, EXPLAINED, RATED, STOP
 from headway.core.receipts import record_why
-from headway.core.record import record, record_action, record_rate
+from headway.core.record import record, record_action, record_links, record_rate, record_retry
 from headway.core.tables.actions import actions
 from headway.core.tables.journal import journal
 from headway.iteration.plans import BEST, NO_PLAN
 from headway.network.fabric.model import Fabric
 from headway.placement.registry import find_placement
-from headway.policies import TABLE as POLICIES
+from headway.policies import MODULES as POLICIES
 from headway.policies.registry import find_policy
 from headway.sim.models.network import Network
 from headway.sim.models.profiles import PROFILES
@@ -111,9 +111,10 @@ class Stopped(SimulatedWorld):
 def as_actions(entries: np.ndarray, places: np.ndarray, links: np.ndarray):
     """Kept entries in the form that `record_action` reads: the row of an action is its number among the entries."""
     given = actions(len(entries), 0, 0)
-    for name, column in (("kind", "kind"), ("job", "job"), ("seat_at", "place_at"), ("link_at", "link_at")):
+    columns = (("kind", "kind"), ("job", "job"), ("until", "until"), ("seat_at", "place_at"), ("link_at", "link_at"))
+    for name, column in columns:
         given.rows[name][:-1] = entries[column]
-    given.rows[-1] = (STOP, -1, len(places), len(links))
+    given.rows[-1] = (-np.inf, STOP, -1, len(places), len(links))
     return given._replace(seats=places, links=links)
 
 
@@ -133,6 +134,11 @@ def check(prepared, rounds: int) -> None:
             record_rate(again.state, job, float(row["rate"]), now)
         elif kind == EXPLAINED:
             record_why(again.state, int(row["gpus"]), int(row["level"]), now)
+        elif kind == DEFERRED:
+            record_retry(again.state, float(row["until"]))
+        elif kind == DISCONNECTED:
+            failed = given.links[row["link_at"]] if len(again.state.leaves) else {"leaf": int(row["gpus"]), "mask": 0}
+            record_links(again.state, int(failed["leaf"]), int(failed["mask"]), now)
         elif kind >= STOP:
             record_action(*how, given, i, now)
         else:
@@ -175,17 +181,20 @@ def test_also_with_queues(policy, jobs, setting, rounds, mine):
     check(lambda: prepare(jobs, where, find_policy(policy), find_placement("spread"), setting), rounds)
 
 
+FAILED = "?failed=leaf1-spine2+spine0@20+leaf0-spine1@20+leaf2-spine3@300"
+
+
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias-l?promote=2", "gittins"])
 @pytest.mark.parametrize("network", ["ecmp", "vclos", "joint"])
 @CASES
-@given(jobs=workloads(), rounds=st.integers(1, 120))
-def test_also_where_links_are_shared_or_reserved(policy, network, jobs, rounds):
+@given(jobs=workloads(), rounds=st.integers(1, 120), failed=st.sampled_from(["", FAILED]))
+def test_also_where_links_are_shared_or_reserved_and_fail(policy, network, jobs, rounds, failed):
     jobs = jobs.take(np.isin(jobs.gpus, (1, 2, 3, 4, 6, 8)))
     if not len(jobs):
         return
     rule = {"vclos": "isolated", "joint": "source"}.get(network, network)
     placement = find_placement("spread" if network == "ecmp" else network)
     plan = BEST if network == "joint" else NO_PLAN
-    setting = Setting(preemption_cost=30.0, network=Network(rule, FABRIC), plan=plan)
+    setting = Setting(preemption_cost=30.0, network=Network(rule + failed, FABRIC), plan=plan)
     where = of_groups("drawn", ((6, 4),))
     check(lambda: prepare(jobs, where, find_policy(policy), placement, setting), rounds)

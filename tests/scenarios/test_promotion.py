@@ -1,4 +1,4 @@
-"""PROMOTEKNOB by hand (docs/semantics.md, rule 13): all waiting counts since submission or the last promotion, in one go or in many."""
+"""PROMOTEKNOB by hand (docs/semantics.md, rule 37): all waiting counts since submission or the last promotion, in one go or in many."""
 
 from headway.core.events import NAMES
 from headway.sim.api import simulate

@@ -1,11 +1,11 @@
-"""Teams by hand: small cases in which docs/semantics.md says exactly what happens (rules 21 to 27)."""
+"""Teams by hand: small cases in which docs/semantics.md says exactly what happens (rules 23 to 32)."""
 
 import numpy as np
 import pytest
 
 from headway.cluster.nodes import of_groups
 from headway.cluster.queues import Booking, Limits, Queue, Queues
-from headway.core.events import CLAIM, REASONS, RESIZE, START, STOP
+from headway.core.events import MIGRATE, PROMISE, REASONS, START, STOP
 from headway.errors import BadInput
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -88,7 +88,7 @@ def test_what_is_asked_back_is_not_lent_again_and_comes_at_the_end_of_the_notice
         (11.0, 1, 5.0, "borrower"),
     ]
     done = run(queues, jobs, 2, cost=7.0)
-    assert times(done, CLAIM, 2) == [10.0]
+    assert times(done, PROMISE, 2) == [10.0]
     assert times(done, STOP, 0) == [40.0]
     assert times(done, START, 2) == [47.0]  # saved; the GPU that was free from 15 on was kept for it
     assert times(done, START, 3) == [97.0]
@@ -186,7 +186,7 @@ def test_a_node_is_kept_for_a_queue_for_a_time(policy):
     assert again >= 300.0 or nodes_of(done, on_first)[1] == 1
     assert times(done, START, 3)[0] >= 300.0 or nodes_of(done, 3)[0] == 1
     if policy in ("fifo", "best-effort"):
-        assert done.receipts_us[on_first, REASONS.index("reservation")] > 0
+        assert done.receipts_us[on_first, REASONS.index("advance_reservation")] > 0
 
 
 def test_before_it_only_jobs_that_are_gone_in_time_start_there():
@@ -205,7 +205,7 @@ def test_what_is_asked_back_is_not_promised_to_others_where_the_policy_preempts_
     queues = Queues("q", (Queue("lender", guaranteed_gpus=4), Queue("borrower")), notice_s=300.0)
     short = [(11.0, 1, 50.0, "borrower"), (20.0, 4, 5.0, "borrower")]
     done = run(queues, [(0.0, 1, 5000.0, "borrower")] * 3 + [(10.0, 4, 50.0, "lender"), *short], 4, policy="headway")
-    assert times(done, CLAIM, 3) == [10.0]
+    assert times(done, PROMISE, 3) == [10.0]
     assert times(done, START, 3) == [310.0]
     assert times(done, START, 4) == [360.0]  # and not at 20 s, on the GPU that is kept for the lender
 
@@ -227,11 +227,11 @@ def test_a_guarantee_is_not_hollow_because_it_lies_on_two_nodes(policy):
     done = on_nodes(queues, rows, 2, policy, preemption_cost=5.0)
     apart = [{int(x["node"]) for x in places_of(done, START, j)} for j in (2, 5)]
     assert apart[0] != apart[1], "the case needs the jobs of the team on both nodes"
-    assert times(done, CLAIM, 6) == [100.0]
+    assert times(done, PROMISE, 6) == [100.0]
     assert times(done, START, 6) == [165.0]
-    assert (
-        sum(len(times(done, RESIZE, j)) for j in (2, 5)) == 1
-    )  # one of its own is moved, and is stopped for nothing else
+    # A job of the team itself migrates to the GPUs of one borrower (rule 29); it is not stopped.
+    assert sum(len(times(done, MIGRATE, j)) for j in (2, 5)) == 1
+    assert sum(len(times(done, STOP, j)) for j in (2, 5)) == 0
     assert sum(len(times(done, STOP, j)) for j in (3, 4)) == 2
 
 
@@ -243,9 +243,9 @@ def places_of(done: Run, kind: int, job: int) -> np.ndarray:
 
 
 def test_smaller_jobs_make_way_with_teams_too():
-    """Rule 29: once job 3 has waited for 10 s, job 1 moves beside job 2."""
+    """Rules 8 and 14: once job 3 has waited for 10 s, job 2, which is spared last, migrates to the node of job 1."""
     queues = Queues("q", (Queue("a"), Queue("b")))
     rows = [(0.0, 1, 5.0, "a"), (0.0, 1, 100.0, "a"), (0.0, 1, 100.0, "a"), (6.0, 2, 1000.0, "b")]
-    done = on_two_nodes(queues, rows, "srsf?clears=10s")
-    assert times(done, RESIZE, 1) == [16.0]
+    done = on_two_nodes(queues, rows, "srsf?defragment_after=10s")
+    assert times(done, MIGRATE, 2) == [16.0]
     assert times(done, START, 3) == [21.0]

@@ -7,7 +7,7 @@ import pytest
 
 from headway.collectives.schedulers import schedule
 from headway.collectives.topology.presets import PAPER, PRESETS
-from headway.collectives.topology.text import topology_from
+from headway.sim.network_files import topology_from
 
 GB = 10**9
 # ASTRA-sim 1.0, bandwidth-bound, 64 chunks, 1 GB, in ms: baseline, fifo, scf as in the public code, ideal.

@@ -10,7 +10,7 @@ from headway.core.history import held
 from headway.core.tables.jobs import job_table
 from headway.errors import BadInput
 from headway.job_state import JobState
-from headway.policies import TABLE
+from headway.policies import MODULES
 from headway.sim.api import simulate
 from headway.sim.experiment import Experiment, turns
 from headway.sim.results.output import write_result
@@ -24,7 +24,7 @@ def times(result, kind: str, job: int) -> list[float]:
     return [float(row["time"]) for row in entries if NAMES[row["kind"]] == kind and row["job"] == job]
 
 
-@pytest.mark.parametrize("policy", [*TABLE, "backfill?requested=3", "tiresias-l?promote=2"])
+@pytest.mark.parametrize("policy", [*MODULES, "backfill?requested=3", "tiresias-l?promote=2"])
 def test_every_second_of_every_wait_has_one_cause(policy):
     result = simulate(MIX, "8x4", policy)
     held_us, jobs = result.run.receipts_us[:, 0], result.jobs
@@ -52,7 +52,7 @@ def test_receipts_name_the_cause_that_is_there(tmp_path):
     assert result.jobs["start_s"].tolist() == [0, 100, 110]
     receipts = result.receipts
     assert receipts["gpus_us"].tolist()[1] == 99_000_000
-    assert receipts["reservation_us"].tolist() == [0, 0, 98_000_000]
+    assert receipts["backfill_reservation_us"].tolist() == [0, 0, 98_000_000]
     write_result(result, tmp_path)
     with open(tmp_path / "receipts.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -83,7 +83,12 @@ def test_goodput_counts_work_and_not_saving():
     assert result.jobs["end_s"].tolist() == [150, 60]
     assert result.summary["gpu_utilisation"] == pytest.approx(1.0)
     assert result.summary["goodput"] == pytest.approx(120 / 150)
-    assert [result.summary[name] for name in ("preemptions", "moves", "resizes", "zero_length_starts")] == [1, 0, 0, 0]
+    assert [result.summary[name] for name in ("preemptions", "migrations", "resizes", "zero_length_starts")] == [
+        1,
+        0,
+        0,
+        0,
+    ]
     assert simulate(MIX, "8x4", "optimus").summary["elastic"] is True
     assert result.summary["elastic"] is False
 
@@ -117,9 +122,9 @@ def test_an_index_counts_twice_while_its_job_runs_where_stops_cost():
 def test_gandiva_suspends_in_memory_and_pays_a_checkpoint_only_elsewhere():
     jobs = workload("two", [0, 0], [1, 1], [300, 300], model=["VGG19", "VGG19"])
     same = simulate(jobs, "1x1", "gandiva", preemption_cost="30s").summary
-    stops = same["preemptions"] + same["moves"]
+    stops = same["preemptions"] + same["migrations"]
     assert stops > 0
     assert same["preemption_cost_s"] == pytest.approx(stops * 1.0)  # half a second to suspend, half to resume
     assert simulate(jobs, "1x1", "gandiva", preemption_cost="none").summary["preemption_cost_s"] == 0.0
     mix = simulate(MIX, "8x4", "gandiva", preemption_cost="30s").summary
-    assert mix["preemption_cost_s"] > (mix["preemptions"] + mix["moves"]) * 1.0  # some resume on other nodes
+    assert mix["preemption_cost_s"] > (mix["preemptions"] + mix["migrations"]) * 1.0  # some resume on other nodes

@@ -103,3 +103,17 @@ def test_the_order_of_imports_is_that_of_the_linter() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     layers = next(each["layers"] for each in contracts if each["type"] == "layers")
     assert written == [set(re.findall(r"headway\.(\w+)", layer)) for layer in layers]
+
+
+# Compiled kernels are kept in files; distributions of a policy still are to be read elsewhere.
+OPENS_FILES = {"core/compiler/store.py", "policies/registry.py"}
+
+
+@pytest.mark.parametrize("package", ["core", "policies", "placement", "network", "collectives", "iteration"])
+def test_packages_under_the_purity_contract_open_no_files(package: str) -> None:
+    calls = re.compile(
+        r"\b(open|open_file|read_file|read_yaml|read_json|read_text|read_bytes|write_text|write_bytes)\("
+    )
+    for path in sorted((SOURCE / package).rglob("*.py")):
+        if path.relative_to(SOURCE).as_posix() not in OPENS_FILES:
+            assert not calls.search(path.read_text("utf-8")), path

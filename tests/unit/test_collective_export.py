@@ -14,10 +14,10 @@ import pytest
 from headway.collectives.mscclpp import export_plan, export_wired
 from headway.collectives.schedulers import schedule
 from headway.collectives.simulate.cost import Collective
-from headway.collectives.topology.text import topology_from
 from headway.collectives.wiring.spread import plan_wiring
-from headway.collectives.wiring.text import faults_from, wiring_from
+from headway.collectives.wiring.text import faults_from
 from headway.errors import BadInput
+from headway.sim.network_files import topology_from, wiring_from
 
 # Of the executor: execution_common.hpp.
 MAX_OPERATION, MAX_CHANNEL, MAX_CHANNEL_PER_OPERATION, MAX_INPUTS, MAX_SEMAPHORES = 64, 16, 8, 10, 16

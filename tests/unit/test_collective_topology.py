@@ -5,8 +5,8 @@ import pytest
 from headway.collectives.simulate.cost import Collective, phase_latency_ps, split_bytes, steps
 from headway.collectives.topology.model import Dimension, Kind, Topology
 from headway.collectives.topology.presets import PAPER, PRESETS, preset
-from headway.collectives.topology.text import topology_from
 from headway.errors import BadInput
+from headway.sim.network_files import topology_from
 
 AR, A2A = Collective.ALL_REDUCE, Collective.ALL_TO_ALL
 

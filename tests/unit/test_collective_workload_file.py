@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 from headway.cli.main import app
 from headway.collectives.schedulers import schedule
 from headway.collectives.simulate.cost import Collective
-from headway.collectives.topology.text import topology_from
 from headway.collectives.training.iteration import Settings, iterate
 from headway.collectives.training.text_iteration import bucketed, dims_of
 from headway.collectives.training.textfile import workload_from_text
 from headway.collectives.training.workloads import workload
 from headway.errors import BadInput
+from headway.sim.network_files import topology_from
 
 NETWORK = topology_from("switch:4:800Gbps:700ns,switch:8:400Gbps:1700ns")
 AR = Collective.ALL_REDUCE

@@ -99,3 +99,17 @@ def test_every_dependency_has_its_reason() -> None:
     table = re.findall(r"^\| ([\w, -]+?) \| \S.*\|$", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.M)
     listed = {name.lower().replace("-", "_") for row in table for name in row.split(", ")} - {"package"}
     assert listed == {re.split(r"[<>=;]", name)[0].lower().replace("-", "_") for name in wanted}
+
+
+def test_every_rule_of_the_semantics_has_a_test() -> None:
+    """That the named tests exist is checked in test_architecture.py."""
+    text = (ROOT / "docs" / "semantics.md").read_text("utf-8")
+    rules = [int(number) for number in re.findall(r"^(\d+)\. \*\*", text, re.M)]
+    assert rules == list(range(1, len(rules) + 1))
+    tested: set[int] = set()
+    for cell in re.findall(r"^\| ([\d, to]+) \| `tests/", text, re.M):
+        for part in cell.split(", "):
+            first, _, last = part.partition(" to ")
+            tested |= set(range(int(first), int(last or first) + 1))
+    assert sorted(set(rules) - tested) == []
+    assert sorted(tested - set(rules)) == []

@@ -19,7 +19,7 @@ def test_a_refit_is_about_no_job():
 
 def test_a_promise_names_its_nodes_and_a_rate_its_speed():
     found = entries("gandiva", preemption_cost="30s", slowdown="model", placement="spread")
-    promises = [entry for entry in found if entry["kind"] == "Reserve"]
+    promises = [entry for entry in found if entry["kind"] == "Promise"]
     rates = [entry["rate"] for entry in found if entry["kind"] == "Rated"]
     assert promises
     # One without places is withdrawn.

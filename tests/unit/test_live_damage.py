@@ -27,7 +27,7 @@ from headway.live.store.history import Wanted, history
 from headway.live.store.integrity.checksum import checksum, intact, sealed
 from headway.live.store.integrity.log import read_log
 from headway.live.store.integrity.salvage import salvage
-from headway.live.store.integrity.schema import version_of
+from headway.live.store.integrity.schema import FORMAT, version_of
 from headway.live.store.prune import prune
 
 pytestmark = pytest.mark.xdist_group("live")
@@ -146,13 +146,13 @@ def test_a_row_of_a_newer_version_is_refused_and_nothing_is_set_aside(tmp_path: 
 def test_a_newer_format_is_refused_and_a_flipped_bit_in_its_version_is_not_one(tmp_path: Path) -> None:
     stopped(tmp_path)
     with changing(tmp_path) as file:
-        file.execute(f"PRAGMA user_version = {0x02020202}")
-    with pytest.raises(BadInput, match=r"a newer version of Headway wrote the journal \(format 2"):
+        file.execute(f"PRAGMA user_version = {0x03030303}")
+    with pytest.raises(BadInput, match=r"a newer version of Headway wrote the journal \(format 3"):
         opened(tmp_path)
     with changing(tmp_path) as file:
-        file.execute(f"PRAGMA user_version = {0x01010105}")
+        file.execute(f"PRAGMA user_version = {0x02020205}")
     again = opened(tmp_path)
-    assert "the version of its format is 0x1010105" in again.warnings[0]
+    assert "the version of its format is 0x2020205" in again.warnings[0]
     assert len(again.jobs()) == 3
     again.stop()
 
@@ -172,7 +172,7 @@ def test_a_journal_without_checksums_is_converted(tmp_path: Path) -> None:
     again.cancel(held)
     again.stop()
     with changing(tmp_path) as file:
-        assert version_of(file) == 1
+        assert version_of(file) == FORMAT
         assert not [name for (name,) in file.execute("SELECT name FROM sqlite_master") if "former" in name]
     assert not check(tmp_path / "journal.db").problems
 

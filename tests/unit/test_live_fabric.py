@@ -26,7 +26,7 @@ from headway.live.operation.site import Site
 from headway.live.outcome import Backoff
 from headway.network.certificates.certificate import Certificate, describe
 from headway.network.certificates.verify import verify
-from headway.network.fabric.file import load_fabric
+from headway.sim.network_files import load_fabric
 
 # Four leaves with one server of two GPUs each, and two spines: a job of four GPUs has two leaves, and two links of each.
 SMALL = "{name: small, kind: leaf-spine, leaves: 4, servers_per_leaf: 1, gpus_per_server: 2, spines: 2}"
@@ -178,7 +178,7 @@ time.sleep(600)
 def test_after_kill_9_the_slices_are_the_same_and_are_given_back(open_again: Any, tmp_path: Path, small: Path) -> None:
     data = tmp_path / "data"
     root = Path(__file__).parents[2]
-    env = {**os.environ, "PYTHONPATH": str(root)}
+    env = {**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, str(data), str(small)], stdout=subprocess.PIPE, text=True, env=env, cwd=root
     ) as process:

@@ -8,7 +8,7 @@ import pytest
 from tests.imagined import Virtual, Work
 
 from headway.live.ask.explain import Explanation, explain
-from headway.policies.headway import TURN_S
+from headway.policies.headway import MIN_RUNTIME_S
 
 GPU = {"resources": {"accelerators": 1}, "preemptible": True}
 
@@ -54,8 +54,8 @@ def test_nobody_is_stopped_in_the_first_quarter_of_an_hour() -> None:
     early: list[Any] = [Work(0.0, GPU, 9000.0), Work(100.0, GPU, 60.0)]
     world = Seen(early, "1x1")
     world.run()
-    assert ran(world, "Stop", 1)[0] >= TURN_S
-    assert any(said.reason == "turn" for said in world.said)
+    assert ran(world, "Stop", 1)[0] >= MIN_RUNTIME_S
+    assert any(said.reason == "min_runtime" for said in world.said)
 
 
 def test_what_is_said_of_a_wait_is_true_before_and_in_the_turn() -> None:
@@ -65,8 +65,8 @@ def test_what_is_said_of_a_wait_is_true_before_and_in_the_turn() -> None:
     before = next(said for said in world.said if said.reason == "gpus" and said.reservation)
     assert "no bound can be given, because job 1 has no time limit and comes before it in the order" in before.message
     assert before.would_change[-1] == "a job that comes before it has run so long that it comes after it"
-    (turn,) = {said.message for said in world.said if said.reason == "turn"}
-    gone = "when job 1 is gone because its turn is over and it has saved"
+    (turn,) = {said.message for said in world.said if said.reason == "min_runtime"}
+    gone = "when job 1 is gone because its minimum run time is over and it has saved"
     until = "at the latest, because jobs that can be preempted may pass it until then"
     assert re.search(rf"kept for it, free in [\d.]+ (s|min), {gone}, or in [\d.]+ h {until}", turn)
     assert "Until then" not in turn

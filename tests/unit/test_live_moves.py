@@ -1,4 +1,4 @@
-"""Live, too, smaller jobs move out of the way of one that waits for whole nodes (docs/semantics.md, rule 29), and `explain` says when."""
+"""Live, too, smaller jobs migrate to free whole nodes for a job that waits, and `explain` says when."""
 
 import pytest
 from tests.imagined import Virtual, Work
@@ -22,16 +22,17 @@ class Asked(Virtual):
             self.said[self.time >= 6.0 + HOUR].extend(explain(self.state, job, self.time).would_change)
 
 
-def test_a_small_job_moves_after_an_hour() -> None:
+def test_a_small_job_migrates_after_an_hour() -> None:
     # When job 1 ends, jobs 2 and 3 hold a GPU of each node.
     works = [Work(0.0, SMALL, 5.0), *(Work(0.0, SMALL, 5 * HOUR, save_s=7.0) for _ in range(2)), Work(6.0, LARGE, 60.0)]
-    world = Asked(works, "2x2", "tiresias-l?threshold=1000000&clears=1h")
+    world = Asked(works, "2x2", "tiresias-l?threshold=1000000&defragment_after=1h")
     world.run()
     assert not world.trouble
-    assert world.times("Resize", 2) == [6.0 + HOUR]
-    assert world.times("Start", 4) == world.times("Start", 2)[1:] == [6.0 + HOUR + 7.0]
-    assert world.times("Stop", 3) == []
-    assert any("smaller jobs may be moved out of its way" in words for words in world.said[0])
+    assert world.times("Migrate", 3) == [6.0 + HOUR]  # the last in the order
+    assert world.times("Start", 4) == world.times("Start", 3)[1:] == [6.0 + HOUR + 7.0]
+    assert world.times("Stop", 2) == world.times("Migrate", 2) == []
+    assert world.state.jobs[3].preemptions == 0  # a migration is none
+    assert any("smaller jobs may migrate to make room for it" in words for words in world.said[0])
 
 
 def test_nobody_moves_unless_the_policy_says_so() -> None:

@@ -47,17 +47,20 @@ def test_lent_gpus_are_back_within_the_notice_and_explain_says_so() -> None:
     world.asks = 5
     world.run()
     assert not world.trouble
-    assert world.times("Claim", 5) == world.times("Claim", 6) == [100.0]
-    assert not world.times("Claim", 7)  # beyond the guarantee it waits like anybody
+    assert world.times("Notify", 3) == world.times("Notify", 4) == [100.0]
+    assert world.times("Promise", 5) == world.times("Promise", 6) == [100.0]
+    assert not world.times("Promise", 7)  # beyond the guarantee it waits like any job
     starts = [world.times("Start", job)[0] for job in (5, 6)]
     assert all(160.0 <= at <= 160.0 + 5.0 for at in starts), starts
     stops = [world.times("Stop", job) for job in (1, 2, 3, 4)]
     assert [len(times) for times in stops] == [0, 0, 1, 1]  # the last in the order of the policy make room
     assert stops[2] == stops[3] == [160.0]
     assert world.found is not None
-    assert world.found.reason == "turn"
-    assert "queue a uses 0 of its 2 guaranteed GPUs, and asked for the others back" in world.found.message
-    assert "in 60 s" in world.found.message
+    assert world.found.reason == "notice"
+    assert "queue a uses 0 of its 2 guaranteed GPUs: 1 GPU on n000 is promised to it" in world.found.message
+    assert "job 3 (in 60 s) and job 4 (in 60 s)" in world.found.message
+    assert "It starts in 65 s at the latest" in world.found.message
+    assert [(holder.job_id, holder.until) for holder in world.found.notices] == [(3, 160.0), (4, 160.0)]
 
 
 def test_explain_says_what_the_queue_uses_and_is_guaranteed() -> None:
@@ -152,11 +155,12 @@ def test_two_teams_on_one_manager_with_real_processes_and_a_restart(tmp_path: Pa
     took = time.monotonic() - asked
     assert took >= 0.5  # the notice
     waits = manager.explain(lent[1])
-    assert waits.reason in ("gpus", "preempted", "turn"), waits
+    assert waits.reason in ("gpus", "preempted", "min_runtime"), waits
     assert "Queue b uses 1 GPU, and none is guaranteed to it" in waits.message
     manager.settle()
     kinds = [row.kind for row in manager.events(0) if row.job == own]
-    assert kinds.index("Claim") < kinds.index("Reserve") < kinds.index("Start")
+    assert kinds.index("Promise") < kinds.index("Start")
+    assert [row.data["team"] for row in manager.events(0) if row.kind == "Notify"] == [["a"]]
     assert {view.name: view.used_gpus for view in manager.look(queue_views)} == {"a": 1, "b": 1}
     one(manager, **loop("b"))
     with pytest.raises(WrongState, match=r"queue .b. has 2 waiting jobs of user .*, and may have 2: another cannot"):
@@ -241,7 +245,7 @@ def test_rows_for_users_are_added_as_they_come() -> None:
     assert json.dumps([row.data for row in world.kept.rows if row.kind == "Explained"])
 
 
-def test_a_node_is_kept_for_a_queue_and_explain_says_reservation() -> None:
+def test_a_node_is_kept_for_a_queue_and_explain_says_advance_reservation() -> None:
     booking = Booking(("n000",), "a", 100.0, 200.0, dated=True)
     queues = Queues("q.yaml", (Queue("a"), Queue("b")), bookings=(booking,))
     works = [Work(0.0, {**STOPPABLE, "queue": "b", "resources": {"accelerators": 2}}, 500.0) for _ in range(2)]
@@ -255,9 +259,9 @@ def test_a_node_is_kept_for_a_queue_and_explain_says_reservation() -> None:
     assert world.times("Start", 3) == [120.0]
     assert world.times("Start", stopped)[1] >= 200.0
     receipt = explain(world.state, world.state.jobs[stopped], 2000.0).receipt_us
-    assert receipt["reservation"] == 80_000_000  # but for the 20 s in which its queue's own job held the node
+    assert receipt["advance_reservation"] == 80_000_000  # but for the 20 s in which its queue's own job held the node
     assert world.found is not None
-    assert world.found.reason == "reservation"
+    assert world.found.reason == "advance_reservation"
     assert "n000 is kept for queue a, in 0 s until in 100 s" in world.found.message
 
 
@@ -273,7 +277,7 @@ class AskedLate(Virtual):
 
 
 @pytest.mark.parametrize("other", ["b", "c"])
-def test_explain_names_kept_nodes_also_behind_another_job_and_where_the_queue_is_gone(other: str) -> None:
+def test_explain_names_reserved_nodes_also_behind_another_job_and_if_the_queue_is_gone(other: str) -> None:
     booking = Booking(("n001",), "a", 50.0, 400.0, dated=True)
     works = [Work(0.0, {**STOPPABLE, "queue": "b", "resources": {"accelerators": 2}}, 500.0) for _ in range(4)]
     works += [Work(120.0, {**STOPPABLE, "queue": "b", "resources": {"accelerators": 2}}, 5.0)]
@@ -281,8 +285,8 @@ def test_explain_names_kept_nodes_also_behind_another_job_and_where_the_queue_is
     world = AskedLate(works, "2x2", "headway", queues=queues)
     world.run()
     assert not world.trouble
-    assert [found.reason for found in world.found.values()] == ["reservation"] * len(world.found)
-    assert any("GPUs are kept for job" in found.message for found in world.found.values())
+    assert [found.reason for found in world.found.values()] == ["advance_reservation"] * 4
+    assert "2 GPUs on n000 are kept for it" in world.found[2].message
     for found in world.found.values():
         assert "n001 is kept for queue a, in 0 s until in " in found.message
 
@@ -312,7 +316,7 @@ class AskedOfRunning(Virtual):
             self.said[self.time] = explain(self.state, job, self.time).message
 
 
-def test_a_borrower_is_told_from_whom_and_how_long_it_has_after_a_claim() -> None:
+def test_a_borrower_is_told_from_whom_and_how_long_it_has_under_notice() -> None:
     borrowers = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
     world = AskedOfRunning(
         [*borrowers, Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)], "1x4", "best-effort", queues=TWO
@@ -322,8 +326,9 @@ def test_a_borrower_is_told_from_whom_and_how_long_it_has_after_a_claim() -> Non
     before = [words for at, words in world.said.items() if at < 100.0]
     after = [words for at, words in world.said.items() if 100.0 <= at < 160.0]
     assert "on borrowed GPUs: queue b uses 4, and 0 are guaranteed to it" in before[-1]
-    assert "a leaves 2 GPUs unused: when they are asked for, those who borrow keep them for 60 s" in before[-1]
-    assert "Queue a asked for GPUs back: it may be stopped for that in 60 s" in after[0]
+    assert "a leaves 2 GPUs unused: when a job of theirs needs these GPUs" in before[-1]
+    assert "jobs that borrow them get a notice of 60 s" in before[-1]
+    assert "It is under notice: its GPUs are taken back in 60 s for queue a" in after[0]
     world = AskedOfRunning([Work(0.0, {**STOPPABLE, "queue": "a"}, 10.0)], "1x4", "best-effort", queues=TWO)
     world.said = {}
     world.run()
@@ -339,7 +344,7 @@ def test_nodes_are_reserved_while_the_manager_runs_and_after_a_restart(tmp_path:
     until(manager, running, "RUNNING")
     now = manager.clock()
     manager.reserve(["n000"], "a", 0.0, now + 5000.0)
-    until(manager, running, "PENDING", true=lambda view: view.reason == "reservation")
+    until(manager, running, "PENDING", true=lambda view: view.reason == "advance_reservation")
     with pytest.raises(WrongState, match="n000 is kept for queue a at that time"):
         manager.reserve(["n000"], "b", now, now + 10.0)
     with pytest.raises(BadInput, match="unknown queue 'c'"):

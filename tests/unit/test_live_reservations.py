@@ -91,13 +91,13 @@ def test_preemptible_jobs_give_a_bound_by_their_turns_and_their_grace() -> None:
     # Others that can be stopped may pass it until it has waited for 64 turns; then none but the last of them holds it up.
     assert kept.by == pytest.approx(30.0 + 65 * 100.0 + 7.0)
     assert [(holder.job_id, holder.until, holder.why) for holder in kept.holders] == [
-        (1, pytest.approx(100.0), "turn"),
-        (2, pytest.approx(100.0), "turn"),
+        (1, pytest.approx(100.0), "min_runtime"),
+        (2, pytest.approx(100.0), "min_runtime"),
     ]
     assert world.times("Start", 3)[0] <= kept.by
 
 
-def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> None:
+def test_the_reasons_min_runtime_and_backfill_reservation_are_told_with_what_they_wait_for() -> None:
     held = {"resources": {"accelerators": 4}, "preemptible": True, "preemption": {"min_runtime": 100}}
     other = {**held, "resources": {"accelerators": 3}}
     works = [Work(0.0, held, 5000.0), Work(0.0, other, 900.0), Work(30.0, BIG, 10.0), Work(31.0, {}, 500.0)]
@@ -106,21 +106,21 @@ def test_the_reasons_turn_and_reservation_are_told_with_what_they_wait_for() -> 
 
     def look() -> None:
         if len(found) < 2 and 4 in world.state.jobs and world.state.jobs[4].known:
-            for reason in {"turn", "reservation"} - set(found):
-                job = world.state.jobs[3 if reason == "turn" else 4]
+            for reason in {"min_runtime", "backfill_reservation"} - set(found):
+                job = world.state.jobs[3 if reason == "min_runtime" else 4]
                 explained = explain(world.state, job, world.time)
                 if explained.reason == reason:
                     found[reason] = explained
 
     world.look = look  # type: ignore[method-assign]
     world.run()
-    turn, reservation = found["turn"], found["reservation"]
-    assert [(holder.job_id, holder.until, holder.why) for holder in turn.turns] == [
-        (1, 100.0, "turn"),
-        (2, 100.0, "turn"),
+    turn, reservation = found["min_runtime"], found["backfill_reservation"]
+    assert [(holder.job_id, holder.until, holder.why) for holder in turn.min_runtimes] == [
+        (1, 100.0, "min_runtime"),
+        (2, 100.0, "min_runtime"),
     ]
     assert "that of job 1 in 69 s" in turn.message
-    assert turn.would_change == ("one of these turns ends", "a job with GPUs ends")
+    assert turn.would_change == ("one of these minimum run times ends", "a job with GPUs ends")
     assert reservation.reservation is not None
     assert reservation.reservation.job_id == 3
     assert reservation.message.startswith(
@@ -236,7 +236,7 @@ def test_a_turn_that_ends_does_not_help_a_job_behind_the_one_that_it_is_for() ->
     world.asks = 4
     world.run()
     assert world.first is not None
-    assert world.first.reason == "turn"
+    assert world.first.reason == "min_runtime"
     assert world.first.would_change == (FIRST.replace("job 5", "job 3"),)
     assert world.times("Start", 4)[0] == 110.0  # the turns end at 100
 
@@ -249,5 +249,5 @@ def test_a_checkpoint_is_not_advised_where_the_reservation_is_firm() -> None:
     world.asks = 3
     world.run()
     assert world.first is not None
-    assert (world.first.reason, world.first.would_change) == ("reservation", ("job 2 starts",))
+    assert (world.first.reason, world.first.would_change) == ("backfill_reservation", ("job 2 starts",))
     assert [world.times("Start", job)[0] for job in (2, 3, 4)] == [100.0, 110.0, 110.0]

@@ -11,7 +11,7 @@ from tests.imagined import Virtual, Work
 from tests.live_manager import until
 
 from headway.cluster.named import cluster
-from headway.core.keys import TURNS
+from headway.core.keys import AUTO_MULTIPLE
 from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.live.turns import MOST_REVISED, Attempts
@@ -79,9 +79,9 @@ def test_costs_are_measured_from_the_jobs_own_stops_and_first_steps() -> None:
     job, row = world.state.jobs[1], world.state.tables.jobs[0]
     assert job.preemptions == 1
     assert (float(row["save"]), float(row["resume"])) == pytest.approx((3.0, 21.0))  # the first step takes a second
-    assert (float(row["turns"]), float(row["min_runtime"])) == (TURNS, 1.0)
+    assert (float(row["turns"]), float(row["min_runtime"])) == (AUTO_MULTIPLE, 1.0)
     started, (stop,) = world.times("Started", 1), world.times("Stop", 1)
-    assert stop >= started[0] + TURNS * 21.0
+    assert stop >= started[0] + AUTO_MULTIPLE * 21.0
 
 
 def test_a_job_that_reports_is_not_stopped_before_its_first_step_but_a_hung_start_is() -> None:
@@ -118,9 +118,9 @@ def test_a_jobs_own_minimum_run_time_wins_over_its_queues_and_that_over_the_mana
         ({}, (50.0, 0.0)),
         ({"queue": "batch"}, (70.0, 0.0)),
         ({"queue": "other"}, (50.0, 0.0)),
-        ({"queue": "free"}, (1.0, TURNS)),
+        ({"queue": "free"}, (1.0, AUTO_MULTIPLE)),
         ({"queue": "batch", "preemption": {"min_runtime": "90s"}}, (90.0, 0.0)),
-        ({"queue": "batch", "preemption": {"min_runtime": "auto"}}, (1.0, TURNS)),
+        ({"queue": "batch", "preemption": {"min_runtime": "auto"}}, (1.0, AUTO_MULTIPLE)),
         ({"queue": "batch", "preemption": {"min_runtime": 0}}, (0.0, 0.0)),
     ):
         world = Virtual([Work(0.0, {**GPU, **spec}, 400.0), Work(5.0, GPU, 10.0)], "1x1", "las?quantum=10", by_queue)

@@ -13,6 +13,7 @@ from headway.live.rehearsal import rehearse
 from headway.live.store.history import Wanted
 
 pytestmark = pytest.mark.xdist_group("live")
+HOUR = 3600.0
 
 
 def kinds(manager: Manager) -> list[str]:
@@ -22,10 +23,7 @@ def kinds(manager: Manager) -> list[str]:
 
 
 def test_when_a_stop_becomes_worth_it_is_weighed_again_after_a_restart(tmp_path: Path) -> None:
-    """It was forgotten until the next event: the waiting job stopped nobody, however long it waited.
-
-    A decision weighs it only where something was recorded at its moment; Ticked is that, and nothing else.
-    """
+    """It was forgotten until the next event: the waiting job stopped nobody, however long it waited."""
     manager = opened(tmp_path, "1x1", "headway")
     holds = one(manager, run="sleep 600", preemptible=True, preemption={"grace": 0})
     until(manager, holds, "RUNNING")
@@ -33,10 +31,18 @@ def test_when_a_stop_becomes_worth_it_is_weighed_again_after_a_restart(tmp_path:
     until(manager, waits, "PENDING")
     manager.settle()
     assert "Ticked" not in kinds(manager)
+    (retry_at,) = [row.data["until"] for row in manager.events(0) if row.kind == "Deferred"]
+    assert retry_at > manager.clock()
     manager.stop()
     again = opened(tmp_path, "1x1", "headway")
-    wait_for(lambda: kinds(again)[:1] == ["Ticked"])
-    assert again._state.tables.counts["moment"][0] >= again.events(0)[-1].time
+    again.settle()
+    assert again._state.tables.counts["retry_at"][0] == retry_at
+    assert kinds(again) == []
+    real = again._world.clock
+    again._world.clock = lambda: real() + HOUR
+    wait_for(lambda: "Ticked" in kinds(again))
+    again.settle()
+    assert next(row for row in again.events(0) if row.kind == "Ticked").time >= retry_at
     again.cancel(holds, at_once=True)
     ended(again, waits)
     again.stop()

@@ -14,7 +14,7 @@ from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.anchored import admitted
 from headway.network.certificates.certificate import digest_of, signed
 from headway.network.certificates.verify import holdings
-from headway.network.fabric.file import load_fabric
+from headway.sim.network_files import load_fabric
 
 HALL = load_fabric("vclos-512")
 

@@ -5,7 +5,8 @@ import gzip
 import pytest
 
 from headway.errors import BadInput
-from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.fabric.file import fabric_from
+from headway.sim.network_files import load_fabric
 
 LEAF_SPINE = {"kind": "leaf-spine", "leaves": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8}
 RAIL = {"kind": "rail", "segments": 2, "servers_per_segment": 4, "gpus_per_server": 8, "spines": 2, "parallel_links": 2}

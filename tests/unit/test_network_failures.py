@@ -15,7 +15,7 @@ from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.network.certificates.allocate import allocate, holders, occupied_by
 from headway.network.fabric.failures import failed_cables
-from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.fabric.file import fabric_from
 from headway.network.fabric.model import Fabric, Ocs
 from headway.network.sharing.links import new_links
 from headway.network.sharing.routing import LINKS_PER_FLOW, route_step
@@ -26,6 +26,7 @@ from headway.policies.registry import find_policy
 from headway.sim.models.communication import draw
 from headway.sim.models.network import Network
 from headway.sim.models.outages import lose_uplinks, outages
+from headway.sim.network_files import load_fabric
 from headway.sim.run import Setting, prepare, simulate_run
 from headway.sim.world_python import SimulatedWorld
 from headway.workloads.workload import workload

@@ -7,9 +7,9 @@ from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.errors import BadInput
-from headway.network.fabric.file import fabric_from, load_fabric
-from headway.network.routes.inventory import read_inventory
+from headway.network.fabric.file import fabric_from
 from headway.network.routes.plan import as_json, planned
+from headway.sim.network_files import load_fabric, read_inventory
 
 FABRIC = "name: lab\nleaves: 2\nservers_per_leaf: 1\ngpus_per_server: 2\nspines: 2\n"
 KINDS = [

@@ -16,11 +16,12 @@ from headway.errors import BadInput
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import certificate_from
 from headway.network.certificates.verify import verify
-from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.fabric.file import fabric_from
 from headway.network.routes import linux
 from headway.network.routes.plan import planned
 from headway.network.routes.policies import devices_of
 from headway.network.routes.render import FORMATS, render
+from headway.sim.network_files import load_fabric
 
 
 def follow(content):

@@ -8,13 +8,14 @@ import pytest
 from headway.errors import BadInput
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.flows import Model
-from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.fabric.file import fabric_from
 from headway.network.sharing.links import SNAPSHOTS, WHOLE, new_links
 from headway.network.sharing.patterns import clean_patterns, parse_pattern, why_undefined
 from headway.network.sharing.routing import LINKS_PER_FLOW, route_step
 from headway.network.sharing.rules import Sharing, parse_network
 from headway.network.sharing.slowdown import join, leave
 from headway.network.sharing.steps import HALVING_DOUBLING, RING, SHIFT, STEP, destination, steps_of, steps_on
+from headway.sim.network_files import load_fabric
 
 
 def loads_of(fabric, rule, pattern, gpus, seed=0):

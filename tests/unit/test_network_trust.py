@@ -15,7 +15,8 @@ from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.anchored import admitted
 from headway.network.certificates.certificate import Certificate, describe, digest_of
 from headway.network.certificates.verify import verify
-from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.fabric.file import fabric_from
+from headway.sim.network_files import load_fabric
 
 SMALL = {"leaves": 6, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8}
 RAIL = {"kind": "rail", "segments": 2, "servers_per_segment": 2, "gpus_per_server": 4, "spines": 4}

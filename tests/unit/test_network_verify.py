@@ -10,8 +10,9 @@ from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import Certificate, certificate_from, digest_of
 from headway.network.certificates.flows import Model
 from headway.network.certificates.verify import verify
-from headway.network.fabric.file import fabric_from, load_fabric
+from headway.network.fabric.file import fabric_from
 from headway.network.sharing.patterns import parse_pattern
+from headway.sim.network_files import load_fabric
 
 PODS = {
     "kind": "three-tier", "pods": 4, "leaves_per_pod": 4, "servers_per_leaf": 2, "gpus_per_server": 4, "spines": 8,

@@ -9,7 +9,6 @@ import headway
 from headway.core.tables.actions import add_link, add_seat
 from headway.errors import BadInput, HeadwayError
 from headway.placement.registry import find_placement
-from headway.workloads.workload import workload
 
 TRACE = "synthetic:tiresias-480?jobs=30&seed=2"
 SOURCE = '''
@@ -73,7 +72,7 @@ def test_an_object_runs_too_also_one_that_cannot_be_compiled(outside):
     ("seats", "words"),
     [
         ([(0, 0)], "^the placement took GPUs of a node that were not on offer$"),
-        ([], "^the placement seated a job on the wrong number of GPUs$"),
+        ([], "^the placement placed a job on the wrong number of GPUs$"),
         ([(0, 1)] * 100, "wrong number of GPUs"),
         ([(0, 1)] * 200_000, "more seats than there are GPUs"),
         ([(99, 1)], "a node that does not exist"),
@@ -144,67 +143,3 @@ def test_a_class_is_not_an_object():
 
     with pytest.raises(BadInput, match=r"Some is a class: give an object"):
         find_placement(Some)
-
-
-class Cheapest:
-    """One node, the one from which it is cheapest to evict those in the way."""
-
-    evicts = True
-
-    def __init__(self):
-        def place(nodes, leaves, fewest, job, options, out):
-            best = -1
-            for x in range(len(nodes)):
-                if nodes[x].offer >= job.gpus and (best < 0 or nodes[x].evict_gpu_s < nodes[best].evict_gpu_s):
-                    best = x
-            if best >= 0:
-                add_seat(out, best, job.gpus)
-            return best >= 0
-
-        self.place = place
-
-
-class LatestFirst:
-    reserves = False
-
-    def key(self, job, now, options):
-        return -job.submit, 0.0
-
-
-@pytest.mark.parametrize(("placement", "stopped"), [("consolidated", [1, 0, 0]), (Cheapest(), [0, 1, 0])])
-def test_one_that_is_told_whom_it_would_evict_chooses_where_jobs_are_stopped(placement, stopped):
-    """The last job needs a node: the first holds one with four GPUs, the second, which comes before it, the other with one."""
-    jobs = workload("three", [0.0, 1.0, 50.0], [4, 1, 4], [1000.0, 1000.0, 10.0])
-    result = headway.simulate(jobs, "2x4", LatestFirst(), placement=placement, preemption_cost="30s", min_runtime=0)
-    assert result.run.jobs["preemptions"].tolist() == stopped
-
-
-def test_what_is_free_now_soon_and_what_would_be_freed_is_told_apart():
-    class Checks:
-        evicts = True
-
-        def place(self, nodes, leaves, fewest, job, options, out):
-            for node in nodes:
-                beyond = max(0, int(node["offer"]) - int(node["soon"]))
-                told = node["evict_gpu_s"] == 30.0 * beyond and (node["evicts"] > 0) == (beyond > 0)
-                holds = node["offer"] == 0 or told
-                if node["now"] > node["soon"] or not holds:
-                    raise ValueError(f"not so: {node}")
-            best = max(range(len(nodes)), key=lambda x: nodes[x]["offer"])
-            if nodes[best]["offer"] < job["gpus"]:
-                return False
-            add_seat(out, best, int(job["gpus"]))
-            return True
-
-    given = {"placement": Checks(), "preemption_cost": "30s", "min_runtime": 0}
-    chance = np.random.default_rng(3)
-    jobs = workload("many", np.arange(60) * 20.0, chance.integers(1, 9, 60), chance.uniform(10.0, 400.0, 60))
-    result = headway.simulate(jobs, "2x8", LatestFirst(), **given)
-    assert result.summary["preemptions"] > 10
-
-
-def test_whether_it_evicts_is_yes_or_no():
-    found = Cheapest()
-    found.evicts = 3
-    with pytest.raises(BadInput, match="evicts is 3, not True or False"):
-        find_placement(found)

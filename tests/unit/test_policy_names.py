@@ -1,15 +1,16 @@
 """Policies and placements by name, and policies from outside: every mistake is one line that says whose, what and where."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from headway.errors import BadInput
 from headway.placement import TABLE as PLACEMENTS
 from headway.placement.registry import find_placement
-from headway.policies import TABLE as POLICIES
+from headway.policies import MODULES as POLICIES
 from headway.policies.outside import from_object
-from headway.policies.registry import find_policy
+from headway.policies.registry import find_policy, listed, meanings
 
 
 def refused(make, *given) -> str:
@@ -31,6 +32,16 @@ def refused(make, *given) -> str:
         ("tiresias-l?", "no option follows"),
         ("las?quantum=0.0001", "quantum=0.0001 is too short: at least 0.001 s"),
         ("fifo?quantum=3", "policy fifo takes no options"),
+        ("las?quantums=3", "did you mean 'quantum'?"),
+        ("headway?rent=-1", "rent=-1 must be a number of at least 0"),
+        ("headway?defragment_after=soon", "defragment_after is inf or a time; 'soon' is not a time"),
+        ("headway?defragment_after=free", "defragment_after is inf or a time; 'free' is not a time"),
+        ("backfill?limit=0", "limit=0 must be a time above 0, such as 8h"),
+        ("gittins?index=drawn", "index of gittins 'drawn'"),
+        ("gittins?distribution=/nowhere", "cannot read the distribution /nowhere"),
+        ("tiresias-l?threshold=3&thresholds=4:5", "tiresias-l: give threshold or thresholds, not both"),
+        ("tiresias-l?thresholds=5:4", "thresholds=5:4 must rise"),
+        ("tiresias-l?queues=2&thresholds=4:5", "queues=2 needs 2 - 1 thresholds, not 2"),
         ("FIFO", "did you mean 'fifo'?"),
         (":x", "MODULE:NAME"),
         (".kk:A", "MODULE:NAME"),
@@ -113,8 +124,11 @@ def mine(**given):
         ({"thresholds": (3, 2)}, "rising"),
         ({"quantum": -3}, "quantum is -3, not a number of at least 0.001"),
         ({"quantum": "60"}, "quantum is '60'"),
-        ({"moving": 1}, "moving is 1, not True or False"),
+        ({"dynamic_keys": 1}, "dynamic_keys is 1, not True or False"),
         ({"samples": [1, -2]}, "samples"),
+        ({"rent": math.inf}, "rent is inf, not a number of at least 0"),
+        ({"parameters": 3}, "parameters is 3, not a list of numbers"),
+        ({"parameters": ["a"]}, "not a list of numbers"),
     ],
 )
 def test_mistakes_in_own_policies_name_the_class_and_the_contract(given, words):
@@ -124,21 +138,55 @@ def test_mistakes_in_own_policies_name_the_class_and_the_contract(given, words):
 
 
 def test_own_policies_that_are_right():
-    assert from_object(mine(thresholds=[3, 5], quantum=math.inf, moving=True)).thresholds == (3.0, 5.0)
+    assert from_object(mine(thresholds=[3, 5], quantum=math.inf, dynamic_keys=True)).thresholds == (3.0, 5.0)
     assert from_object(mine(oracle=True, key=lambda job, now, options: (job.left, 0))).oracle
     assert "Mine is a class" in refused(from_object, type(mine()))
 
 
+def test_the_list_shows_the_defaults():
+    shown = {name: policy.defaults for name, policy in listed().items()}
+    assert shown["headway"] == {"rent": "0.35", "defragment_after": "1h"}
+    assert shown["fifo"] == {}
+    assert shown["backfill"] == {"limit": "as jobs ask", "requested": "as the trace says"}
+    assert shown["srtf"] == {"quantum": "none", "defragment_after": "inf"}
+    assert shown["las"] == {"quantum": "60 s", "defragment_after": "inf"}
+    queues = {"queues": "2", "threshold": "3200 GPU-seconds", "thresholds": "by threshold, doubling", "promote": "inf"}
+    assert shown["tiresias-l"] == queues | {"quantum": "none", "defragment_after": "inf"}
+    assert shown["gittins"]["index"] == "printed"
+    assert shown["tiresias-g"]["distribution"] == "the jobs that ended"
+    assert find_policy("tiresias-l").thresholds == (3200.0,)
+
+
+def test_an_option_means_the_same_in_every_policy():
+    for policy in listed().values():
+        assert {name: each.option.help for name, each in policy.options.items()}.items() <= meanings().items()
+
+
 @pytest.mark.parametrize("name", list(POLICIES))
-def test_the_listed_defaults_are_the_real_ones(name):
-    policy, listed = find_policy(name), POLICIES[name][2]
-    if "quantum" in listed:
-        shown = "none" if math.isinf(policy.quantum) else f"{policy.quantum:g} s"
-        assert listed["quantum"] == shown
-    if "threshold" in listed:
-        assert listed["threshold"] == f"{policy.thresholds[0]:g} GPU-seconds"
-        assert listed["queues"] == str(len(policy.thresholds) + 1)
-        assert listed["promote"] == f"{policy.promote:g}"
+def test_defaults_that_can_be_written_change_nothing(name):
+    for option, each in listed()[name].options.items():
+        if option in ("rent", "defragment_after", "promote", "index", "queues"):
+            assert replace(find_policy(f"{name}?{option}={each.shown}"), name=name) == find_policy(name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "value"),
+    [
+        ("headway?rent=0", "rent", 0.0),
+        ("srsf?defragment_after=inf", "defragment_after", math.inf),
+        ("las?defragment_after=90m", "defragment_after", 5400.0),
+        ("gandiva?quantum=30", "min_runtime", 30.0),
+        ("backfill?limit=8h", "limit", 28800.0),
+        ("backfill?requested=3", "oracle", True),
+        ("tiresias-l?promote=inf", "promote", math.inf),
+        ("tiresias-l?queues=3", "thresholds", (3200.0, 6400.0)),
+        ("tiresias-g?thresholds=5:7", "thresholds", (5.0, 7.0)),
+        ("tiresias-l?threshold=auto", "fits", True),
+        ("gittins?index=plotted", "plotted", True),
+    ],
+)
+def test_options_arrive(spec, field, value):
+    assert getattr(find_policy(spec), field) == value
 
 
 def test_the_listed_pack_limit_is_the_real_one():

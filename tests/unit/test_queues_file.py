@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "queues.yaml"
 
 def test_the_example_says_what_it_means() -> None:
     made = queues_from(EXAMPLE)
-    assert made.notice_s == 600.0
+    assert (made.notice_s, made.half_life_s, made.horizon_s) == (600.0, 604800.0, 600.0)
     assert made.leaves == ["production", "guests", "vision", "speech"]
     assert [queue.name for queue in made.as_tree()] == ["research", "vision", "speech", "production", "guests"]
     assert made.find("nobody knows").name == "guests"
@@ -110,6 +110,10 @@ def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_p
         ("queues: {a: {guaranteed_gpus: 4, limits: {gpus: 2}}}", "is guaranteed 4 GPUs and limited to 2"),
         ("others: z\nqueues: {a: {}}", "others: unknown queue 'z'"),
         ("notice: soon\nqueues: {a: {}}", "notice: 'soon' is not a time"),
+        ("half_life: soon\nqueues: {a: {}}", "half_life: 'soon' is not a time"),
+        ("half_life: 0\nqueues: {a: {}}", "half_life: must be more than 0: write 7d, or inf"),
+        ("horizon: 0s\nqueues: {a: {}}", "horizon: must be more than 0: write 10m"),
+        ("horizon: inf\nqueues: {a: {}}", "horizon: 'inf' is not a time"),
         ("queues: {a: {per_user: {gpus: 1}}, b: {parent: a}}", "limits per_user belong to those that jobs are in"),
         (
             "queues: {a: {}}\nreservations: [{nodes: [n0], queue: b, from: 1h, to: 2h}]",

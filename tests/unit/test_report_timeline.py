@@ -36,7 +36,7 @@ def test_every_hold_begins_runs_and_ends_in_order(run):
     assert (found.leaving_s <= found.end_s).all()
     assert (
         len(found)
-        == len(run.jobs) + run.jobs["preemptions"].sum() + run.jobs["resizes"].sum() + run.jobs["moves"].sum()
+        == len(run.jobs) + run.jobs["preemptions"].sum() + run.jobs["resizes"].sum() + run.jobs["migrations"].sum()
     )
 
 

@@ -121,3 +121,20 @@ for step in range(1, 400):
     said = {process.communicate(timeout=PATIENCE_S)[0].strip() for process in ranks}
     assert len(said) == 1
     assert 20 <= int(said.pop()) <= 23
+
+
+def test_notice_counts_down_and_is_none_without_one(tmp_path: Path) -> None:
+    script = """
+import os, pathlib, time
+from headway import runtime
+notice = pathlib.Path(os.environ["HEADWAY_RUN"]) / "notice.json"
+told = [runtime.notice()]
+for text in ('{"until": %r}' % (time.time() + 1000.0), '{"until": 5.0}', '{"until": nul', '[]', '{}'):
+    notice.write_text(text)
+    told.append(runtime.notice())
+notice.unlink()
+print(told[0], 0.0 < told[1] <= 1000.0, *told[2:], runtime.notice(), runtime.should_stop())
+"""
+    assert run(script, **inside(tmp_path)).split() == ["None", "True", "0.0", "None", "None", "None", "None", "False"]
+    outside = "from headway import runtime; print(runtime.notice())"
+    assert run(outside).strip() == "None"

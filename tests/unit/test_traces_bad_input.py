@@ -56,6 +56,23 @@ def test_bad_rows(tmp_path, rows: str, words: str) -> None:
     assert words in message
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("0,4,10,2\n0,4,10,1.5\n", "line 3, column 'nodes': 1.5 is not a number of nodes: write 1 or more, or nothing"),
+        ("0,4,10,-1\n", "line 2, column 'nodes': -1 is not a number of nodes"),
+        ("0,4,10,3\n", "line 2, column 'nodes': 3 nodes do not divide 4 GPUs: write the GPUs of all nodes"),
+        ("0,4,10,two\n", "line 2, column 'nodes': 'two' is not a number"),
+    ],
+)
+def test_bad_numbers_of_nodes(tmp_path, rows: str, words: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("submit_s,gpus,duration_s,nodes\n" + rows)
+    message = refusal(path)
+    assert message.startswith(str(path))
+    assert words in message
+
+
 def test_a_bad_value_far_into_the_file_names_its_line(tmp_path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(HEADER + "".join(f"j{i},{i},1,1\n" for i in range(9000)) + "k,1,1,oops\n")

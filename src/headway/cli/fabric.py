@@ -67,7 +67,7 @@ def show(
     from headway.io.files import write_atomically
     from headway.network.certificates.allocate import occupied_by
     from headway.network.certificates.certificate import describe
-    from headway.network.fabric.file import load_fabric
+    from headway.sim.network_files import load_fabric
 
     loaded = load_fabric(name)
     certificates = _read(after or [], loaded)
@@ -121,8 +121,8 @@ def allocate(
     from headway.io.keys import read_private_key
     from headway.network.certificates.allocate import allocate as find
     from headway.network.certificates.allocate import holders, occupied_by
-    from headway.network.fabric.file import load_fabric
     from headway.network.sharing.patterns import parse_pattern
+    from headway.sim.network_files import load_fabric
 
     loaded = load_fabric(name)
     wanted = None if pattern == "auto" else parse_pattern(pattern)
@@ -173,7 +173,7 @@ def verify(
     from headway.io.keys import read_public_key
     from headway.network.certificates.certificate import describe
     from headway.network.certificates.verify import verify as check
-    from headway.network.fabric.file import load_fabric
+    from headway.sim.network_files import load_fabric
 
     contents = [(str(path), read_json(path)) for path in certificates]
     anchor = describe(load_fabric(real)) if real else None
@@ -224,7 +224,7 @@ def sign(
     from headway.io.keys import read_private_key
     from headway.network.certificates.anchored import admitted
     from headway.network.certificates.certificate import signed, text_of
-    from headway.network.fabric.file import load_fabric
+    from headway.sim.network_files import load_fabric
 
     own, content = read_private_key(private), read_json(certificate)
     admitted([(str(certificate), content)], load_fabric(real))
@@ -242,10 +242,10 @@ def inventory(
     Example: headway fabric inventory vclos-512 --out hall.json
     """
     from headway.io.files import write_atomically
-    from headway.network.fabric.file import load_fabric
     from headway.network.fabric.presets import PRESETS
     from headway.network.routes.plan import as_json as text_of
     from headway.network.routes.plan import planned
+    from headway.sim.network_files import load_fabric
 
     write_atomically(out, text_of(planned(load_fabric(name)), name if name in PRESETS else str(Path(name).resolve())))
     print(f"inventory: {out}", file=sys.stderr)
@@ -288,9 +288,9 @@ def routes(
     Example: headway fabric routes job1.json --inventory hall.json --format nvue --switch leaf0
     """
     from headway.io.files import write_atomically
-    from headway.network.routes.inventory import read_inventory
     from headway.network.routes.plan import planned
     from headway.network.routes.render import render
+    from headway.sim.network_files import read_inventory
 
     known = read_inventory(hall) if hall else planned(_anchor(certificate, real))
     if hall and real and _anchor(certificate, real) != known.fabric:
@@ -309,8 +309,8 @@ def _anchor(certificate: Path, real: str) -> "Fabric":
     """The real fabric: as given, or the preset that the certificate names."""
     from headway.io.json_file import read_json
     from headway.network.certificates.form import malformed
-    from headway.network.fabric.file import load_fabric
     from headway.network.fabric.presets import PRESETS
+    from headway.sim.network_files import load_fabric
 
     if real:
         return load_fabric(real)

@@ -4,9 +4,11 @@ import contextlib
 import gc
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+from headway import __version__
 from headway.cli import cluster, control, demo, fabric, replay, serve, simulate, submit, sweep, trace
 from headway.cli.collective import commands as collective
 from headway.cli.machine import doctor
@@ -27,6 +29,22 @@ ABOUT_TRACES = (simulate, sweep, trace, collective, fabric)
 ABOUT_JOBS = (serve, submit, shell, cluster, control, history, queues, health, journal, doctor, replay, slurm, demo)
 for group in (*ABOUT_TRACES, *ABOUT_JOBS):
     group.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    """Print the version and exit, if that is wanted."""
+    if wanted:
+        typer.echo(f"headway {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
 
 
 def main() -> None:

@@ -222,12 +222,13 @@ def _check_names(experiment: Experiment, policies: list[str]) -> None:
     from headway.io.outside import is_outside
     from headway.io.specs import check_named
     from headway.placement import TABLE as PLACEMENTS
-    from headway.policies import TABLE as POLICIES
+    from headway.policies.registry import check_policy
 
-    check = [("policy", policy, POLICIES) for policy in policies] + [("placement", experiment.placement, PLACEMENTS)]
-    for kind, name, table in check:
-        if not is_outside(name):
-            check_named(kind, name, table)
+    for policy in policies:
+        if not is_outside(policy):
+            check_policy(policy)
+    if not is_outside(experiment.placement):
+        check_named("placement", experiment.placement, PLACEMENTS)
     cluster_named(str(experiment.cluster))
     trace = str(experiment.trace)
     if not trace.startswith("synthetic:") and not Path(trace.partition("?")[0]).exists():
@@ -239,9 +240,9 @@ def _check_names(experiment: Experiment, policies: list[str]) -> None:
 def split_policies(names: str) -> list[str]:
     """`fifo,srtf` as a list; `all` is every built-in policy."""
     from headway.errors import BadInput
-    from headway.policies import TABLE
+    from headway.policies import MODULES
 
-    found = list(TABLE) if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
+    found = list(MODULES) if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
     if not found:
         raise BadInput("--policies is empty: name at least one, such as fifo,tiresias-l")
     twice = next((name for name in found if found.count(name) > 1), None)
@@ -257,28 +258,28 @@ def policies(as_json: JsonOption = False) -> None:
     """
     from headway.placement import OPTIONS as OF_PLACEMENTS
     from headway.placement import TABLE as PLACEMENTS
-    from headway.policies import OPTIONS as OF_POLICIES
-    from headway.policies import ORACLES
-    from headway.policies import TABLE as POLICIES
+    from headway.policies.registry import listed, meanings
 
+    policies = {name: (each.summary, each.defaults) for name, each in listed().items()}
+    placements = {name: (summary, defaults) for name, (_, summary, defaults) in PLACEMENTS.items()}
     if as_json:
-        listed: dict[str, Any] = {
+        shown: dict[str, Any] = {
             kind: [
-                {"name": name, "summary": what, "options": list(given), "defaults": given}
-                for name, (_, what, given) in table.items()
+                {"name": name, "summary": summary, "options": list(defaults), "defaults": defaults}
+                for name, (summary, defaults) in choices.items()
             ]
-            for kind, table in (("policies", POLICIES), ("placements", PLACEMENTS))
+            for kind, choices in (("policies", policies), ("placements", placements))
         }
-        for row in listed["policies"]:
-            row["oracle"] = row["name"] in ORACLES
-        listed["options"] = OF_POLICIES | OF_PLACEMENTS
-        print(json.dumps(listed, indent=2))
+        for row in shown["policies"]:
+            row["oracle"] = listed()[row["name"]].oracle
+        shown["options"] = meanings() | OF_PLACEMENTS
+        print(json.dumps(shown, indent=2))
         return
-    from headway.cli.tables.runs import show_choices, show_meanings
+    from headway.cli.tables.choices import show_choices, show_meanings
 
-    show_choices("policy", POLICIES)
-    show_meanings(OF_POLICIES)
-    show_choices("placement", PLACEMENTS)
+    show_choices("policy", policies)
+    show_meanings(meanings())
+    show_choices("placement", placements)
     show_meanings(OF_PLACEMENTS)
 
 

@@ -56,8 +56,15 @@ def submit(
         typer.Argument(metavar="[FILE | -- COMMAND ARGS...]", help="A job file (YAML) or a script with #SBATCH lines."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Name of the job; default: its program.")] = None,
-    nodes: Annotated[int | None, number_option(COUNT, "--nodes", "-N", help="Nodes; default: 1.")] = None,
-    gpus: Annotated[int | None, number_option(COUNT, "--gpus", "-g", help="GPUs on each node; default: 1.")] = None,
+    nodes: Annotated[
+        int | None, number_option(COUNT, "--nodes", "-N", help="Exact number of nodes; default: the placement chooses.")
+    ] = None,
+    gpus: Annotated[
+        int | None, number_option(COUNT, "--gpus", "-g", help="GPUs in all, equally many on each node; default: 1.")
+    ] = None,
+    gpus_per_node: Annotated[
+        int | None, number_option(COUNT, "--gpus-per-node", help="GPUs on each node; without --nodes: one node.")
+    ] = None,
     tasks: Annotated[
         str | None,
         typer.Option("--tasks-per-node", help="Ranks on each node: a number, or gpu for one per GPU; default: 1."),
@@ -114,13 +121,14 @@ def submit(
     """
     words = context.meta.get(COMMAND_WORDS, [])
     spec = _spec(file, words)
+    nodes, per_node = _nodes_and_gpus(spec, nodes, gpus, gpus_per_node)
     flat: dict[str, Any] = {"name": name, "num_nodes": nodes, "queue": queue, "array": array, "time_limit": time_limit}
     flat |= {"workdir": workdir, "preemptible": preemptible, "tasks_per_node": tasks, "constraints": constraint}
     flat["after"] = None if after is None else [need for text in after for need in _needs(session, text)]
     flat |= {"hold": True if hold else None, "output": output}
     spec |= {field: value for field, value in flat.items() if value is not None}
     for field, part, value in (
-        ("resources", "accelerators", gpus),
+        ("resources", "accelerators", per_node),
         ("resources", "type", gpu_type),
         ("checkpoint", "dir", None if checkpoint is None else str(Path(checkpoint).absolute())),
         ("preemption", "grace", grace),
@@ -167,6 +175,32 @@ def _spec(file: Path | None, words: list[str]) -> dict[str, Any]:
     script = read_script(file, tuple(words))
     print_notes(script.notes)
     return script.fields
+
+
+def _nodes_and_gpus(
+    spec: dict[str, Any], nodes: int | None, gpus: int | None, per_node: int | None
+) -> tuple[int | None, int | None]:
+    """Return `num_nodes` and the GPUs per node that the options set; None: as the file has it. `gpus` are those of all nodes."""
+    if gpus is None:
+        return (nodes or spec.get("num_nodes") or 1 if per_node else nodes), per_node
+    nodes = nodes or (None if per_node else spec.get("num_nodes"))
+    if per_node is not None:
+        if gpus % per_node or (nodes and nodes * per_node != gpus):
+            made = (
+                f"{nodes} nodes with {per_node} each have {(nodes or 0) * per_node}"
+                if nodes
+                else f"{per_node} does not divide it"
+            )
+            raise BadInput(
+                f"--gpus {gpus} is the number of GPUs in all, and {made}: leave out --gpus or --gpus-per-node"
+            )
+        return gpus // per_node, per_node
+    if gpus % (nodes or 1):
+        raise BadInput(
+            f"--gpus {gpus} is the number of GPUs in all, which {nodes} nodes do not divide: "
+            "ask for a multiple, or give --gpus-per-node"
+        )
+    return nodes, gpus // (nodes or 1)
 
 
 def _needs(session: Session, text: str) -> list[str]:

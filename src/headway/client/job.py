@@ -34,6 +34,8 @@ class JobView:
     notes: tuple[str, ...] = ()  # what was accepted but is not enforced
     unsaved_s: float | None = None  # while it runs: what it has run since its last checkpoint, which a stop may lose
     spec: dict[str, Any] | None = None  # its job file, in the answer about one job
+    notice_until: float | None = None  # when its borrowed GPUs are taken back; None: it is under no notice
+    notice_for: str | None = None  # the queue that gets them
     slice: dict[str, Any] | None = None  # there too: what it holds of the fabric, its certificate and its plan
 
 

@@ -1,11 +1,11 @@
-"""What jobs ask of the nodes that they run on: a type of GPU, and features. Which nodes suit them is a table of the engine.
+"""The constraints of jobs: GPU type, features, and GPUs per node. The engine has a table of eligible nodes by constraint.
 
 A feature is a word of the operator's; the type of a node's GPUs counts as one. `ib|roce` asks for one of several. Types are compared
 without regard to capitals, as Slurm's users write both.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,37 +16,48 @@ from headway.errors import BadInput
 from headway.io.units import counted
 
 OR: Final = "|"
+PER_NODE: Final = "gpus_per_node="  # in labels of the journal
 MOST_NAMED: Final = 8  # nodes named in a message
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A type of GPU ("": any) and constraints, each a feature or several of which one will do."""
+    """A GPU type ("": any), features (`a|b`: one of them), and the exact number of GPUs on each node (0: any)."""
 
     gpu_type: str = ""
     constraints: tuple[str, ...] = ()
+    gpus_per_node: int = 0
 
     def __bool__(self) -> bool:
         return self != ANY
 
     def __str__(self) -> str:
-        """In words: `a100, ib or roce`."""
+        """Return the GPU type and features as text: `a100, ib or roce`."""
         parts = [self.gpu_type] if self.gpu_type else []
         return ", ".join([*parts, *(" or ".join(constraint.split(OR)) for constraint in self.constraints)])
 
     @property
     def label(self) -> list[str]:
-        """How the journal names it."""
-        return [self.gpu_type, *self.constraints]
+        """Return the constraint as the journal has it; `read_label` is the inverse."""
+        per_node = [f"{PER_NODE}{self.gpus_per_node}"] if self.gpus_per_node else []
+        return [self.gpu_type, *self.constraints, *per_node]
 
 
 ANY: Final = Demand()
 
 
-def demand_of(gpu_type: str, constraints: Iterable[str]) -> Demand:
-    """What a job asks for, written in one way only."""
+def read_label(label: Sequence[str]) -> Demand:
+    """Return the constraint that a label of the journal stands for."""
+    gpu_type, *features = label
+    per_node = int(features.pop().removeprefix(PER_NODE)) if features and features[-1].startswith(PER_NODE) else 0
+    return Demand(gpu_type, tuple(features), per_node)
+
+
+def demand_of(gpu_type: str, constraints: Iterable[str], gpus: int = 0, nodes: int = 0) -> Demand:
+    """Return the constraint of a job of `gpus` GPUs on exactly `nodes` nodes (0: any), in its canonical form."""
     alike = {OR.join(sorted(set(each.split(OR)))) for each in constraints}
-    return Demand(gpu_type.lower(), tuple(sorted(alike)))
+    per_node = gpus // nodes if nodes and gpus > 1 else 0  # one GPU is on one node anyway
+    return Demand(gpu_type.lower(), tuple(sorted(alike)), per_node)
 
 
 def has_type(cluster: Cluster, gpu_type: str) -> NDArray[np.bool_]:
@@ -66,16 +77,17 @@ def has_one_of(cluster: Cluster, constraint: str) -> NDArray[np.bool_]:
 
 
 def suiting(cluster: Cluster, demand: Demand) -> NDArray[np.bool_]:
-    """Which nodes suit a demand."""
-    found = has_type(cluster, demand.gpu_type)
+    """Return which nodes meet a constraint."""
+    found = has_type(cluster, demand.gpu_type) & (np.array(cluster.gpus) >= demand.gpus_per_node)
     for constraint in demand.constraints:
         found &= has_one_of(cluster, constraint)
     return found
 
 
 def gpus_of(cluster: Cluster, demand: Demand) -> int:
-    """GPUs of all nodes that suit a demand."""
-    return int(np.array(cluster.gpus)[suiting(cluster, demand)].sum())
+    """Return the most GPUs that jobs with a constraint can hold on an empty cluster."""
+    eligible = np.array(cluster.gpus)[suiting(cluster, demand)]
+    return demand.gpus_per_node * len(eligible) if demand.gpus_per_node else int(eligible.sum())
 
 
 def check_possible(cluster: Cluster, demand: Demand, gpus: int) -> None:
@@ -91,17 +103,33 @@ def check_possible(cluster: Cluster, demand: Demand, gpus: int) -> None:
         names = ", ".join(" or ".join(each.split(OR)) for each in missing)
         how = "features: of the nodes in a cluster file, or headway serve --feature"
         raise BadInput(f"constraints: no node here has {names}; features: {have} ({how})")
-    suits = suiting(cluster, demand)
+    suits = suiting(cluster, replace(demand, gpus_per_node=0))
     if not suits.any():
         parts = [Demand(demand.gpu_type)] if demand.gpu_type else []
         alone = [*parts, *(Demand("", (each,)) for each in demand.constraints)]
         have = "; ".join(f"{one}: {named(cluster, suiting(cluster, one))}" for one in alone)
         raise BadInput(f"constraints: no node here has all of {demand} ({have})")
-    if demand and (has := gpus_of(cluster, demand)) < gpus:
+    if demand.gpus_per_node:
+        _check_nodes(cluster, demand, gpus // demand.gpus_per_node)
+    elif demand and (has := gpus_of(cluster, demand)) < gpus:
         raise BadInput(
             f"the job asks for {counted(gpus, 'GPU')} on nodes with {demand}, and those that have it "
             f"({named(cluster, suits)}) have {has}: it could never start"
         )
+
+
+def _check_nodes(cluster: Cluster, demand: Demand, nodes: int) -> None:
+    """Refuse a job that needs more nodes with `gpus_per_node` GPUs than the cluster has."""
+    each, count = demand.gpus_per_node, int(suiting(cluster, demand).sum())
+    if count >= nodes:
+        return
+    eligible = np.array(cluster.gpus)[suiting(cluster, replace(demand, gpus_per_node=0))]
+    kind = f" with {demand}" if str(demand) else ""
+    asks = f"num_nodes: the job asks for {counted(nodes, 'node')}{kind} with {counted(each, 'GPU')} each"
+    if each > eligible.max():
+        have = f"no node{kind} has more than {counted(int(eligible.max()), 'GPU')}"
+        raise BadInput(f"{asks}, and {have}: ask for fewer GPUs per node")
+    raise BadInput(f"{asks}, and the cluster has {count}: ask for at most {counted(count, 'node')}")
 
 
 def named(cluster: Cluster, suits: NDArray[np.bool_]) -> str:
@@ -117,6 +145,7 @@ class Demands:
 
     suits: NDArray[np.int8]
     rows: NDArray[np.int32]
+    per_node: NDArray[np.int32]  # by row of the table: exact GPUs on each node; 0: any number
 
 
 def demands_of(cluster: Cluster, asked: Sequence[Demand]) -> Demands | None:
@@ -125,4 +154,5 @@ def demands_of(cluster: Cluster, asked: Sequence[Demand]) -> Demands | None:
         return None
     different = {ANY: 0}
     rows = np.array([different.setdefault(each, len(different)) for each in asked], np.int32)
-    return Demands(np.array([suiting(cluster, each) for each in different], np.int8), rows)
+    suits = np.array([suiting(cluster, each) for each in different], np.int8)
+    return Demands(suits, rows, np.array([each.gpus_per_node for each in different], np.int32))

@@ -1,5 +1,6 @@
 """Queues of teams, as a simulation and a manager use them: their shares, and the rows that jobs have in the engine's table of teams."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,9 @@ from headway.errors import BadInput, unknown
 from headway.io.accounts import group_exists, is_member, names_in_words, user_exists
 
 DEFAULT: Final = "default"  # the queue of jobs that name none
+# Defaults of a queues file. Slurm has the same half-life. bench/shares.py: shares are off by 2 % at most, but for sjf (docs/queues.md).
+HALF_LIFE_S: Final = 7 * 86400.0  # a week
+HORIZON_S: Final = 600.0  # 10 minutes
 STRANGERS: Final = "(no queue)"  # stands for jobs of queues that the file does not have
 
 
@@ -83,7 +87,11 @@ class Queues:
 
     name: str  # of the file
     queues: tuple[Queue, ...]
-    notice_s: float = 0.0  # borrowed GPUs are kept so long after they were asked back
+    notice_s: float = 0.0  # time from Notify until borrowed GPUs are taken back
+    half_life_s: float = (
+        math.inf
+    )  # time after which past usage counts half in shares (infinity: only present usage counts)
+    horizon_s: float = HORIZON_S  # time for which present usage counts in shares, beside past usage
     others: str = ""  # the queue of jobs whose own is not here; "": there is none
     bookings: tuple[Booking, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict, compare=False)  # of queues in the table of teams
@@ -93,6 +101,12 @@ class Queues:
 
     def __getitem__(self, name: str) -> Queue:
         return self.queues[self.rows[name] - 1]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return the engine's options that queues set. Every policy reserves, so that small jobs of others do not pass a large one."""
+        horizon_s = self.horizon_s if self.half_life_s < math.inf else 1.0
+        return {"notice": self.notice_s, "half_life": self.half_life_s, "horizon": horizon_s, "reserves": True}
 
     def find(self, name: str) -> Queue:
         """The queue that a job goes to which names this one ("": none); BadInput where there is none."""

@@ -1,6 +1,8 @@
 """Queues files in YAML: teams, what each is guaranteed, and what it may use at most.
 
 notice: 10m                       # borrowed GPUs are kept so long after they were asked back (default: 0)
+half_life: 7d                     # past GPU time counts half in shares after this time (inf: it does not count; default: 7d)
+horizon: 10m                      # present GPUs count in shares as if used for this time (default: 10m)
 others: guests                    # the queue of jobs whose own is not here; without it they are refused
 queues:
   research:
@@ -18,6 +20,7 @@ reservations:                     # nodes kept for a queue (and those below it) 
   - {nodes: [n000, n001], queue: vision, from: 36h, to: 48h}     # in a simulation; a manager needs dates: 2027-01-31T08:00
 """
 
+import math
 from datetime import date, datetime
 from itertools import pairwise
 from os import PathLike
@@ -26,7 +29,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.cluster.queues import STRANGERS, Access, Booking, Limits, Queue, Queues
+from headway.cluster.queues import HALF_LIFE_S, HORIZON_S, STRANGERS, Access, Booking, Limits, Queue, Queues
 from headway.core.tables.teams import NO_MOST
 from headway.errors import BadInput, unknown
 from headway.io.units import seconds
@@ -44,6 +47,22 @@ def _seconds(value: Any) -> float:
         return seconds(str(value))
     except BadInput as error:
         raise ValueError(str(error)) from None
+
+
+def _half_life(value: Any) -> float:
+    """Return a time in seconds that is more than 0; `inf`: infinity."""
+    half_life_s = math.inf if str(value) == "inf" else _seconds(value)
+    if half_life_s <= 0.0:
+        raise ValueError("must be more than 0: write 7d, or inf for shares without memory")
+    return half_life_s
+
+
+def _horizon(value: Any) -> float:
+    """Return a time in seconds that is more than 0."""
+    horizon_s = _seconds(value)
+    if horizon_s <= 0.0:
+        raise ValueError("must be more than 0: write 10m")
+    return horizon_s
 
 
 Most = Annotated[int, Field(ge=0, le=MOST_GPUS, strict=True, examples=["10"])]
@@ -155,6 +174,8 @@ class QueuesFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     notice: Seconds = 0.0
+    half_life: Annotated[float, BeforeValidator(_half_life)] = HALF_LIFE_S
+    horizon: Annotated[float, BeforeValidator(_horizon)] = HORIZON_S
     others: str = ""
     reservations: list[ReservationEntry] = []
     queues: Annotated[
@@ -171,7 +192,7 @@ def queues_from(path: str | PathLike[str]) -> Queues:
         names = _sorted(given)
         queues = tuple(_queue(name, given.queues[name]) for name in names)
         bookings = tuple(_booking(entry, given.queues) for entry in given.reservations)
-        made = Queues(str(path), queues, given.notice, given.others, bookings)
+        made = Queues(str(path), queues, given.notice, given.half_life, given.horizon, given.others, bookings)
         _check_bookings(made)
         _check_guarantees(made)
     except BadInput as error:

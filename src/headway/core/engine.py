@@ -9,16 +9,19 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from headway.core.compiler.address import by_address
-from headway.core.decide import ALLOT_SIGNATURE, as_asked, decide, next_changed_why, tick_due, wake_at
-from headway.core.deciding.reservations import NOT_KNOWN, PATIENCE, kept_for_first
-from headway.core.events import EXPLAINED, NAMES, NO_JOB, REFITTED, RESIZE, STOP, TICKED
-from headway.core.protocols import Placement, Policy, change_function, key_function, place_function, worth_function
+from headway.core.decide import decide
+from headway.core.deciding.releasing import STOPPED
+from headway.core.deciding.reservation import PATIENCE, UNKNOWN_S, kept_for_first
+from headway.core.deciding.sizes import ALLOT_SIGNATURE, as_asked
+from headway.core.events import DEFERRED, DISCONNECTED, EXPLAINED, NAMES, NO_JOB, REFITTED, STOP, TICKED
+from headway.core.protocols import Placement, Policy, change_function, key_function, place_function, preempt_at_function
 from headway.core.receipts import record_why
-from headway.core.record import record, record_action, refit_due
+from headway.core.record import record, record_action, record_links, record_retry, refit_due
 from headway.core.tables.actions import one_action
-from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, WORTH_SIGNATURE, Options
+from headway.core.tables.options import CHANGE_SIGNATURE, KEY_SIGNATURE, PREEMPT_AT_SIGNATURE, Options
 from headway.core.tables.scratch import PLACE_SIGNATURE, Scratch, new_scratch, room_for_actions
 from headway.core.tables.state import State
+from headway.core.timers import SOON_S, next_changed_why, tick_due, wake_at
 from headway.errors import BadInput
 
 
@@ -38,6 +41,7 @@ class Action:
     job: int
     places: tuple[tuple[int, int], ...] = ()
     links: tuple[tuple[int, int], ...] = ()
+    until: float = -np.inf
 
     def __str__(self) -> str:
         return f"{NAMES[self.kind]}({self.job})"
@@ -54,11 +58,33 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """When a preemption that does not pay yet is to be tried again (infinity: never): a fact about no job."""
+
+    at: float
+    kind: int = DEFERRED
+    job: int = NO_JOB
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnection:
+    """Links of a leaf that have failed (a bit per spine): a fact about no job."""
+
+    leaf: int
+    mask: int
+    kind: int = DISCONNECTED
+    job: int = NO_JOB
+
+
+Recorded = Event | Action | Cause | Retry | Disconnection
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, what has changed about why jobs wait, and whether to ask again at once (core/decide.py says when)."""
+    """Actions to perform, findings about waiting jobs to record, and whether to decide again at once (core/decide.py says when)."""
 
     actions: tuple[Action, ...]
-    causes: tuple[Cause, ...]
+    findings: tuple[Cause | Retry, ...]
     again: bool
 
 
@@ -84,13 +110,13 @@ class World(Protocol):
     def wait(self, until: float) -> float | None:
         """Wait for the next fact, at most until `until`; returns the time then, or None when the world is over."""
 
-    def facts(self, now: float) -> Iterable[Event]:
+    def facts(self, now: float) -> Iterable[Event | Disconnection]:
         """The facts due by now, in order; each is recorded before the next is asked for."""
 
     def perform(self, action: Action, now: float) -> Iterable[Event]:
         """Carry out a recorded action; yields what is a fact at once."""
 
-    def note(self, event: "Event | Action | Cause", now: float) -> None:
+    def note(self, event: Recorded, now: float) -> None:
         """Write down what was recorded."""
 
 
@@ -104,7 +130,7 @@ class Engine:
         self.key = by_address(policy.key, key_function(policy.key), KEY_SIGNATURE)
         follow = change_function(policy.change, policy.ended)
         self.change = by_address(policy.ended or policy.change, follow, CHANGE_SIGNATURE)
-        self.worth = by_address(policy.worth, worth_function(policy.worth), WORTH_SIGNATURE)
+        self.preempt_at = by_address(policy.preempt_at, preempt_at_function(policy.preempt_at), PREEMPT_AT_SIGNATURE)
         self.place = by_address(placement.place, place_function(placement.place), PLACE_SIGNATURE)
         self.allot = (
             allot_function(policy.allot) if policy.allot else by_address(as_asked, as_asked.entry, ALLOT_SIGNATURE)
@@ -114,39 +140,46 @@ class Engine:
     @property
     def parts(self) -> tuple[Any, ...]:
         """The tables and the functions, in the order in which a compiled loop takes them."""
-        return self.state, self.options, self.key, self.change, self.worth, self.place, self.allot
+        return self.state, self.options, self.key, self.change, self.preempt_at, self.place, self.allot
 
     def make_scratch(self) -> None:
         """Make room for what a decision works on and writes; to be called again when the tables have grown."""
-        before: Any = getattr(self, "scratch", None)
         self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
-        if before is not None:
-            for name in ("worth_at", "booked_at"):
-                self.scratch.walk[name] = before.walk[name]
 
-    def record(self, event: Event | Action | Cause, now: float) -> None:
+    def record(self, event: Recorded, now: float) -> None:
         """Record one fact, or one action about to be performed."""
         if isinstance(event, Cause):
             record_why(self.state, event.group, event.why, float(now))
+            return
+        if isinstance(event, Retry):
+            record_retry(self.state, float(event.at))
+            return
+        if isinstance(event, Disconnection):
+            record_links(self.state, event.leaf, event.mask, float(now))
             return
         how = (self.state, self.options, self.key, self.change)
         if event.kind < STOP:
             record(*how, event.kind, event.job, float(now))
             return
-        places, links = (event.places, event.links) if isinstance(event, Action) else ((), ())
-        record_action(*how, one_action(event.kind, event.job, places, links), 0, float(now))
+        action = event if isinstance(event, Action) else Action(event.kind, event.job)
+        row = one_action(action.kind, action.job, action.places, action.links, action.until)
+        record_action(*how, row, 0, float(now))
 
     def own_facts(self, wake: float, now: float) -> list[int]:
         """What the engine itself finds before it decides: a quantum is over, the finished jobs are to be fitted again."""
-        ticked = [TICKED] if tick_due(self.options, self.scratch, float(wake), float(now)) else []
+        ticked = [TICKED] if tick_due(self.state, self.options, float(wake), float(now)) else []
         return ticked + ([REFITTED] if refit_due(self.state, self.options) else [])
 
     def decide(self, now: float) -> Decision:
         """What to do now. Reads the state and changes nothing in it."""
         self._decide(now)
         made = self._made()
-        again = any(action.kind == RESIZE for action in made) or bool(self.scratch.walk["unsettled"][0])
-        return Decision(made, tuple(self._causes()), again)
+        return Decision(made, (*self._causes(), *self._retries()), bool(self.out.counts["repeat"][0]))
+
+    def _retries(self) -> Iterator[Retry]:
+        at = float(self.out.counts["retry_at"][0])
+        if at != float(self.state.counts["retry_at"][0]):
+            yield Retry(at)
 
     def _causes(self) -> Iterator[Cause]:
         i = next_changed_why(self.state, self.scratch, 0)
@@ -156,7 +189,7 @@ class Engine:
             i = next_changed_why(self.state, self.scratch, i + 1)
 
     def _decide(self, now: float) -> None:
-        how = (self.key, self.worth, self.place, self.allot)
+        how = (self.key, self.preempt_at, self.place, self.allot)
         decide(self.state, self.options, *how, self.scratch, float(now), self.out)
 
     def _made(self) -> tuple[Action, ...]:
@@ -169,30 +202,30 @@ class Engine:
                 int(rows["job"][i]),
                 tuple((int(s["node"]), int(s["gpus"])) for s in out.seats[rows["seat_at"][i] : rows["seat_at"][i + 1]]),
                 tuple((int(k["leaf"]), int(k["mask"])) for k in out.links[rows["link_at"][i] : rows["link_at"][i + 1]]),
+                float(rows["until"][i]),
             )
             for i in range(n)
         )
 
     def reservation(self, now: float) -> Reservation | None:
         """What is kept for the first waiting job that finds no place now. Who asks changes nothing, nor when to decide again."""
-        worth_at = float(self.scratch.walk["worth_at"][0])
         self._decide(now)
-        self.scratch.walk["worth_at"] = worth_at
-        if not kept_for_first(self.state, self.options, self.worth, self.place, self.scratch, self.out):
+        how = (self.key, self.preempt_at, self.place)
+        if not kept_for_first(self.state, self.options, *how, self.scratch, self.out):
             return None
         (kept,) = self._made()
         walk = self.scratch.walk[0]
         running = self.state.run[: int(self.state.counts["running"][0])]
-        stopped = self.scratch.jobs["stops"][running] == self.scratch.walk["decision"][0]
-        listed = self.scratch.bounds[: int((~stopped).sum())]
-        free_by = {int(job["what"]): float(job["at"]) if job["at"] < NOT_KNOWN else np.inf for job in listed}
+        stopped = (self.scratch.jobs["released"][running] == STOPPED) & bool(walk["released"])
+        listed = self.scratch.listed[: int((~stopped).sum())]
+        free_by = {int(job["what"]): float(job["at"]) if job["at"] < UNKNOWN_S else np.inf for job in listed}
         bound = float(walk["bound"])
         firm = now - float(self.state.jobs["queued"][kept.job]) >= PATIENCE * (bound - now)
-        return Reservation(kept.job, kept.places, float(walk["firm_by"]), bound, free_by, firm)
+        return Reservation(kept.job, kept.places, float(walk["bound_with_passes"]), bound, free_by, firm)
 
     def wake_at(self, now: float) -> float:
-        """When to decide again even if nothing happens."""
-        return float(wake_at(self.state, self.options, self.scratch, float(now)))
+        """Return when to decide again even if nothing happens."""
+        return float(wake_at(self.state, self.options, self.out, float(now)))
 
 
 # Numba pickles what compiled code calls back and copies that at every call: a number is small, the tables of an allotment are not.
@@ -219,10 +252,32 @@ def allot_function(allot: Any) -> Any:
     return call_back
 
 
+MOST_HURRIED = 100_000
+NO_PROGRESS = (
+    "no progress: the policy's `change` or `preempt_at`, or the placement's `again`, keeps requesting an immediate wake-up; "
+    "return a time later than now, or infinity"
+)
+
+
+class Hurry:
+    """Counts rounds in a row for which the engine was woken right after the round before: a policy may keep requesting that."""
+
+    def __init__(self) -> None:
+        self.rounds, self.last = 0, -np.inf
+
+    def count(self, wake: float, now: float) -> None:
+        """Count one round; raise ValueError if time hardly moves on."""
+        self.rounds = self.rounds + 1 if wake <= now and wake < self.last + SOON_S else 0
+        self.last = now
+        if self.rounds > MOST_HURRIED:
+            raise ValueError(NO_PROGRESS)
+
+
 def drive(engine: Engine, world: World) -> None:
     """Wait for facts, record them, decide, perform: until the world is over."""
-    wake = np.inf
+    wake, hurry = np.inf, Hurry()
     while (now := world.wait(wake)) is not None:
+        hurry.count(wake, now)
         for event in world.facts(now):
             engine.record(event, now)
             world.note(event, now)
@@ -233,9 +288,9 @@ def drive(engine: Engine, world: World) -> None:
         while again:
             decision = engine.decide(now)
             again = decision.again
-            for cause in decision.causes:
-                engine.record(cause, now)
-                world.note(cause, now)
+            for finding in decision.findings:
+                engine.record(finding, now)
+                world.note(finding, now)
             for action in decision.actions:
                 engine.record(action, now)
                 world.note(action, now)

@@ -17,13 +17,16 @@ RATED: Final = 7  # a running job was seen to make headway at another speed from
 REFITTED: Final = 8  # the curve over the finished jobs was fitted again; about no job
 TICKED: Final = 9  # the policy's quantum is over; about no job
 EXPLAINED: Final = 10  # why the jobs of a class wait from now on; about no job
+DEFERRED: Final = 11  # when a preemption that does not pay yet is to be tried again; about no job
+DISCONNECTED: Final = 12  # links of a leaf have failed; about no job
 # Actions.
-STOP: Final = 11
-RESIZE: Final = 12
-RESERVE: Final = 13  # GPUs that are being freed are for a waiting job; without any: its promise is withdrawn
-START: Final = 14
-PACK: Final = 15  # start on the second slot of the GPUs that another job holds
-CLAIM: Final = 16  # GPUs of a team's guarantee are asked back for a waiting job; with 0 GPUs: no longer
+STOP: Final = 13
+RESIZE: Final = 14
+PROMISE: Final = 15  # set GPUs aside for a waiting job until they are free; without GPUs: withdraw its promise
+START: Final = 16
+PACK: Final = 17  # start on the second slot of the GPUs that another job holds
+MIGRATE: Final = 18  # stop a running job and promise it other GPUs; without GPUs: it finds them when it has stopped
+NOTIFY: Final = 19  # announce to a job when its borrowed GPUs are taken back; an infinite time withdraws the notice
 NO_JOB: Final = -1  # of facts about no job
 
 NAMES: Final = (
@@ -38,12 +41,15 @@ NAMES: Final = (
     "Refitted",
     "Ticked",
     "Explained",
+    "Deferred",
+    "Disconnected",
     "Stop",
     "Resize",
-    "Reserve",
+    "Promise",
     "Start",
     "Pack",
-    "Claim",
+    "Migrate",
+    "Notify",
 )
 
 # Why a job waits (the closed list of `explain`), in the order of the receipt's columns.
@@ -55,22 +61,26 @@ REASONS: Final = (
     "gpus",
     "fragmentation",
     "isolation",
-    "turn",
-    "reservation",
+    "min_runtime",
+    "backfill_reservation",
     "preempted",
     "stopping",
     "node_down",
     "retry_backoff",
     "quota",
+    "advance_reservation",
+    "notice",
 )
 NOT_WAITING: Final = 0
 WAIT_HELD: Final = REASONS.index("held")
 WAIT_GPUS: Final = REASONS.index("gpus")
 WAIT_FRAGMENTATION: Final = REASONS.index("fragmentation")
 WAIT_ISOLATION: Final = REASONS.index("isolation")
-WAIT_TURN: Final = REASONS.index("turn")
-WAIT_RESERVATION: Final = REASONS.index("reservation")
+WAIT_MIN_RUNTIME: Final = REASONS.index("min_runtime")
+WAIT_BACKFILL_RESERVATION: Final = REASONS.index("backfill_reservation")
 WAIT_PREEMPTED: Final = REASONS.index("preempted")
 WAIT_STOPPING: Final = REASONS.index("stopping")
 WAIT_NODE_DOWN: Final = REASONS.index("node_down")
 WAIT_QUOTA: Final = REASONS.index("quota")
+WAIT_ADVANCE_RESERVATION: Final = REASONS.index("advance_reservation")
+WAIT_NOTICE: Final = REASONS.index("notice")

@@ -8,28 +8,55 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.options import CHANGE_SIGNATURE, WORTH_SIGNATURE, Options
+from headway.core.tables.jobs import run_s
+from headway.core.tables.options import CHANGE_SIGNATURE, PREEMPT_AT_SIGNATURE, Options
 from headway.job_state import JobState
 
-TURNS: Final = 4.0  # a turn, as a multiple of what stopping a job and starting it again costs
+AUTO_MULTIPLE: Final = 4.0  # minimum run time `auto`: a multiple of what stopping a job and starting it again costs
+INSTANT_S: Final = 1e-9  # times closer than that are one instant
+LEAST_RUN_S: Final = 1.0  # a job that has just started is stopped for a guarantee after this time at the earliest
 
 
 @jit
-def turn(job: Any, options: Options) -> float:
-    """Seconds that an attempt of the job runs before it may lose its GPUs."""
+def min_runtime(job: Any, options: Options) -> float:
+    """Return the seconds that an attempt of the job runs before it may be preempted (infinity: it never is)."""
     return max(options.min_runtime, job.min_runtime, job.turns * (job.save + job.resume))
 
 
 @jit
-def free_at(job: Any, options: Options) -> float:
-    """When a running job may lose its GPUs."""
-    return job.started + turn(job, options)
+def is_non_preemptible(job: Any, options: Options) -> bool:
+    """Return whether the job can never be preempted."""
+    return min_runtime(job, options) == np.inf
 
 
 @jit
-def pinned(job: Any, now: float, options: Options) -> bool:
-    """Whether a job with GPUs must keep them."""
-    return job.state == JobState.STARTING or not options.preempts or now < free_at(job, options)
+def preemptible_from(job: Any, options: Options) -> float:
+    """Return when the minimum run time of a running job is over."""
+    return job.started + min_runtime(job, options)
+
+
+@jit
+def keeps_gpus(job: Any, now: float, options: Options) -> bool:
+    """Return whether a job with GPUs may not be preempted now."""
+    return job.state == JobState.STARTING or not options.preempts or now + INSTANT_S < preemptible_from(job, options)
+
+
+@jit
+def notice_over_at(job: Any) -> float:
+    """Return when a job under notice is to be stopped: no job runs for less than a second (infinity: no notice, or not running)."""
+    return max(job.until, job.started + LEAST_RUN_S) if job.state == JobState.RUNNING else np.inf
+
+
+@jit
+def resumes_in(job: Any) -> float:
+    """Return the seconds from the next start of a waiting job until it runs: its first start is free."""
+    return job.resume if job.attempt > 0 else 0.0
+
+
+@jit
+def time_left(job: Any, now: float, options: Options) -> float:
+    """Return the seconds left of the job's time limit (infinity: none)."""
+    return max(0.0, min(job.limit, options.limit) - run_s(job, now))
 
 
 @jit
@@ -54,7 +81,7 @@ def never(job: Any, now: float, options: Options) -> float:
     return np.inf
 
 
-@jit(WORTH_SIGNATURE)
+@jit(PREEMPT_AT_SIGNATURE)
 def rented(job: Any, stops: Any, now: float, options: Options) -> float:
     """When a waiting job will have waited for as much GPU-time as stopping others costs: to rent, then to buy (ski rental)."""
     return job.queued + options.rent * stops.gpu_s / job.gpus
@@ -78,9 +105,9 @@ def cross(job: Any, options: Options, late: bool) -> None:
 
 
 @jit
-def next_look(options: Options, at: float, now: float) -> float:
-    """When a job whose turn is over at `at` is looked at, after `now`: policies with a quantum and moving keys do so at its end only."""
-    if not options.moving or options.quantum == np.inf:
+def next_check(options: Options, at: float, now: float) -> float:
+    """Return when a job is checked whose minimum run time is over at `at`: policies with a quantum and dynamic keys check at its end."""
+    if not options.dynamic_keys or options.quantum == np.inf:
         return at
-    look = np.ceil(at / options.quantum) * options.quantum
-    return look if look > now else look + options.quantum
+    check = np.ceil(at / options.quantum) * options.quantum
+    return check if check > now else check + options.quantum

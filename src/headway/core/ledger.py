@@ -1,13 +1,18 @@
-"""The one ledger: who holds which GPUs and links. A job's holdings are taken together and given back together.
+"""The one ledger: who holds which GPUs and links, and what teams use. A job's holdings are taken together and given back together.
 
 A GPU offers slots: one, or two where a policy packs jobs. "Held twice" means a seat (a slot of a GPU) held twice. Links are bits: a leaf's
-word has a bit for each spine, set while the link between them is free. Isolation is reserving links.
+word has a bit for each spine, set while the link between them is free. Isolation is reserving links. What teams use is counted as jobs
+start, stop, wait and end, with a decaying account of GPU time.
 """
 
 from typing import Any
 
+import numpy as np
+
 from headway.core.compiler.jit import jit
+from headway.core.tables.options import Options
 from headway.core.tables.state import State
+from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
 
 
@@ -167,3 +172,51 @@ def nodes_held(state: State, job: Any) -> int:
             n, last = n + 1, state.seats[seat].node
         seat = state.seats[seat].next
     return n
+
+
+# ---- what teams use
+
+
+@jit
+def count_in_teams(state: State, options: Options, job: Any, sign: int, now: float) -> None:
+    """Count a job in the state it is in (sign 1), or no longer (-1), in its team and all teams above."""
+    t = job.team
+    while t >= CLUSTER:
+        team = state.teams[t]
+        if job.state == JobState.RUNNING or job.state == JobState.STARTING:
+            _settle(team, options, now)
+            team.used += sign * job.gpus
+            team.running += sign
+        elif job.state == JobState.STOPPING:
+            _settle(team, options, now)
+            team.leaving += sign * job.gpus
+            team.stopping += sign
+        elif job.state == JobState.PENDING or job.state == JobState.HELD:
+            team.waiting += sign
+        t = team.parent
+
+
+@jit
+def _settle(team: Any, options: Options, now: float) -> None:
+    """Bring the GPU-seconds of a team up to now."""
+    held, elapsed = team.used + team.leaving, now - team.since
+    team.usage = usage_at(team, now, options.half_life)
+    team.gpu_s += elapsed * held
+    team.borrowed_gpu_s += elapsed * max(0, held - team.guarantee)
+    team.since = now
+
+
+@jit
+def usage_at(team: Any, now: float, half_life: float) -> float:
+    """Return the GPU-seconds that a team has held, halved at every multiple of the half-life; 0 without a half-life.
+
+    All teams are halved at the same times, so halving never changes their order.
+    """
+    if half_life == np.inf:
+        return 0.0
+    held, first, last = team.used + team.leaving, np.floor(team.since / half_life), np.floor(now / half_life)
+    if first == last:
+        return team.usage + (now - team.since) * held
+    usage = (team.usage + ((first + 1.0) * half_life - team.since) * held) / 2.0
+    kept = 0.5 ** (last - first - 1.0)
+    return usage * kept + half_life * held * (1.0 - kept) + (now - last * half_life) * held

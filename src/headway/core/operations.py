@@ -10,6 +10,7 @@ import numpy as np
 from numba import typeof, types
 from numpy.typing import ArrayLike, NDArray
 
+from headway.core.classes import renumbered
 from headway.core.compiler.jit import jit
 from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.history import fit_thresholds
@@ -49,6 +50,8 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
     jobs["asked"][rows] = jobs["gpus"][rows] = gpus
     for name, values in known.items():
         jobs[name][rows] = values
+    fixed = state.per_node[jobs["demand"][rows]] > 0
+    jobs["skew"][rows] = np.where(fixed, np.inf, jobs["skew"][rows])  # a job with fixed nodes is never spread
 
 
 def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
@@ -102,7 +105,7 @@ def _count_fewest(state: State) -> None:
     """The fewest nodes that hold so many GPUs are counted among those that take jobs; sizes that none can hold need them all."""
     total = state.fewest.shape[1] - 1
     gpus = np.where(state.nodes["closed"] == 0, state.nodes["gpus"] - withheld(state), 0)
-    state.fewest[:] = fewest_by_demand(gpus, state.suits, total)
+    state.fewest[:] = fewest_by_demand(gpus, state.suits, state.per_node, total)
 
 
 def set_bookings(state: State, bookings: NDArray[Any], now: float) -> State:
@@ -185,20 +188,20 @@ def _renumbered(state: State, teams: int, demands: int) -> State:
     classes["since"], classes["why"] = 0.0, WAIT_GPUS
     classes[old], spent[old] = state.classes.reshape(before), state.spent.reshape(*before, -1)
     flat, n = classes.reshape(-1), int(state.counts["classes"][0])
-    numbers = np.unravel_index(state.classes["open"][:n], before)
     flat["open"] = -1
-    flat["open"][:n] = np.ravel_multi_index(numbers, after)
+    flat["open"][:n] = renumbered(state.classes["open"][:n], before, after)
     return state._replace(classes=flat, spent=spent.reshape(len(flat), -1))
 
 
-def set_demand(state: State, row: int, suits: NDArray[np.bool_]) -> State:
-    """Set which nodes suit the jobs of a demand: a row that no waiting job has another set in mind for. The table grows where it has to."""
+def set_demand(state: State, row: int, suits: NDArray[np.bool_], per_node: int = 0) -> State:
+    """Set the eligible nodes of a constraint and its GPUs per node (0: any). The row is unused or has the same meaning; the table grows."""
     if row >= len(state.suits):
         rows = 2 * row
         more = np.ones((rows - len(state.suits), len(state.nodes)), np.int8)
         state = _renumbered(state, len(state.teams), rows)._replace(suits=np.concatenate([state.suits, more]))
-        state = state._replace(fewest=np.zeros((rows, state.fewest.shape[1]), np.int32))
-    state.suits[row] = suits
+        each = np.concatenate([state.per_node, np.zeros(rows - len(state.per_node), np.int32)])
+        state = state._replace(per_node=each, fewest=np.zeros((rows, state.fewest.shape[1]), np.int32))
+    state.suits[row], state.per_node[row] = suits, per_node
     _count_fewest(state)
     return state
 

@@ -1,7 +1,7 @@
 """Who comes first: a sorted list of the jobs that hold GPUs, and one search tree per class of waiting jobs.
 
-A class is (GPUs, wants few nodes or not): when one job of a class finds no place, no other of its class does, so a deep queue costs one
-step per class and not one per job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).
+When one job of a class (core/classes.py) finds no place, no other of its class does, so a deep queue costs one step per class and not
+one per job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).
 Everything here is an index: it can be rebuilt from the job table.
 """
 
@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.tables.options import Options
-from headway.core.tables.scratch import Scratch
+from headway.core.tables.scratch import Round
 from headway.core.tables.state import State
 from headway.job_state import JobState
 
@@ -63,39 +62,46 @@ def drop_running(state: State, j: int) -> None:
         state.run[i] = state.run[i + 1]
 
 
-# ---- the same as a decision sees them: where keys move as jobs run, they are derived again, in the scratch
-# The order is total (first key, second key, number), so it does not depend on what it is sorted from: the last decision's, almost the same.
+# ---- the same as a decision sees them: dynamic keys are derived again, in the scratch
+# The order is total (first key, second key, number). The last decision's order is nearly the same, so sorting begins with it.
 
 
 @jit
-def list_by_key(state: State, options: Options, key: Any, scratch: Scratch, now: float) -> None:
-    """Write the running jobs with their keys now into `scratch.order`: an insertion sort of a list that is almost sorted."""
-    walk, order = scratch.walk[0], scratch.order
-    n, running = 0, state.counts[0].running
-    for i in range(walk.ordered):  # those of the last decision that still run, in its order
-        job = state.jobs[order[i]]
-        if job.state == JobState.RUNNING or job.state == JobState.STARTING:
-            _list(options, key, scratch, job, n, now)
-            n += 1
-    for i in range(running if n < running else 0):  # then the others
+def sort_running(r: Round, key: Any) -> None:
+    """Write the running jobs into `scratch.order`, by their keys now if keys are dynamic."""
+    state, order, running, n = r.state, r.scratch.order, r.state.counts[0].running, 0
+    if not r.options.dynamic_keys:
+        for i in range(running):
+            order[i] = state.run[i]
+        return
+    for i in range(running):
+        r.scratch.jobs[state.run[i]].ordered = 0
+    for i in range(max(0, min(r.scratch.walk[0].ordered, len(order)))):
+        j = order[i]
+        if 0 <= j < len(state.jobs):
+            has_gpus = state.jobs[j].state == JobState.RUNNING or state.jobs[j].state == JobState.STARTING
+            if has_gpus and not r.scratch.jobs[j].ordered:
+                _insert_running(r, key, state.jobs[j], n)
+                n += 1
+    for i in range(running if n < running else 0):
         job = state.jobs[state.run[i]]
-        if scratch.jobs[job.row].listed != walk.decision:
-            _list(options, key, scratch, job, n, now)
+        if not r.scratch.jobs[job.row].ordered:
+            _insert_running(r, key, job, n)
             n += 1
-    walk.ordered = n
+    r.scratch.walk[0].ordered = n
 
 
 @jit
-def _list(options: Options, key: Any, scratch: Scratch, job: Any, n: int, now: float) -> None:
-    """Put a job with its key where it belongs among the first n of the order."""
-    mine, order, k = scratch.jobs[job.row], scratch.order, n
-    mine.listed = scratch.walk[0].decision
-    mine.k1, mine.k2 = key(job, now, options)
+def _insert_running(r: Round, key: Any, job: Any, n: int) -> None:
+    """Derive the key of a running job, and insert the job among the first n of the order."""
+    mark, order, k = r.scratch.jobs[job.row], r.scratch.order, n
+    mark.ordered = 1
+    mark.k1, mark.k2 = key(job, r.scratch.walk[0].now, r.options)
     while k > 0:
-        other = scratch.jobs[order[k - 1]]
-        if other.k1 < mine.k1 or (other.k1 == mine.k1 and other.k2 < mine.k2):
+        other = r.scratch.jobs[order[k - 1]]
+        if other.k1 < mark.k1 or (other.k1 == mark.k1 and other.k2 < mark.k2):
             break
-        if other.k1 == mine.k1 and other.k2 == mine.k2 and order[k - 1] < job.row:
+        if other.k1 == mark.k1 and other.k2 == mark.k2 and order[k - 1] < job.row:
             break
         order[k] = order[k - 1]
         k -= 1
@@ -103,25 +109,18 @@ def _list(options: Options, key: Any, scratch: Scratch, job: Any, n: int, now: f
 
 
 @jit
-def list_as_kept(state: State, scratch: Scratch) -> None:
-    """Where keys do not move: the running jobs in the order in which they are kept."""
-    for i in range(state.counts[0].running):
-        scratch.order[i] = state.run[i]
-
-
-@jit
-def key_now(options: Options, scratch: Scratch, job: Any) -> tuple[float, float]:
-    """The key of a job in this decision."""
-    if options.moving and job.state != JobState.PENDING:
-        return scratch.jobs[job.row].k1, scratch.jobs[job.row].k2
+def key_now(r: Round, job: Any) -> tuple[float, float]:
+    """Return the key of a job in this decision."""
+    if r.options.dynamic_keys and job.state != JobState.PENDING:
+        return r.scratch.jobs[job.row].k1, r.scratch.jobs[job.row].k2
     return job.k1, job.k2
 
 
 @jit
-def comes_before(options: Options, scratch: Scratch, a: Any, b: Any) -> bool:
-    """Whether job a comes before job b in this decision, running or waiting."""
-    first, second = key_now(options, scratch, a)
-    third, fourth = key_now(options, scratch, b)
+def comes_before(r: Round, a: Any, b: Any) -> bool:
+    """Return whether job a comes before job b in this decision, running or waiting."""
+    first, second = key_now(r, a)
+    third, fourth = key_now(r, b)
     if first != third:
         return first < third
     if second != fourth:
@@ -130,12 +129,12 @@ def comes_before(options: Options, scratch: Scratch, a: Any, b: Any) -> bool:
 
 
 @jit
-def rank_of(state: State, options: Options, scratch: Scratch, job: Any) -> int:
-    """How many running jobs come before a waiting one."""
-    low, high = 0, state.counts[0].running
+def rank_of(r: Round, job: Any) -> int:
+    """Return how many running jobs come before a waiting one."""
+    low, high = 0, r.state.counts[0].running
     while low < high:
         middle = (low + high) >> 1
-        if comes_before(options, scratch, state.jobs[scratch.order[middle]], job):
+        if comes_before(r, r.state.jobs[r.scratch.order[middle]], job):
             low = middle + 1
         else:
             high = middle

@@ -4,9 +4,9 @@ A policy is a key: how one job sorts now, smallest first, and when that changes 
 and `change(job, now, options) -> time` are expressions over the job's row. Ties go to the job submitted first.
 
 A key is computed when something happens to its job, and again at the time that `change` gave then (infinity: never). Without `change` the
-key of a waiting job stays as it was when it began to wait, however long that is; `moving` computes those of running jobs at every decision.
+key of a waiting job stays as it was when it began to wait. `dynamic_keys` computes the keys of running jobs at every decision.
 
-A policy that looks further also says when stopping others for a job is worth it, `worth(job, stops, now, options) -> time`, and keeps
+`preempt_at(job, stops, now, options) -> time` says when preempting other jobs for a waiting one pays for itself. A policy may also keep
 numbers by group of jobs (`group`: by user, say): `ended(job, now, group, options)` brings a row of them up to date when a job has ended.
 Keys read the rows as `options.history.groups[job.group]`, and that for all jobs as `options.history.groups[0]`.
 """
@@ -28,8 +28,9 @@ from headway.core.tables.groups import EVERY, group_table
 from headway.core.tables.options import (
     CHANGE_SIGNATURE,
     ENDED_SIGNATURE,
+    FULLEST,
     KEY_SIGNATURE,
-    WORTH_SIGNATURE,
+    PREEMPT_AT_SIGNATURE,
     Options,
     history,
     options,
@@ -47,13 +48,15 @@ class Policy:
     name: str
     key: Any
     change: Any = never
-    worth: Any = rented  # when it is worth stopping these (core/tables/options.py: STOPS) for that one
+    preempt_at: Any = (
+        rented  # when preempting a set of jobs (core/tables/options.py: STOPS) for a waiting one pays for itself
+    )
     ended: Any = None  # brings the row of a group up to date, called for the job's own group and for all jobs (core/tables/groups.py)
     group: tuple[str, ...] = ()  # jobs belong together that have these of GROUPED_BY in common
     preempts: bool = True
-    blocks: bool = False  # head-of-line blocking
+    head_of_line_blocking: bool = False  # no job passes the first one that does not fit
     reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
-    moving: bool = False  # keys of running jobs change as they run
+    dynamic_keys: bool = False  # keys of running jobs change as they run
     learns: bool = False  # keys change with the jobs that ended
     oracle: bool = False  # may read the work left, which only a simulator knows
     suspends: float | None = None  # seconds to suspend a job in memory and resume it there, where a policy does
@@ -62,36 +65,50 @@ class Policy:
     quantum: float = np.inf
     limit: float = np.inf  # seconds that a job is taken to run at most, where it has no shorter limit
     requested: float = np.inf  # in simulation: jobs without a limit ask for this many times what they take
-    turn: float = 0.0  # seconds a job runs at least before it may lose its GPUs
-    least_turn: float = 0.0  # the same where turns follow from costs (`auto`), but for jobs that report their progress
-    rent: float = 0.0  # of `worth`, where the policy has none of its own: see core/keys.py: rented
-    clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
-    tidies: bool = False  # before that, they are where it costs nothing and nobody has to be stopped
+    min_runtime: float = 0.0  # seconds that a job runs before it may be preempted
+    auto_min_runtime: float = (
+        0.0  # the least `min_runtime` that `auto` gives a job, unless the job reports its progress
+    )
+    rent: float = 0.0  # for the default `preempt_at` (core/keys.py: rented)
+    defragment_after: float = np.inf  # seconds that a job waits before smaller jobs are migrated to free whole nodes
     reports: bool = False  # reads the work left of jobs that report their progress
     thresholds: tuple[float, ...] = ()
     promote: float = np.inf
     samples: NDArray[np.float64] | None = None  # a given distribution of GPU-seconds, for policies that learn
     fits: bool = False  # the thresholds are fitted to the jobs that ended; until there are enough, they are as given
     plotted: bool = False
+    parameters: tuple[
+        float, ...
+    ] = ()  # numbers of the policy's own, which its functions read as `options.parameters[i]`
     # An elastic policy resizes jobs. Given once what it may know, it makes allot(state, scratch, now), which sets `want` there:
     # see policies/optimus.py.
     allot: Callable[..., Any] | None = None
 
-    def options(self, jobs: int, groups: int = 1, free_moves: bool = False, **placement: Any) -> Options:
-        """The options of a run of so many jobs in so many groups under this policy; `free_moves`: moving a job costs nothing."""
+    def options(self, jobs: int, groups: int = 1, **placement: Any) -> Options:
+        """Return the options of a run of `jobs` jobs in `groups` groups under this policy."""
         past = history(self.samples, jobs) if self.learns else history(np.zeros(0))
-        names = ("preempts", "blocks", "reserves", "moving", "learns", "fits", "plotted", "packs", "migrates")
+        names = (
+            "preempts",
+            "head_of_line_blocking",
+            "reserves",
+            "dynamic_keys",
+            "learns",
+            "fits",
+            "plotted",
+            "packs",
+            "migrates",
+        )
         return options(
             thresholds=np.array([*self.thresholds, np.inf]),
+            parameters=np.array(self.parameters, np.float64),
             promote=float(self.promote),
             quantum=float(self.quantum),
-            min_runtime=float(self.turn),
+            min_runtime=float(self.min_runtime),
             limit=float(self.limit),
             rent=float(self.rent),
-            weighs=self.worth is not rented or self.rent > 0.0,
+            weighs=self.preempt_at is not rented or self.rent > 0.0,
             remembers=self.ended is not None,
-            clears=float(self.clears),
-            tidies=self.tidies and free_moves,
+            defragment_after=float(self.defragment_after),
             elastic=self.allot is not None,
             history=past._replace(groups=group_table(groups)),
             **{name: getattr(self, name) for name in names},
@@ -106,8 +123,8 @@ class Placement:
     name: str
     place: Any
     by_class: bool = True  # treats all jobs of one size (and skew) alike
-    evicts: bool = False  # is told whom it would evict; its choice of nodes then says where jobs are stopped
     pack_limit: float = np.inf
+    node_order: int = FULLEST  # which nodes a job with a given number of GPUs per node gets first
     needs_fabric: bool = False  # reserves links
     knows_leaves: bool = False  # places by leaves, without reserving their links
     shares: bool = False  # reserves links where that is worth waiting for; other jobs share what is left
@@ -134,9 +151,9 @@ def change_function(function: Callable[..., Any], ended: Callable[..., Any] | No
 
 
 @cache
-def worth_function(function: Callable[..., Any]) -> Any:
-    """Compile a policy's worth in the same way."""
-    return _compiled(function, WORTH_SIGNATURE, _call_back_worth)
+def preempt_at_function(function: Callable[..., Any]) -> Any:
+    """Compile a policy's preempt_at in the same way."""
+    return _compiled(function, PREEMPT_AT_SIGNATURE, _call_back_preempt_at)
 
 
 @cache
@@ -165,7 +182,6 @@ def _linkable(function: Any, signature: Any, call_back: Callable[..., Any]) -> A
 
 
 def _with_ends(change: Any, ended: Any) -> Any:
-    @njit(CHANGE_SIGNATURE)
     def follow(job: Any, now: float, given: Options) -> float:
         if job.state != JobState.COMPLETED:
             return change(job, now, given)
@@ -176,7 +192,8 @@ def _with_ends(change: Any, ended: Any) -> Any:
         ended(job, now, given.history.groups[EVERY], given)
         return np.inf
 
-    return follow
+    kernel = jit(CHANGE_SIGNATURE)(follow)
+    return kernel.entry if kernel.stored_layer else njit(CHANGE_SIGNATURE)(follow)  # a user's functions are not stored
 
 
 def readable(given: Options) -> Options:
@@ -208,14 +225,14 @@ def _call_back_change(function: Callable[..., Any]) -> Any:
     return change
 
 
-def _call_back_worth(function: Callable[..., Any]) -> Any:
-    @njit(WORTH_SIGNATURE)
-    def worth(job: Any, stops: Any, now: float, given: Options) -> float:
+def _call_back_preempt_at(function: Callable[..., Any]) -> Any:
+    @njit(PREEMPT_AT_SIGNATURE)
+    def preempt_at(job: Any, stops: Any, now: float, given: Options) -> float:
         with objmode(at="float64"):
             at = float(function(job, stops, now, readable(given)))
         return at
 
-    return worth
+    return preempt_at
 
 
 def _call_back_ended(function: Callable[..., Any]) -> Any:

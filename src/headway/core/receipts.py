@@ -11,56 +11,40 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from headway.core.classes import class_of, classes_of
 from headway.core.compiler.jit import jit
 from headway.core.events import (
     NOT_WAITING,
+    WAIT_ADVANCE_RESERVATION,
+    WAIT_BACKFILL_RESERVATION,
     WAIT_FRAGMENTATION,
     WAIT_GPUS,
     WAIT_ISOLATION,
+    WAIT_MIN_RUNTIME,
     WAIT_NODE_DOWN,
+    WAIT_NOTICE,
     WAIT_PREEMPTED,
     WAIT_QUOTA,
-    WAIT_RESERVATION,
     WAIT_STOPPING,
-    WAIT_TURN,
 )
 from headway.core.tables.options import OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.job_state import JobState
 
 OF_CLASSES: Final = (
-    *(WAIT_GPUS, WAIT_FRAGMENTATION, WAIT_ISOLATION, WAIT_TURN, WAIT_RESERVATION, WAIT_NODE_DOWN, WAIT_QUOTA),
+    *(WAIT_GPUS, WAIT_FRAGMENTATION, WAIT_ISOLATION, WAIT_MIN_RUNTIME, WAIT_BACKFILL_RESERVATION, WAIT_NODE_DOWN),
+    *(WAIT_QUOTA, WAIT_ADVANCE_RESERVATION),
 )
 MICROSECONDS: Final = 1_000_000
 BLOCK: Final = 1 << 14  # jobs whose receipts are rounded at a time
 
 
 @jit
-def class_of(job: Any, options: Options) -> int:
-    """The class of a job: its GPUs, whether it wants few nodes, its team, its demand and, where jobs are packed, its model.
-
-    Jobs of a class find places alike.
-    """
-    kind = (2 * job.gpus + (job.skew > options.pack_limit)) * options.models + job.model % options.models
-    return (kind * options.teams + job.team) * options.demands + job.demand
-
-
-@jit
-def team_of(c: int, options: Options) -> int:
-    """The team of the jobs of a class."""
-    return c // options.demands % options.teams
-
-
-@jit
-def gpus_of(c: int, options: Options) -> int:
-    """The GPUs of the jobs of a class."""
-    return c // (2 * options.models * options.teams * options.demands)
-
-
-@jit
 def _count(state: State, options: Options, job: Any, now: float, sign: int, table: Any, row: int) -> None:
     """Add the begin (sign -1) or the end (+1) of the interval for which the job is in the state it is in to a row of a table."""
-    if job.state == JobState.STOPPING or (job.state == JobState.PENDING and job.promise >= 0):
+    if job.state == JobState.PENDING and job.promise >= 0 and job.ready_by > -np.inf:
+        table[row, WAIT_NOTICE] += sign * now
+    elif job.state == JobState.STOPPING or (job.state == JobState.PENDING and job.promise >= 0):
         table[row, WAIT_STOPPING] += sign * now
     elif job.state == JobState.HELD:
         table[row, job.held_for] += sign * now
@@ -110,11 +94,10 @@ def record_why(state: State, c: int, why: int, now: float) -> None:
 def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[np.int64]:
     """The reason for which each of these jobs waits now."""
     jobs = state.jobs[rows]
-    kinds = (2 * jobs["gpus"] + (jobs["skew"] > options.pack_limit)) * options.models + jobs["model"] % options.models
-    classes = (kinds * options.teams + jobs["team"]) * options.demands + jobs["demand"]
-    found = state.classes["why"][classes].astype(np.int64)
+    found = state.classes["why"][classes_of(jobs, options)].astype(np.int64)
     found = np.where((found == WAIT_GPUS) & (jobs["displaced"] == 1), WAIT_PREEMPTED, found)
     found = np.where((jobs["promise"] >= 0) & (state.counts["stopping"][0] > 0), WAIT_STOPPING, found)
+    found = np.where((jobs["promise"] >= 0) & (jobs["ready_by"] > -np.inf), WAIT_NOTICE, found)
     states = jobs["state"]
     cases = [
         states == JobState.PENDING,

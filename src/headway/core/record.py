@@ -5,16 +5,18 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
+from headway.core.classes import class_of
 from headway.core.compiler.jit import jit
 from headway.core.events import (
-    CLAIM,
     CROSSED,
     ENDED,
     HELD,
+    MIGRATE,
+    NOTIFY,
     PACK,
+    PROMISE,
     REFITTED,
     RELEASED,
-    RESERVE,
     RESIZE,
     START,
     STARTED,
@@ -25,25 +27,26 @@ from headway.core.events import (
     WAIT_GPUS,
 )
 from headway.core.history import add_sample, fit_thresholds, refresh, stale
-from headway.core.keys import cross, crossing, free_at, set_key
+from headway.core.keys import INSTANT_S, cross, crossing, preemptible_from, set_key
 from headway.core.ledger import (
     begin_stopping,
     count_freeing,
+    count_in_teams,
     end_stopping,
     give_gpus,
     give_links,
     join_gpus,
     take_gpus,
     take_links,
+    withdraw_links,
 )
 from headway.core.order import add_running, add_waiting, as_list, before, drop_running, drop_waiting, insert
-from headway.core.receipts import begin_interval, class_of, end_interval
-from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, copy_places
+from headway.core.receipts import begin_interval, end_interval
+from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row_until, copy_places
 from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
-from headway.core.teams import LEAST_NOTICE_S, count_in_teams, hand_over_claim, set_claim
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
@@ -55,7 +58,7 @@ def _leave(state: State, options: Options, job: Any, now: float) -> None:
     """Take the job out of the list of its state."""
     end_interval(state, options, job, now)
     if options.teams > NO_TEAMS:
-        count_in_teams(state, job, -1, now)
+        count_in_teams(state, options, job, -1, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         drop_running(state, job.row)
     elif job.state == JobState.PENDING:
@@ -67,9 +70,7 @@ def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now:
     """Put the job into the list of its state, with its key and its timer."""
     begin_interval(state, options, job, now)
     if options.teams > NO_TEAMS:
-        count_in_teams(state, job, 1, now)
-        if job.state != JobState.PENDING:
-            set_claim(state, job, np.inf)
+        count_in_teams(state, options, job, 1, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         set_key(job, now, options, key)
         add_running(state, job.row)
@@ -87,12 +88,10 @@ def _set_timer(state: State, options: Options, change: Any, job: Any, now: float
     """Set when the job is to be looked at again by itself."""
     at = checked_time(change(job, now, options))
     # Policies that sort running jobs again at every quantum look at the minimum run time then.
-    looks = options.moving and options.quantum < np.inf
-    if job.state == JobState.RUNNING and options.preempts and free_at(job, options) > now and not looks:
-        at = min(at, free_at(job, options))
-    notice_ends = job.claimed + (options.notice if options.notice > 0.0 else LEAST_NOTICE_S)
-    if now < notice_ends < np.inf:
-        at = min(at, notice_ends)
+    at_quantum = options.dynamic_keys and options.quantum < np.inf
+    free_at = preemptible_from(job, options)
+    if job.state == JobState.RUNNING and options.preempts and free_at > now + INSTANT_S and not at_quantum:
+        at = min(at, free_at)
     set_timer(state, job.row, at)
 
 
@@ -123,7 +122,21 @@ def _start(state: State, job: Any, now: float, given: Actions, row: int) -> None
     job.state = JobState.STARTING
     job.attempt += 1
     job.first = min(job.first, now)
+    job.migrating = 0
+    _drop_promise(job)
+
+
+@jit
+def _drop_promise(job: Any) -> None:
     job.promise = -1
+    job.ready_by = -np.inf
+
+
+@jit
+def _set_notice(state: State, job: Any, until: float) -> None:
+    """Set when the notice of a job is over (infinity: it has none)."""
+    state.counts[0].notices += (until < np.inf) - (job.until < np.inf)
+    job.until = until
 
 
 @jit
@@ -134,14 +147,25 @@ def _stop(state: State, job: Any, now: float, resizing: bool, size: int) -> None
             state.bad_pairs[job.model, other.model] = 1
             state.bad_pairs[other.model, job.model] = 1
     job.state = JobState.STOPPING
+    _set_notice(state, job, np.inf)
     begin_stopping(state, job)
     job.resizing = resizing
     job.displaced = not resizing
     job.preemptions += not resizing
     job.resizes += resizing and size != job.gpus
-    job.moves += resizing and size == job.gpus
+    job.migrations += resizing and size == job.gpus
     job.wasted += job.started == now
     state.counts[0].stopped_by = max(state.counts[0].stopped_by, now + job.save)
+
+
+@jit
+def _resize(state: State, job: Any, size: int, now: float) -> None:
+    """Stop a running job to change its size; a waiting one changes it at once."""
+    if job.state != JobState.PENDING:
+        _stop(state, job, now, True, size)
+    if job.gpus != size:
+        job.gpus = size
+        _drop_promise(job)  # it was for another size
 
 
 @jit
@@ -156,13 +180,14 @@ def _drop_kept_promises(state: State) -> None:
         moves = state.jobs[j].state == JobState.RUNNING or state.jobs[j].state == JobState.STOPPING
         if state.jobs[j].promise == row and (waits or moves):
             # In place: what is written lies before what is still to be read.
+            made_at = promises.rows[row].until
             copy_places(promises, row, promises)
             state.jobs[j].promise = promises.counts[0].rows
-            close_row(promises, RESERVE, j)
+            close_row_until(promises, PROMISE, j, made_at)
 
 
 @jit
-def _promise(state: State, job: Any, given: Actions, row: int) -> None:
+def _promise(state: State, job: Any, given: Actions, row: int, now: float) -> None:
     """Note the places that are being freed for the job, so that the next decisions do not pick others and stop more jobs.
 
     A promise lasts until the job starts. When the list is full of those that wait, all are dropped: they save work, but are
@@ -177,13 +202,14 @@ def _promise(state: State, job: Any, given: Actions, row: int) -> None:
             clear(state.promises)
             copy_places(given, row, state.promises)
     job.promise = state.promises.counts[0].rows
-    close_row(state.promises, RESERVE, job.row)
+    close_row_until(state.promises, PROMISE, job.row, now)
 
 
 @jit
 def _end_attempt(state: State, options: Options, change: Any, job: Any, now: float, ended: bool) -> None:
     if job.state == JobState.STOPPING:
         end_stopping(state, job)
+    _set_notice(state, job, np.inf)
     _part(state, job)
     if ended:
         job.state = JobState.COMPLETED
@@ -249,11 +275,25 @@ def _requeue_running(state: State, options: Options, key: Any, change: Any, now:
         _set_timer(state, options, change, job, now)
 
 
+@jit(types.void(STATE_TYPE, types.float64))
+def record_retry(state: State, at: float) -> None:
+    """Record when a preemption that does not pay yet is to be tried again (Deferred); infinity: there is none."""
+    state.counts[0].retry_at = at
+
+
 @jit(types.void(STATE_TYPE, types.int64, types.float64, types.float64))
 def record_rate(state: State, j: int, rate: float, now: float) -> None:
     """Record that a running job makes headway at another speed from now on (Rated)."""
     settle(state.jobs[j], now)
     state.jobs[j].rate = rate
+
+
+@jit(types.void(STATE_TYPE, types.int64, types.uint64, types.float64))
+def record_links(state: State, leaf: int, mask: Any, now: float) -> None:
+    """Record that links of a leaf have failed (Disconnected): no job holds them any more, and no job gets them."""
+    state.counts[0].moment = now
+    if leaf < len(state.leaves):
+        withdraw_links(state, leaf, mask)
 
 
 @jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, types.int64, types.int64, types.float64))
@@ -271,34 +311,46 @@ def record(state: State, options: Options, key: Any, change: Any, kind: int, j: 
     crosses_at = crossing(job, now, options) if kind == CROSSED else np.inf
     _leave(state, options, job, now)
     settle(job, now)
-    if kind == SUBMITTED or kind == RELEASED:
-        if job.state == JobState.FUTURE:
-            state.receipts[j, WAIT_GPUS] += now - job.submit  # a manager may learn of it later
-        job.state = JobState.PENDING
-        job.queued = now
-    elif kind == HELD:
-        job.state = JobState.HELD
-    elif kind == STARTED:
-        job.state = JobState.RUNNING
-        job.started = now
-    elif kind == STOPPED or kind == ENDED:
-        _end_attempt(state, options, change, job, now, kind == ENDED)
-    elif kind == CROSSED:
-        job.change_at = np.inf  # its timer has rung
-        if crosses_at <= now:
-            cross(job, options, crosses_at < now)
+    _change_state(state, options, change, kind, job, now)
+    if crosses_at <= now + INSTANT_S:
+        cross(job, options, crosses_at < now)
     _enter(state, options, key, change, job, now)
     if kind == CROSSED:
         count_ring(job, now)
     drop_stale_timers(state)
 
 
+@jit
+def _change_state(state: State, options: Options, change: Any, kind: int, job: Any, now: float) -> None:
+    """Change the state of a job as a fact about it says; Crossed leaves it as it is, but its timer has rung."""
+    if kind == SUBMITTED or kind == RELEASED:
+        if job.state == JobState.FUTURE:
+            state.receipts[job.row, WAIT_GPUS] += now - job.submit  # a manager may learn of it later
+        job.state = JobState.PENDING
+        job.queued = now
+    elif kind == HELD:
+        job.state = JobState.HELD
+        job.migrating = 0
+        _drop_promise(job)
+    elif kind == STARTED:
+        job.state = JobState.RUNNING
+        job.started = now
+    elif kind == STOPPED or kind == ENDED:
+        _end_attempt(state, options, change, job, now, kind == ENDED)
+    elif kind == CROSSED:
+        job.change_at = np.inf
+
+
 @jit(types.void(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, ACTIONS_TYPE, types.int64, types.float64))
 def record_action(state: State, options: Options, key: Any, change: Any, given: Actions, row: int, now: float) -> None:
     """Record the action in a row of `given`, about to be performed."""
     kind, job = given.rows[row].kind, state.jobs[given.rows[row].job]
-    if options.teams > NO_TEAMS:
-        state.counts[0].moment = -np.inf  # what is promised now is kept, if there is another round at this instant
+    has_places = given.rows[row + 1].seat_at > given.rows[row].seat_at
+    if kind == NOTIFY:
+        _set_notice(state, job, given.rows[row].until)
+        notice = given.seats[given.rows[row].seat_at]
+        job.notice_for, job.notice_with = (notice.node, notice.gpus) if has_places else (-1, -1)
+        return
     _leave(state, options, job, now)
     settle(job, now)
     if kind == START or kind == PACK:
@@ -306,22 +358,17 @@ def record_action(state: State, options: Options, key: Any, change: Any, given: 
     elif kind == STOP:
         _stop(state, job, now, False, job.gpus)
     elif kind == RESIZE:
-        state.counts[0].moved = now
-        size = given.seats[given.rows[row].seat_at].gpus
-        if job.state != JobState.PENDING:
-            _stop(state, job, now, True, size)
-        if job.gpus != size:
-            job.gpus = size
-            job.promise = -1  # it was for another size
-    elif kind == RESERVE:
-        job.promise = -1
-        if given.rows[row + 1].seat_at > given.rows[row].seat_at:
-            _promise(state, job, given, row)
-    elif kind == CLAIM and options.teams > NO_TEAMS:
-        asks = given.seats[given.rows[row].seat_at].gpus > 0
-        heir = -1 if asks else hand_over_claim(state, options, job, now)
-        set_claim(state, job, now if asks else np.inf)
-        if heir >= 0:
-            _set_timer(state, options, change, state.jobs[heir], now)
+        _resize(state, job, given.seats[given.rows[row].seat_at].gpus, now)
+    elif kind == MIGRATE:
+        _stop(state, job, now, True, job.gpus)
+        job.migrating = has_places
+        if has_places:
+            _promise(state, job, given, row, now)
+    elif kind == PROMISE:
+        _drop_promise(job)
+        job.migrating = 0
+        if has_places:
+            _promise(state, job, given, row, now)
+            job.ready_by = given.rows[row].until
     _enter(state, options, key, change, job, now)
     drop_stale_timers(state)

@@ -1,4 +1,4 @@
-"""What people write and what is written for them: units, names with options, YAML files, files, code named `module:NAME`.
+"""What people write and what is written for them: units, names with options, declared options, YAML files, files, code named `module:NAME`.
 
 Imports `errors`.
 """

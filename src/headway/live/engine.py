@@ -1,8 +1,9 @@
 """The engine of a live cluster: its tables grow as jobs arrive."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.core.compiler.mistakes import explained
-from headway.core.engine import Action, Cause, Decision, Engine, Event
+from headway.core.engine import Decision, Engine, Event, Recorded
 from headway.core.events import ENDED, START, SUBMITTED
 from headway.core.operations import (
     admit,
@@ -29,6 +30,7 @@ from headway.core.tables.options import History
 from headway.core.tables.state import State, new_state
 from headway.core.tables.teams import Team
 from headway.errors import BadInput
+from headway.io.units import counted
 from headway.live.operation.measures import QUICK, Histogram
 
 NEAR = 16  # how far from a size that cannot be had others are looked for
@@ -63,7 +65,7 @@ class LiveEngine(Engine):
         policy: Policy,
         placement: Placement,
         teams: Sequence[Team] = (),
-        notice_s: float = 0.0,
+        queue_options: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         if policy.requested < np.inf:
             plans = "backfill plans with the time limits of jobs, or with backfill?limit=8h for those without"
@@ -84,17 +86,20 @@ class LiveEngine(Engine):
             **_leaves(cluster, placement),
         )
         options = policy.options(FIRST_ROOM, by_class=placement.by_class, pack_limit=placement.pack_limit, seed=0)
-        options = options._replace(teams=len(state.teams), notice=float(notice_s), evicts=placement.evicts)
+        options = options._replace(teams=len(state.teams), **queue_options)
         # A limit of the policy is in each job's own, which ends with the job's grace (ClusterState.known).
-        super().__init__(state, options._replace(limit=np.inf), policy, placement)
+        super().__init__(state, options._replace(limit=np.inf, node_order=placement.node_order), policy, placement)
         self.spent = Histogram(QUICK)  # seconds of each decision
         reserves = placement.needs_fabric or placement.shares
         self.uplinks = max((links.bit_count() for links in cluster.links), default=0) if reserves else 0
         self.shares = placement.shares  # only jobs that ask for links of their own wait for them
         self._empty: Callable[[], LiveEngine] = lambda: LiveEngine(cluster, policy, placement)
-        self._ever: dict[tuple[int, bytes], bool] = {}  # sizes that were looked at, by the nodes that suit
+        self._ever: dict[
+            tuple[int, int, bytes], bool
+        ] = {}  # sizes that were looked at, with GPUs per node and eligible nodes
+        self.placement_name = placement.name
 
-    def record(self, event: Event | Action | Cause, now: float) -> None:
+    def record(self, event: Recorded, now: float) -> None:
         """Record; a policy that fails is an error in one line."""
         if event.kind == ENDED:
             self._make_room_for_sample()
@@ -114,22 +119,28 @@ class LiveEngine(Engine):
         with explained():
             return super().own_facts(wake, now)
 
-    def why_never(self, gpus: int, suits: NDArray[np.bool_]) -> str:
-        """Why a job could never have links of its own on nodes that suit it, where placements reserve them; empty: it could."""
-        if self.uplinks == 0 or self._could_have(gpus, suits):
+    def why_never(self, gpus: int, suits: NDArray[np.bool_], per_node: int = 0) -> str:
+        """Return why a job could never have links of its own on eligible nodes, if placements reserve links; empty: it could."""
+        if self.uplinks == 0 or self._could_have(gpus, suits, per_node):
             return ""
+        if per_node and self._could_have(gpus, suits, 0):
+            nodes = counted(gpus // per_node, "node")
+            return (
+                f"num_nodes: placement {self.placement_name} does not place {nodes} with {counted(per_node, 'GPU')} each: "
+                "ask for whole nodes, or leave num_nodes out"
+            )
         total = int(self.state.nodes["gpus"].sum())
         smaller, larger = range(gpus - 1, max(0, gpus - NEAR), -1), range(gpus + 1, min(total, gpus + NEAR) + 1)
-        found = [next((size for size in sizes if self._could_have(size, suits)), 0) for sizes in (smaller, larger)]
+        found = [next((size for size in sizes if self._could_have(size, suits, 0)), 0) for sizes in (smaller, larger)]
         near = " or ".join(str(size) for size in found if size) or "another number"
         return f"no slice of the fabric has {gpus} GPUs and links of its own: ask for {near}"
 
-    def _could_have(self, gpus: int, suits: NDArray[np.bool_]) -> bool:
-        """Whether a job of this size is placed on the empty cluster, if it waits for links of its own."""
-        case = (gpus, suits.tobytes())
+    def _could_have(self, gpus: int, suits: NDArray[np.bool_], per_node: int) -> bool:
+        """Return whether a job of this size is placed on the empty cluster, if it waits for links of its own."""
+        case = (gpus, per_node, suits.tobytes())
         if case not in self._ever:
             empty = self._empty()
-            empty.set_demand(1, suits)
+            empty.set_demand(1, suits, per_node)
             admit(empty.state, 0, submit=0.0, gpus=gpus, slice_wait=np.inf, whole_wait=np.inf, demand=1)
             empty.record(Event(SUBMITTED, 0), 0.0)
             self._ever[case] = any(action.kind == START for action in empty.decide(0.0).actions)
@@ -143,15 +154,14 @@ class LiveEngine(Engine):
     def book(self, bookings: NDArray[Any], now: float) -> None:
         """Keep nodes for teams as this table says."""
         self._use(set_bookings(self.state, bookings, now), self.options.history)
-        self.scratch.walk["booked_at"] = np.inf  # until the next decision looks at the table
 
     def set_team(self, row: int, team: Team) -> None:
         """Make a row of the table of teams stand for a team."""
         self._use(set_team(self.state, row, team), self.options.history)
 
-    def set_demand(self, row: int, suits: NDArray[np.bool_]) -> None:
-        """Set which nodes suit the jobs of a demand."""
-        self._use(set_demand(self.state, row, suits), self.options.history)
+    def set_demand(self, row: int, suits: NDArray[np.bool_], per_node: int = 0) -> None:
+        """Set the eligible nodes of a constraint, and its GPUs per node (0: any)."""
+        self._use(set_demand(self.state, row, suits, per_node), self.options.history)
 
     def _make_room_for_sample(self) -> None:
         """The history keeps a sample of every job that ended, longer than the tables keep its row."""

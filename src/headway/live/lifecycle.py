@@ -4,12 +4,27 @@ Generators yield facts; the loop (`drive`) records and notes each before the gen
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from headway.core.engine import Action, Cause, Event
-from headway.core.events import CROSSED, ENDED, HELD, NAMES, REASONS, RELEASED, STARTED, STOP, STOPPED, SUBMITTED
+from headway.core.classes import split_class
+from headway.core.engine import Action, Cause, Event, Recorded, Retry
+from headway.core.events import (
+    CROSSED,
+    ENDED,
+    HELD,
+    NAMES,
+    NOTIFY,
+    REASONS,
+    RELEASED,
+    STARTED,
+    STOP,
+    STOPPED,
+    SUBMITTED,
+)
+from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
 from headway.live import executors
 from headway.live.errors import WrongState
@@ -18,11 +33,11 @@ from headway.live.nodes import node_changes
 from headway.live.operation.demands import lacks_nodes
 from headway.live.operation.measures import Measures
 from headway.live.outcome import Backoff, outcome
-from headway.live.records import CANCEL, HOLD, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
+from headway.live.records import CANCEL, HOLD, MIGRATE, NOTHING, PREEMPT, REQUEUE, TIME_UP, Blocker, Job, Progress
 from headway.live.state import ClusterState
 from headway.live.store.history import LATE
 from headway.live.store.journal import JournalRow
-from headway.live.store.learn import ASKED, AWAY, BEFORE, BLOCKED, PROGRESSED, charge, learn
+from headway.live.store.learn import ASKED, AWAY, BEFORE, BLOCKED, PROGRESSED, UNTIL, charge, finite, learn
 
 LATE_S = 0.002  # the first row of a round that begins so much too late says so: replays are late then too
 PROGRESS_ROW_S = 10.0  # progress is written to the journal at most this often, but every checkpoint is
@@ -47,14 +62,17 @@ class Lifecycle:
         self._of_nodes: Sequence[NodeReport] = ()  # what the executor said of its nodes last
         self.measures = Measures()
 
-    def note(self, event: Event | Action | Cause, now: float) -> None:
+    def note(self, event: Recorded, now: float) -> None:
         """Write down what the engine recorded, an action with the places it was given."""
         if isinstance(event, Cause):
             self._write(NAMES[event.kind], event.job, now, {**self._class(event.group), "why": REASONS[event.why]})
             return
+        if isinstance(event, Retry):
+            self._write(NAMES[event.kind], event.job, now, {UNTIL: finite(event.at)})
+            return
         data, self._data = self._data, {}
-        if isinstance(event, Action) and event.places:
-            data = {**data, "places": event.places, **({"links": event.links} if event.links else {})}
+        if isinstance(event, Action):
+            data = {**data, **self._action(event)}
         if self._late_s >= LATE_S:
             data, self._late_s = {**data, LATE: round(self._late_s, 6)}, 0.0
         self._write(NAMES[event.kind], event.job, now, data)
@@ -64,10 +82,18 @@ class Lifecycle:
             if self.state.attempt(job) == 1:
                 self.measures.waited(job.spec.queue, now - job.submitted)
 
+    def _action(self, action: Action) -> dict[str, Any]:
+        """Return what the row of an action says. Rows of teams change with the queues file, so that they are named."""
+        if action.kind == NOTIFY:
+            teams = [(self.state.teams.label(team), gpus) for team, gpus in action.places if team > CLUSTER]
+            return {UNTIL: finite(action.until), **({"team": teams[0][0], "gpus": teams[0][1]} if teams else {})}
+        places = {"places": action.places} if action.places else {}
+        links = {"links": action.links} if action.links else {}
+        return places | links | ({UNTIL: action.until} if math.isfinite(action.until) else {})
+
     def _class(self, number: int) -> dict[str, Any]:
         """A class of jobs; teams have other numbers when the queues file changes, and demands are numbered as they come: they are named."""
-        rest, demand = divmod(number, self.state.engine.options.demands)
-        kind, team = divmod(rest, self.state.engine.options.teams)
+        kind, team, demand = split_class(number, self.state.engine.options)
         asked = {"demand": self.state.demands.label(demand)} if demand else {}
         return {"class": kind, **({"team": self.state.teams.label(team)} if self.state.teams else {}), **asked}
 
@@ -291,7 +317,7 @@ class Lifecycle:
         """Keep a waiting job from running until it is released; one that is being stopped to run again later is held after that."""
         if not self.state.job_state(job).has_processes:
             yield from self.block(job, Blocker.HELD)
-        elif self.state.job_state(job) == JobState.STOPPING and job.stop_reason in (PREEMPT, REQUEUE, HOLD):
+        elif self.state.job_state(job) == JobState.STOPPING and job.stop_reason in (PREEMPT, MIGRATE, REQUEUE, HOLD):
             yield from self.stop(job, HOLD)
         else:
             what = "hold acts on jobs that wait, and stops none"

@@ -26,8 +26,8 @@ NOTHING = Blocker(0)
 # The names of the causes in the closed list of `explain`.
 BLOCKER_REASONS = {blocker: str(blocker.name).lower() for blocker in Blocker}
 
-# Why a job is being stopped: to make room, or because a person asked for it, or because its time was up.
-PREEMPT, CANCEL, TIME_UP, REQUEUE, HOLD = "preempt", "cancel", "timeout", "requeue", "hold"
+# Why a job is being stopped: to make room (MIGRATE: and to run elsewhere), or because a person asked for it, or because its time was up.
+PREEMPT, CANCEL, TIME_UP, REQUEUE, HOLD, MIGRATE = "preempt", "cancel", "timeout", "requeue", "hold", "migrate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues, refuse_teams
-from headway.core.keys import TURNS
+from headway.core.keys import AUTO_MULTIPLE
 from headway.core.operations import (
     Known,
     admit,
@@ -65,8 +65,8 @@ class ClusterState:
             refuse_teams(policy)
         self.site = site
         self.cluster, self.placement, self.policy = cluster, placement.name, policy.name
-        self.min_runtimes, self.longest_s, self.least_turn_s = min_runtimes, policy.limit, policy.least_turn
-        self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.notice_s if queues else 0.0)
+        self.min_runtimes, self.longest_s, self.auto_min_runtime_s = min_runtimes, policy.limit, policy.auto_min_runtime
+        self.engine = LiveEngine(cluster, policy, placement, first_teams(queues), queues.options if queues else {})
         self.teams = LiveTeams(queues, self.engine)
         self.teams.book(cluster.nodes, -np.inf)
         self.demands = LiveDemands(cluster, self.engine)
@@ -154,8 +154,8 @@ class ClusterState:
         given, limit_s = given_turn(spec, self.min_runtimes), self.limit_s(spec)
         return {
             "team": team,
-            "min_runtime": Attempts().min_runtime(spec, given, self.least_turn_s),
-            "turns": TURNS if given is None else 0.0,
+            "min_runtime": Attempts().min_runtime(spec, given, self.auto_min_runtime_s),
+            "turns": AUTO_MULTIPLE if given is None else 0.0,
             "limit": np.inf if limit_s is None else limit_s + self.site.grace_s(spec),
             # Where links may be shared, only who asks for links of its own waits for them. The fewest nodes are waited for.
             "slice_wait": np.inf if spec.network.isolation != "none" else 0.0,

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from headway.core.keys import TURNS
+from headway.core.keys import AUTO_MULTIPLE
 from headway.live.jobfile.spec import JobSpec
 
 STARTS_WITHIN_S: Final = 600.0  # a start that takes longer to its first step is not waited for
@@ -137,7 +137,7 @@ class Attempts:
         if self.gained:
             self.doubled_s = 0.0
         elif preempted:
-            turn_s = max(self.doubled_s, TURNS * (self.save.value + self.resume.value), SHORTEST_TURN_S)
+            turn_s = max(self.doubled_s, AUTO_MULTIPLE * (self.save.value + self.resume.value), SHORTEST_TURN_S)
             self.doubled_s = min(STARTS_WITHIN_S, 2.0 * turn_s)
         if self.stop_asked is not None:
             self.save = self.save.plus(max(0.0, now - self.stop_asked))

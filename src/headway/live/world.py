@@ -7,6 +7,7 @@ requests answered. While the journal cannot be written nothing is performed: the
 import contextlib
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -16,13 +17,26 @@ from time import perf_counter
 from typing import Any
 
 from headway.cluster.nodes import Cluster
-from headway.core.engine import Action, Cause, Event, drive
-from headway.core.events import CROSSED, ENDED, NAMES, NO_JOB, PACK, RESERVE, RESIZE, START, STOP, STOPPED, TICKED
+from headway.core.engine import Action, Event, Recorded, Retry, drive
+from headway.core.events import (
+    CROSSED,
+    ENDED,
+    MIGRATE,
+    NAMES,
+    NO_JOB,
+    NOTIFY,
+    PACK,
+    PROMISE,
+    RESIZE,
+    START,
+    STOP,
+    STOPPED,
+)
 from headway.core.timers import due
 from headway.errors import BadInput, HeadwayError
 from headway.job_state import JobState
 from headway.live.errors import JournalFailed, WrongState
-from headway.live.executors import Executor, Launch, Report, Shared, Stamp, not_started
+from headway.live.executors import Executor, Launch, Notifies, Report, Shared, Stamp, not_started
 from headway.live.fabric.ledger import SliceLedger
 from headway.live.fabric.slices import files_of, slice_of
 from headway.live.lifecycle import Lifecycle
@@ -45,6 +59,7 @@ JOURNAL_RETRY_S = 0.5
 KEPT_FINISHED = 1000  # finished jobs in memory at least; when there are twice as many, the older ones are retired
 ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most so many rows
 ENDED_NAME = NAMES[ENDED]
+POLICY = "policy"  # name in `meta`: the policy of the last manager
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +130,6 @@ class LiveWorld(Lifecycle):
 
     def facts(self, now: float) -> Iterator[Event]:
         """What happened to processes; then crossings, alarms, arrivals, and what people asked for, in this order."""
-        options, waiting = self.state.engine.options, self.state.tables.counts["waiting"][0]
-        if self._first and waiting and (options.weighs or options.clears < math.inf):
-            yield Event(TICKED, NO_JOB)  # when stops and moves become worth it is not in the journal
         self._first = False
         if isinstance(self.executor, Shared):
             yield from self.nodes_reported(self.executor.node_reports(), now)
@@ -164,11 +176,23 @@ class LiveWorld(Lifecycle):
         if action.kind in (START, PACK):
             launch = replace(self._launch(job), links=action.links)
             self._to_do.append(lambda: self._start(launch))
-        elif action.kind in (STOP, RESIZE) and self.state.job_state(job) == JobState.STOPPING:
+        elif action.kind in (STOP, RESIZE, MIGRATE) and self.state.job_state(job) == JobState.STOPPING:
             self.stop_processes(job)
+        elif action.kind == NOTIFY:
+            self.announce(job, action.until)
         return iter(())
 
-    def note(self, event: Event | Action | Cause, now: float) -> None:
+    def announce(self, job: Job, until: float) -> None:
+        """Tell the ranks when their GPUs are taken back (infinity: not any more), once this round is in the journal."""
+        if isinstance(self.executor, Notifies):
+            executor, attempt = self.executor, self.state.attempt(job)
+            self._to_do.append(lambda: executor.notify(job.id, attempt, self._wall_time(until)))
+
+    def _wall_time(self, at: float) -> float | None:
+        """Return a time of the manager's clock by the wall clock, which jobs read; None for infinity."""
+        return time.time() + at - self.clock() if at < math.inf else None
+
+    def note(self, event: Recorded, now: float) -> None:
         """Write down what the engine recorded; who has stopped holds no slice any more."""
         super().note(event, now)
         if self._ledger is not None and event.kind in (STOPPED, ENDED):
@@ -275,8 +299,11 @@ class LiveWorld(Lifecycle):
         ]
         for job in fits:
             self._record(self.unblock(job, Blocker.NODE_DOWN), now)
+        if self.last_seq and self.journal.meta(POLICY) != rules["policy"]:  # times of retries were another policy's
+            self._record([Retry(now)], now)
         if not self._commit():
             raise JournalFailed(self.trouble)
+        self.journal.remember(POLICY, rules["policy"])
         if self.state.site.fabric is not None and self.state.engine.uplinks:
             held = [(job.id, job.seats, job.links) for job in self.state.active_jobs() if job.seats]
             self._ledger = SliceLedger(self.state.site.fabric, held)
@@ -289,11 +316,11 @@ class LiveWorld(Lifecycle):
         self._to_do.clear()  # whoever adopts them stops them
         for job in self.state.active_jobs():
             if self.state.tables.jobs["promise"][job.row] >= 0:
-                yield Event(RESERVE, job.row)
+                yield Event(PROMISE, job.row)
             if lacks_nodes(job.spec, cluster) and not job.blockers & Blocker.NODE_DOWN and job.known:
                 yield from self.block(job, Blocker.NODE_DOWN)
 
-    def _record(self, facts: Iterable[Event], now: float) -> None:
+    def _record(self, facts: Iterable[Recorded], now: float) -> None:
         """Record facts outside of the loop."""
         for event in facts:
             self.state.engine.record(event, now)

@@ -7,7 +7,7 @@ from headway.core.compiler.jit import jit
 from headway.core.order import priority
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_seat
-from headway.core.tables.options import Options
+from headway.core.tables.options import RANDOM, Options
 from headway.core.tables.scratch import PLACE_SIGNATURE
 from headway.placement.spread import on_offer
 
@@ -34,4 +34,4 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
 
 def make(given: Mapping[str, str]) -> Placement:
     """No options."""
-    return Placement("random", place)
+    return Placement("random", place, node_order=RANDOM)

@@ -47,9 +47,8 @@ def from_object(found: Any) -> Placement:
     ]
     name = str(getattr(found, "name", type(found).__name__))
     placement = Placement(name, **{field: getattr(found, field) for field in names if hasattr(found, field)})
-    for switch in ("by_class", "evicts"):
-        if not isinstance(getattr(placement, switch), bool):
-            raise BadInput(f"placement {name}: {switch} is {getattr(placement, switch)!r}, not True or False")
+    if not isinstance(placement.by_class, bool):
+        raise BadInput(f"placement {name}: by_class is {placement.by_class!r}, not True or False")
     if isinstance(placement.pack_limit, bool) or not isinstance(placement.pack_limit, int | float):
         raise BadInput(f"placement {name}: pack_limit is {placement.pack_limit!r}, not a number")
     return replace(placement, pack_limit=float(placement.pack_limit))

@@ -6,7 +6,7 @@ from typing import Any
 from headway.core.compiler.jit import jit
 from headway.core.protocols import Placement
 from headway.core.tables.actions import Actions, add_seat
-from headway.core.tables.options import Options
+from headway.core.tables.options import EMPTIEST, Options
 from headway.core.tables.scratch import PLACE_SIGNATURE
 
 
@@ -46,4 +46,4 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
 
 def make(given: Mapping[str, str]) -> Placement:
     """No options."""
-    return Placement("spread", place)
+    return Placement("spread", place, node_order=EMPTIEST)

@@ -1,16 +1,16 @@
 """A run as a film: which jobs hold which GPUs, wait or have ended at any moment, read from its journal in whole columns."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.core.classes import classes_of
 from headway.core.events import EXPLAINED, NO_JOB, REASONS, WAIT_GPUS, WAIT_PREEMPTED
-from headway.core.tables.teams import NO_TEAMS
 from headway.job_state import JobState
 from headway.sim.results.result import Result
 from headway.sim.results.timeline import holds
-from headway.sim.run import class_models
 
 Whole = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -72,17 +72,24 @@ class Film:
         end = int(at[row + 1]) if row + 1 < len(at) else len(links)
         return [(int(each["leaf"]), int(each["mask"])) for each in links[int(at[row]) : end]]
 
+    def notice_in(self, row: int) -> dict[str, Any]:
+        """Return the notice in a row: when it is over (None: it is withdrawn), and the queue that gets the GPUs."""
+        until, at, places = float(self.entries["until"][row]), self.entries["place_at"], self.run.journal.places
+        end = int(at[row + 1]) if row + 1 < len(at) else len(places)
+        teams = [int(place["node"]) for place in places[int(at[row]) : end]] if self.run.teams else []
+        receiver = {"team": [self.run.teams.name_of(teams[0])]} if self.run.teams and teams else {}
+        return {"until": until if until < np.inf else None, **receiver}
+
     def holds_of(self, j: int) -> range:
         """The rows of `held` about one job."""
         return range(int(self._first_hold[j]), int(self._first_hold[j + 1]))
 
     @cached_property
     def _classes(self) -> Whole:
-        """The class of each job, in which all wait for one reason (core/receipts.py: class_of)."""
-        jobs, models, teams = self.run.jobs, class_models(self.run.policy), self.run.teams
-        few = jobs["skew"] > self.run.placement.pack_limit
-        kinds = (2 * jobs["asked"] + few) * models + jobs["model"] % models
-        return np.asarray(kinds * (len(teams.table) if teams else NO_TEAMS) + jobs["team"], np.int64)
+        """The class of each job at the size that it asked for: jobs of a class wait for one reason."""
+        jobs = self.run.jobs.copy()
+        jobs["gpus"] = jobs["asked"]
+        return classes_of(jobs, self.run.class_sizes)
 
     @cached_property
     def _explained(self) -> tuple[Whole, Whole]:

@@ -228,6 +228,8 @@ def story(frame: Frame, j: int) -> Story:
         if name in ("Start", "Pack") and float(row["time"]) in starts:
             nodes = Counter(node_of[frame.gpus_of(starts[float(row["time"])])].tolist())
             data = {"places": list(nodes.items()), "links": film.links_of(number)}
+        elif name == "Notify":
+            data = film.notice_in(number)
         elif name == "Ended":
             data = {"state": JobState.COMPLETED.name}
         rows.append((float(row["time"]), name, int(row["attempt"]), data))

@@ -3,10 +3,14 @@
 What a job takes at most is what it asked for, or `limit` where it did not say, as Slurm takes the limit of the partition.
 """
 
-from typing import Any
+from math import inf
+from typing import Annotated, Any
 
 from headway.core.protocols import Policy
 from headway.core.tables.options import Options
+from headway.errors import BadInput
+from headway.io import units
+from headway.io.options import Option, number
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:
@@ -14,4 +18,25 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.submit, 0.0
 
 
-POLICY = Policy("backfill", key, preempts=False)
+SUMMARY = "first come, first served; others pass the first in line only if that does not delay it (EASY, as in Slurm)"
+
+
+def _read_limit(name: str, text: str) -> float:
+    limit = units.seconds(text, name)
+    if not limit:
+        raise BadInput(f"{name}={text} must be a time above 0, such as 8h")
+    return limit
+
+
+Limit = Annotated[
+    float, Option("the longest that a job is taken to run, such as 8h", _read_limit, lambda _: "as jobs ask")
+]
+Requested = Annotated[
+    float,
+    Option("jobs without a limit ask for so many times what they take", number, lambda _: "as the trace says"),
+]
+
+
+def make(limit: Limit = inf, requested: Requested = inf) -> Policy:
+    """Return the policy; with `requested` it knows how long jobs take, as an oracle does."""
+    return Policy("backfill", key, preempts=False, limit=limit, requested=requested, oracle=requested < inf)

@@ -11,4 +11,9 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.submit, 0.0
 
 
-POLICY = Policy("best-effort", key, preempts=False, reserves=False)
+SUMMARY = "first come, first served; a job that does not fit is passed over"
+
+
+def make() -> Policy:
+    """Return the policy."""
+    return Policy("best-effort", key, preempts=False, reserves=False)

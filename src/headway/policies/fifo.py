@@ -11,4 +11,9 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.submit, 0.0
 
 
-POLICY = Policy("fifo", key, preempts=False, reserves=False, blocks=True)
+SUMMARY = "first come, first served; a job that does not fit holds up those behind it"
+
+
+def make() -> Policy:
+    """Return the policy."""
+    return Policy("fifo", key, preempts=False, reserves=False, head_of_line_blocking=True)

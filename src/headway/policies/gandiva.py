@@ -9,8 +9,9 @@ from typing import Any
 from headway.core.protocols import Policy
 from headway.core.tables.options import Options
 from headway.job_state import JobState
+from headway.policies import Quantum
 
-TURN_S = 60.0  # Gandiva's time slice, section 3.1
+TIME_SLICE_S = 60.0  # section 3.1
 SUSPEND_S = 1.0  # to suspend a job in memory and resume it, at most: section 3.1
 
 
@@ -21,14 +22,19 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return job.started + options.quantum, 0.0
 
 
-POLICY = Policy(
-    "gandiva",
-    key,
-    moving=True,
-    reserves=False,
-    packs=True,
-    migrates=True,
-    quantum=TURN_S,
-    turn=TURN_S,
-    suspends=SUSPEND_S,
-)
+SUMMARY = "time-slicing with packing and migration"
+
+
+def make(quantum: Quantum = TIME_SLICE_S) -> Policy:
+    """Return the policy; a job runs for at least one quantum."""
+    return Policy(
+        "gandiva",
+        key,
+        dynamic_keys=True,
+        reserves=False,
+        packs=True,
+        migrates=True,
+        quantum=quantum,
+        min_runtime=quantum,
+        suspends=SUSPEND_S,
+    )

@@ -17,12 +17,14 @@ from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import TIMER, State
 from headway.core.timers import pop, push
 from headway.job_state import JobState
+from headway.policies import Quantum
 
 INTERVAL_S: Final = 600.0  # Optimus schedules every ten minutes, section 5.1
 FEWEST_REPORTS_WORK_S: Final = 60.0  # before that much work there is nothing to fit
 FIRST_GUESS_S: Final = 3600.0
 CONVERGED: Final = 1e-3  # a job is done when a further per cent of its work improves the loss by less
 FLOORS: Final = 12  # how many floors b2 are tried, up to 0.95 of the least loss
+WANT: Final = np.dtype([("want", "i4")])
 COUNT: Final = np.dtype(
     [("listed", "i8"), ("submitted", "i8")]
 )  # jobs in the list of active ones; jobs submitted so far
@@ -52,17 +54,20 @@ class Allotment:
         self.left = np.full(jobs, FIRST_GUESS_S)
         self.fitted = np.full(jobs, -np.inf)  # when `left` was predicted
         self.gains = np.zeros(len(sizes) + 1, TIMER)
+        self.wants = np.zeros(jobs, WANT)  # the scratch forgets its own between decisions
 
     def __call__(self, state: State, scratch: Scratch, now: float) -> None:
-        """One GPU for every active job, then by marginal gain. Between intervals, only new jobs get theirs."""
+        """Set one GPU for every active job, then more by marginal gain. Between intervals, only new jobs get theirs."""
         if now % self.interval_s:
-            size_new(state.jobs, scratch.jobs, self.active, self.count, self.sizes)
-            return
-        total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
-        list_active(state.jobs, scratch.jobs, self.active, self.count, self.sizes)
+            size_new(state.jobs, self.wants, self.active, self.count, self.sizes)
+        else:
+            total = int(state.nodes["gpus"][state.nodes["closed"] == 0].sum())
+            list_active(state.jobs, self.wants, self.active, self.count, self.sizes)
+            active = self.active[: int(self.count["listed"][0])]
+            self._predict(state.jobs, active[:total], now)
+            give_by_gain(state.jobs, self.wants, active, total, self.left, self.scaling, self.sizes, self.gains)
         active = self.active[: int(self.count["listed"][0])]
-        self._predict(state.jobs, active[:total], now)
-        give_by_gain(state.jobs, scratch.jobs, active, total, self.left, self.scaling, self.sizes, self.gains)
+        scratch.jobs["want"][active] = self.wants["want"][active]
 
     def _predict(self, jobs: NDArray[Any], served: NDArray[np.int64], now: float) -> None:
         """Predict the work left of these jobs, once per moment: deciding again at the same time predicts nothing again."""
@@ -191,4 +196,9 @@ def give_by_gain(
         wants[j].want = sizes[wants[j].want]
 
 
-POLICY = Policy("optimus", key, quantum=INTERVAL_S, allot=Allotment)
+SUMMARY = "GPUs by marginal gain, from predictions of the loss curve; resizes jobs"
+
+
+def make(quantum: Quantum = INTERVAL_S) -> Policy:
+    """Return the policy."""
+    return Policy("optimus", key, quantum=quantum, allot=Allotment)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import Field, fields
 from itertools import pairwise
 from typing import Any
 
@@ -16,20 +16,10 @@ from headway.core.tables.options import STOPS
 from headway.errors import BadInput
 from headway.io.outside import raised
 from headway.job_state import JobState
+from headway.policies import MOST_QUEUES, SHORTEST_QUANTUM_S
 
-MOST_QUEUES = 64
-SHORTEST_QUANTUM_S = 1e-3  # deciding more often than that, time hardly moves on
-SWITCHES = (
-    *("preempts", "blocks", "reserves", "moving", "learns", "oracle", "packs", "migrates"),
-    *("reports", "fits", "plotted", "tidies"),
-)
-# Numbers of a policy: the least value and the largest; infinity may be one.
-NUMBERS = {
-    **{"quantum": (SHORTEST_QUANTUM_S, math.inf), "promote": (0.0, math.inf), "clears": (0.0, math.inf)},
-    **{"limit": (0.0, math.inf), "requested": (0.0, math.inf)},
-    **{"turn": (0.0, 1e300), "least_turn": (0.0, 1e300), "rent": (0.0, 1e300)},
-}
-FUNCTIONS = ("change", "worth", "ended", "allot")
+MOST_FINITE = 1e300  # of numbers that may not be infinite
+FUNCTIONS = ("change", "preempt_at", "ended", "allot")
 
 
 def from_object(found: Any) -> Policy:
@@ -38,21 +28,23 @@ def from_object(found: Any) -> Policy:
         raise BadInput(f"{found.__name__} is a class: give an object of it, such as {found.__name__}()")
     if not callable(getattr(found, "key", None)):
         raise BadInput(f"{found!r} is not a policy: it needs a method key(job, now, options) -> (first, second)")
-    names = [field.name for field in fields(Policy) if field.name != "name"]
-    given = {name: getattr(found, name) for name in names if hasattr(found, name)}
     name = str(getattr(found, "name", type(found).__name__))
-    policy = Policy(name, **{key: _checked(f"policy {name}", key, value) for key, value in given.items()})
+    given = [field for field in fields(Policy) if field.name != "name" and hasattr(found, field.name)]
+    policy = Policy(
+        name, **{field.name: _checked(f"policy {name}", field, getattr(found, field.name)) for field in given}
+    )
     _try_out(policy)
     return policy
 
 
-def _checked(whose: str, name: str, value: Any) -> Any:
-    """An attribute of a policy, as the engine takes it."""
-    good, wanted = True, ""
-    if name in SWITCHES:
+def _checked(whose: str, field: Field[Any], value: Any) -> Any:
+    """Return an attribute of a policy as the engine takes it, or raise BadInput. The types of Policy say what it may be."""
+    name, good, wanted = field.name, True, ""
+    if field.type is bool:
         good, wanted = isinstance(value, bool | np.bool_), "True or False"
-    elif name in NUMBERS:
-        least, most = NUMBERS[name]
+    elif field.type is float:
+        least = SHORTEST_QUANTUM_S if name == "quantum" else 0.0
+        most = math.inf if field.default == math.inf else MOST_FINITE
         good, wanted = _is_number(value) and least <= value <= most, f"a number of at least {least:g}"
     elif name in FUNCTIONS:
         good, wanted = callable(value) or (value is None and name in ("ended", "allot")), "a function"
@@ -63,13 +55,16 @@ def _checked(whose: str, name: str, value: Any) -> Any:
     elif name == "thresholds":
         good = _rises(value)
         wanted = f"at most {MOST_QUEUES - 1} rising numbers of GPU-seconds, such as (3250.0, 7200.0)"
+    elif name == "parameters":
+        good = isinstance(value, list | tuple | np.ndarray) and all(map(_is_number, value))
+        wanted = "a list of numbers"
     elif name == "samples" and value is not None:
         return _samples(whose, value)
     if not good:
         raise BadInput(f"{whose}: {name} is {value!r}, not {wanted}")
     if name == "group":
         return tuple(value)
-    return tuple(map(float, value)) if name == "thresholds" else value
+    return tuple(map(float, value)) if name in ("thresholds", "parameters") else value
 
 
 def _is_number(value: Any) -> bool:
@@ -114,7 +109,7 @@ def _try_out(policy: Policy) -> None:
             f"{call} must return two numbers, not NaN (job.left is NaN unless the policy says oracle = True)"
         )
     _time(f"{whose}: change(job, now, options)", policy.change, (job, 0.0, options))
-    _time(f"{whose}: worth(job, stops, now, options)", policy.worth, (job, stop, 0.0, options))
+    _time(f"{whose}: preempt_at(job, stops, now, options)", policy.preempt_at, (job, stop, 0.0, options))
     if policy.ended is not None:
         group = options.history.groups[EVERY]
         group.jobs = 1

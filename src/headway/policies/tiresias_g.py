@@ -4,6 +4,7 @@ Queues as in tiresias-l. All but the last are sorted by the Gittins index with t
 is first come, first served by first start. As in gittins, a job that runs counts with twice its index.
 """
 
+from math import inf
 from typing import Any
 
 from headway.core.history import gittins_within, held
@@ -11,7 +12,9 @@ from headway.core.keys import crossing
 from headway.core.protocols import Policy
 from headway.core.tables.jobs import served
 from headway.core.tables.options import Options
-from headway.policies.tiresias_l import THRESHOLD_GPU_S
+from headway.policies import DefragmentAfter, Quantum
+from headway.policies.gittins import Distribution
+from headway.policies.tiresias_l import Promote, Queues, Threshold, Thresholds, queue_fields
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:
@@ -23,6 +26,27 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return float(job.level), -index if index > 0.0 else attained
 
 
-POLICY = Policy(
-    "tiresias-g", key, change=crossing, moving=True, learns=True, tidies=True, thresholds=(THRESHOLD_GPU_S,)
-)
+SUMMARY = "discretised 2D-Gittins"
+
+
+def make(
+    queues: Queues = None,
+    threshold: Threshold = None,
+    thresholds: Thresholds = None,
+    promote: Promote = inf,
+    distribution: Distribution = None,
+    quantum: Quantum = inf,
+    defragment_after: DefragmentAfter = inf,
+) -> Policy:
+    """Return the policy."""
+    return Policy(
+        "tiresias-g",
+        key,
+        change=crossing,
+        dynamic_keys=True,
+        **{"learns": True} | queue_fields("tiresias-g", queues, threshold, thresholds),
+        promote=promote,
+        samples=distribution,
+        quantum=quantum,
+        defragment_after=defragment_after,
+    )

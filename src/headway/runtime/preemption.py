@@ -14,17 +14,22 @@ every rank:
             save()
             runtime.checkpointed(step)
             break
+
+should_stop() turns true when the stop itself comes. A job on borrowed GPUs may learn of it before: notice() returns the seconds left.
 """
 
+import json
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 
 from headway.runtime.current_job import CurrentJob, current_job
 
 STOP_AT = "stop_at"
+NOTICE = "notice.json"  # written by the manager: when borrowed GPUs are taken back
 
 
 class _Listener:
@@ -59,6 +64,21 @@ def should_stop() -> bool:
     if _listener.stop_at is None:
         _listener.stop_at = _agreed(job, _listener.calls)
     return _listener.stop_at is not None and _listener.calls >= _listener.stop_at
+
+
+def notice() -> float | None:
+    """Return the seconds left until the job's borrowed GPUs are taken back, at least 0; None: the job is under no notice.
+
+    A notice may be withdrawn: then this returns None again. Ranks read it one by one, so let rank 0 decide for all of them.
+    """
+    job = current_job()
+    if job is None or job.run is None:
+        return None
+    try:
+        until = float(json.loads((job.run / NOTICE).read_text(encoding="ascii"))["until"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return max(0.0, until - time.time())
 
 
 def _agreed(job: CurrentJob, call: int) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from headway.cluster.demands import Demand, check_possible, demand_of, demands_of
 from headway.cluster.named import cluster as find_cluster
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
@@ -27,7 +28,7 @@ from headway.sim.run import Setting, simulate_run
 from headway.sim.stacks import WORDS, Stack, parse_stacks
 from headway.sim.trace import Trace, has_seed, read_trace, text_of, with_seed
 from headway.workloads.shaping import shaped
-from headway.workloads.workload import Workload
+from headway.workloads.workload import SEPARATOR, Workload
 
 Progress = Callable[[int, int], None]
 
@@ -47,7 +48,6 @@ def find(experiment: Experiment, policy: Policy | None = None) -> tuple[Policy, 
     seconds = None if cost == "model" else 0.0 if cost == "none" else units.seconds(str(cost))
     setting = Setting(
         preemption_cost=seconds,
-        free_moves=seconds == 0.0,
         slowdown=experiment.slowdown == "model",
         min_runtime=by_queue.pop(""),
         queue_min_runtime=by_queue,
@@ -76,6 +76,41 @@ def fitting(workload: Workload, cluster: Cluster, skip_impossible: bool) -> Work
         fix += ", or leave them out with --skip-impossible"
     size = units.counted(cluster.total, "GPU")
     raise BadInput(f"{workload.name}: {who} larger than {cluster.name} ({size}): {some}{more}; {fix}")
+
+
+def constraints_of(workload: Workload) -> list[Demand]:
+    """Return the constraint of each job; empty: no job has one."""
+    if not (workload.nodes.any() or (workload.gpu_type != "").any() or (workload.features != "").any()):
+        return []
+    columns = (workload.gpu_type, workload.features, workload.gpus, workload.nodes)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    constraints = {}
+    for gpu_type, text, gpus, nodes in dict.fromkeys(rows):
+        features = filter(None, map(str.strip, text.split(SEPARATOR)))
+        constraints[gpu_type, text, gpus, nodes] = demand_of(gpu_type, features, gpus, nodes)
+    return [constraints[row] for row in rows]
+
+
+def only_eligible(workload: Workload, cluster: Cluster, skip_impossible: bool) -> Workload:
+    """Return the jobs whose constraints the nodes of the cluster meet. Others are refused by name, or left out."""
+    cases = list(zip(constraints_of(workload), workload.gpus.tolist(), strict=False))
+    reasons: dict[tuple[Demand, int], str] = {}
+    for case in dict.fromkeys(cases):
+        try:
+            check_possible(cluster, *case)
+        except BadInput as error:
+            reasons[case] = str(error)
+    if not reasons:
+        return workload
+    never = np.array([case in reasons for case in cases])
+    if skip_impossible and not never.all():
+        return workload.take(~never)
+    j, count = int(never.argmax()), int(never.sum())
+    why = reasons[cases[j]]
+    who = f"{count} of {len(workload)} jobs can never start on {cluster.name}"
+    raise BadInput(
+        f"{workload.name}: {who}; job {workload.job_id[j]}: {why}; leave such jobs out with --skip-impossible"
+    )
 
 
 def only_admissible(workload: Workload, cluster: Cluster, queues: Queues | None, skip_impossible: bool) -> Workload:
@@ -112,8 +147,10 @@ def run_experiment(
     trace = trace or read_trace(experiment.trace, strict=experiment.strict)
     whole = shaped(trace.workload, cluster, experiment.seed, **experiment.shaping)
     workload = fitting(whole, cluster, experiment.skip_impossible)
+    workload = only_eligible(workload, cluster, experiment.skip_impossible)
     workload = only_admissible(workload, cluster, setting.queues, experiment.skip_impossible)
     workload = only_isolable(workload, setting.network, placement, experiment.skip_impossible)
+    setting = replace(setting, demands=demands_of(cluster, constraints_of(workload)))
     run = simulate_run(workload, cluster, policy, placement, setting, keep_journal=keep_journal, progress=progress)
     left_out = len(whole) - len(workload)
     return Result(run, metrics.summary(run, experiment, trace.sha256, left_out), experiment, left_out)

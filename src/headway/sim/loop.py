@@ -10,24 +10,36 @@ from numba import typeof, types
 
 from headway.core.compiler.jit import jit
 from headway.core.compiler.tables import by_address
-from headway.core.decide import ALLOT_TYPE, decide, next_changed_why, tick_due, wake_at
-from headway.core.events import CROSSED, NO_JOB, REFITTED, RESIZE, STARTED, SUBMITTED, TICKED
+from headway.core.decide import decide
+from headway.core.deciding.sizes import ALLOT_TYPE
+from headway.core.events import CROSSED, DISCONNECTED, NO_JOB, RATED, REFITTED, STARTED, SUBMITTED, TICKED
+from headway.core.keys import INSTANT_S
 from headway.core.ledger import gpu_count
 from headway.core.receipts import record_why
-from headway.core.record import record, record_action, refit_due
+from headway.core.record import record, record_action, record_links, record_retry, refit_due
 from headway.core.tables.actions import Actions
-from headway.core.tables.journal import Journal, has_room, journal, note, note_action, note_nobody, note_why
-from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, WORTH_TYPE, Options
+from headway.core.tables.journal import (
+    Journal,
+    has_room,
+    journal,
+    note,
+    note_action,
+    note_links,
+    note_nobody,
+    note_retry,
+    note_why,
+)
+from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, PREEMPT_AT_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, Scratch, new_scratch, room_for_actions
 from headway.core.tables.state import STATE_TYPE, State, new_state
-from headway.core.timers import due
-from headway.sim.world import learn, next_fact, next_time, perform
+from headway.core.timers import SOON_S, due, next_changed_why, tick_due, wake_at
+from headway.sim.world import break_links, learn, next_fact, next_outage, next_time, perform
 from headway.sim.world_tables import WORLD_TYPE, World
 
 FINISHED: Final = 0
 JOURNAL_FULL: Final = 1
 STUCK: Final = 2  # jobs wait and nothing will ever happen
-TURNING: Final = 3  # time stands still: a policy asks to be called again and again
+TURNING: Final = 3  # no progress: a policy keeps requesting an immediate wake-up
 GOING_ON: Final = 4
 MOST_ROUNDS_AT_ONCE: Final = 100_000
 # What `row` of the clock says besides the next action: that the next moment is to come, or that more facts of this one are.
@@ -54,7 +66,13 @@ BUFFERS_TYPE = typeof(new_buffers(new_state(1, np.ones(1, np.int32)), 1, True))
 
 @jit
 def any_fact(state: State, world: World, now: float) -> tuple[int, int]:
-    """The next fact due by now, in the fixed order: Ended, Stopped, Started, Crossed, Submitted; (-1, -1): none."""
+    """Return the next fact due by now, in the fixed order: Disconnected, Ended, Stopped, Started, Crossed, Submitted; (-1, -1): none.
+
+    Disconnected comes with the number of the outage, all others with the job. Rated: the job has to choose other links.
+    """
+    k = next_outage(world, now)
+    if k >= 0:
+        return DISCONNECTED, k
     kind, j = next_fact(world, now)
     if kind >= 0:
         return kind, j
@@ -62,7 +80,7 @@ def any_fact(state: State, world: World, now: float) -> tuple[int, int]:
     if j >= 0:
         return CROSSED, j
     j = world.clock[0].next
-    if j < len(state.jobs) and state.jobs[j].submit <= now:
+    if j < len(state.jobs) and state.jobs[j].submit <= now + INSTANT_S:
         world.clock[0].next = j + 1
         return SUBMITTED, j
     return -1, -1
@@ -81,7 +99,16 @@ def _happen(
 ) -> None:
     """Record a fact (kind, job), write it down, and let it take effect."""
     kind, j = fact
+    if kind == DISCONNECTED:
+        outage = world.outages[j]
+        break_links(state, world, j, now)
+        record_links(state, outage.row, outage.mask, now)
+        note_links(journal, outage.row, outage.mask, now)
+        return
     partner = state.jobs[j].partner
+    if kind == RATED:  # recorded once its new speed is known
+        learn(state, world, journal, kind, j, partner, now)
+        return
     record(state, options, key, change, kind, j, now)
     note(journal, state, kind, j, now)
     learn(state, world, journal, kind, j, partner, now)
@@ -105,7 +132,8 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
         now = next_time(state, world, clock.wake)
         if now == np.inf:
             return STUCK
-        clock.still = clock.still + 1 if now == clock.now else 0
+        hurried = clock.wake <= now and clock.wake < clock.now + SOON_S
+        clock.still = clock.still + 1 if now == clock.now or hurried else 0
         if clock.still > MOST_ROUNDS_AT_ONCE:
             return TURNING
         clock.held_gpu_s += (now - clock.now) * (gpu_count(state) - state.counts[0].free_gpus)
@@ -115,7 +143,7 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
         fact = any_fact(state, world, now)
         if fact[0] < 0:
             clock.rounds += 1
-            if tick_due(options, buffers.scratch, clock.wake, now):
+            if tick_due(state, options, clock.wake, now):
                 record(state, options, key, change, TICKED, NO_JOB, now)
                 note_nobody(journal, TICKED, now)
             if refit_due(state, options):
@@ -128,8 +156,8 @@ def _next_moment(state: State, options: Options, key: Any, change: Any, world: W
 
 
 @jit
-def _explain(state: State, buffers: Buffers, now: float) -> None:
-    """Record why jobs wait, where that has changed."""
+def _note_findings(state: State, buffers: Buffers, now: float) -> None:
+    """Record why jobs wait and when to retry a preemption, if that has changed."""
     i = next_changed_why(state, buffers.scratch, 0)
     while i >= 0:
         c = state.classes[i].open
@@ -137,20 +165,14 @@ def _explain(state: State, buffers: Buffers, now: float) -> None:
         record_why(state, c, why, now)
         note_why(buffers.journal, c, why, now)
         i = next_changed_why(state, buffers.scratch, i + 1)
-
-
-@jit
-def _resized(out: Actions) -> bool:
-    """Whether the decision changed sizes or places: then who is seated is still to be decided."""
-    found = False
-    for row in range(out.counts[0].rows):
-        found |= out.rows[row].kind == RESIZE
-    return found
+    if buffers.out.counts[0].retry_at != state.counts[0].retry_at:
+        record_retry(state, buffers.out.counts[0].retry_at)
+        note_retry(buffers.journal, buffers.out.counts[0].retry_at, now)
 
 
 @jit(
     types.int64(
-        *(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, WORTH_TYPE, PLACE_TYPE, ALLOT_TYPE),
+        *(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, CHANGE_TYPE, PREEMPT_AT_TYPE, PLACE_TYPE, ALLOT_TYPE),
         *(WORLD_TYPE, BUFFERS_TYPE),
     )
 )
@@ -159,7 +181,7 @@ def drive_compiled(
     options: Options,
     key: Any,
     change: Any,
-    worth: Any,
+    preempt_at: Any,
     place: Any,
     allot: Any,
     world: World,
@@ -172,19 +194,19 @@ def drive_compiled(
             reached = _next_moment(state, options, key, change, world, buffers)
             if reached != GOING_ON:
                 return reached
-            decide(state, options, key, worth, place, allot, buffers.scratch, clock.now, out)
-            _explain(state, buffers, clock.now)
+            decide(state, options, key, preempt_at, place, allot, buffers.scratch, clock.now, out)
+            _note_findings(state, buffers, clock.now)
             clock.row = 0
         while clock.row < out.counts[0].rows:
             if not has_room(buffers.journal):
                 return JOURNAL_FULL
             _act(state, options, key, change, world, buffers, clock.row)
             clock.row += 1
-        if _resized(out) or buffers.scratch.walk[0].unsettled:
-            decide(state, options, key, worth, place, allot, buffers.scratch, clock.now, out)
-            _explain(state, buffers, clock.now)
+        if out.counts[0].repeat:
+            decide(state, options, key, preempt_at, place, allot, buffers.scratch, clock.now, out)
+            _note_findings(state, buffers, clock.now)
             clock.row = 0
         else:
-            clock.wake = wake_at(state, options, buffers.scratch, clock.now)
+            clock.wake = wake_at(state, options, out, clock.now)
             clock.row = NEXT_MOMENT
     return FINISHED

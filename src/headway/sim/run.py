@@ -12,15 +12,18 @@ from headway.cluster.demands import Demands
 from headway.cluster.groups import groups_of
 from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues, refuse_teams, seat_in_teams
+from headway.core.classes import ClassSizes
 from headway.core.compiler.mistakes import explained
-from headway.core.engine import Engine
-from headway.core.keys import TURNS
+from headway.core.engine import NO_PROGRESS, Engine, Event
+from headway.core.events import START, SUBMITTED
+from headway.core.keys import AUTO_MULTIPLE
 from headway.core.operations import admit
 from headway.core.protocols import Placement, Policy
 from headway.core.receipts import final_receipts_us
 from headway.core.tables.journal import Journal, empty
+from headway.core.tables.options import NO_DEMANDS
 from headway.core.tables.state import new_state
-from headway.core.tables.teams import Team
+from headway.core.tables.teams import NO_TEAMS, Team
 from headway.errors import BadInput, HeadwayError
 from headway.io.units import counted
 from headway.iteration.plans import NO_PLAN
@@ -46,7 +49,6 @@ class Setting:
     """How the simulated world behaves: what a preemption costs, what spreading a job does to it, how jobs share the network."""
 
     preemption_cost: float | None = 0.0  # seconds; None: by model (or in the policy's own way)
-    free_moves: bool = False  # moving a job costs nothing: a policy may do it at once
     slowdown: bool = False  # by model
     min_runtime: float | None = 0.0  # seconds; None: by what stopping and starting again costs the job
     queue_min_runtime: Mapping[str, float | None] = field(default_factory=dict)  # the same, of jobs in these queues
@@ -108,6 +110,13 @@ class Run:
     undecided: int = 0  # searches for links that ran out of their budget and were left to the MILP
 
     @property
+    def class_sizes(self) -> ClassSizes:
+        """Return what the numbers of classes in the journal depend on."""
+        teams = len(self.teams.table) if self.teams else NO_TEAMS
+        demands = len(self.setting.demands.suits) if self.setting.demands else NO_DEMANDS
+        return ClassSizes(self.placement.pack_limit, class_models(self.policy), teams, demands)
+
+    @property
     def entries(self) -> NDArray[Any]:
         """The entries of the journal."""
         return self.journal.entries
@@ -158,22 +167,24 @@ def prepare(
         teams=teams,
         bookings=booked,
         suits=setting.demands.suits if setting.demands else None,
+        per_node=setting.demands.per_node if setting.demands else None,
         **ledger_of(fabric, placement),
     )
     group, groups = _groups(workload, policy)
     options = policy.options(
         n,
         groups,
-        free_moves=setting.free_moves,
         by_class=placement.by_class,
-        evicts=placement.evicts,
         pack_limit=placement.pack_limit,
+        node_order=placement.node_order,
         models=class_models(policy),
         teams=len(state.teams),
         demands=len(state.suits),
-        notice=setting.queues.notice_s if setting.queues else 0.0,
         seed=setting.seed,
     )
+    options = options._replace(**setting.queues.options) if setting.queues else options
+    if setting.demands and placement.needs_fabric:
+        _refuse_nodes(workload.gpus, setting.demands, options, policy, placement, ledger_of(fabric, placement), gpus)
     rows = profiles.rows_of(workload.model)
     costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
     apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else np.ones(n)
@@ -220,6 +231,31 @@ def prepare(
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
     return Engine(state, options, policy, placement), world
+
+
+def _refuse_nodes(
+    sizes: NDArray[np.int32],
+    demands: Demands,
+    options: Any,
+    policy: Policy,
+    placement: Placement,
+    ledger: dict[str, Any],
+    gpus: NDArray[Any],
+) -> None:
+    """Refuse jobs with given nodes that a placement with links of their own never places: each is tried on empty nodes."""
+    for row, size in dict.fromkeys(zip(demands.rows.tolist(), sizes.tolist(), strict=True)):
+        each = int(demands.per_node[row])
+        if not each:
+            continue
+        state = new_state(1, gpus, suits=demands.suits, per_node=demands.per_node, **ledger)
+        admit(state, 0, submit=0.0, gpus=size, demand=row)
+        engine = Engine(state, options._replace(teams=NO_TEAMS, learns=False), policy, placement)
+        engine.record(Event(SUBMITTED, 0), 0.0)
+        if not any(action.kind == START for action in engine.decide(0.0).actions):
+            nodes = f"{counted(size // each, 'node')} with {counted(each, 'GPU')} each"
+            raise BadInput(
+                f"placement {placement.name} does not place {nodes}: ask for whole nodes, or leave out the nodes"
+            )
 
 
 def _teams(
@@ -285,10 +321,10 @@ def _turns(
     for queue, seconds in setting.queue_min_runtime.items():
         given[workload.queue == queue] = np.nan if seconds is None else seconds
     by_cost = np.isnan(given)
-    least = np.where(silent & (setting.preemption_cost != 0.0), policy.least_turn, 0.0)
+    least = np.where(silent & (setting.preemption_cost != 0.0), policy.auto_min_runtime, 0.0)
     return {
         "min_runtime": np.where(workload.preemptible, np.where(by_cost, least, given), np.inf),
-        "turns": np.where(by_cost, TURNS, 0.0),
+        "turns": np.where(by_cost, AUTO_MULTIPLE, 0.0),
     }
 
 
@@ -379,6 +415,4 @@ def _unfinished(why: int, engine: Engine, world: World) -> HeadwayError:
         return BadInput(
             f"{counted(left, 'job')} can never start under this placement: nothing runs, nothing will end, and no place is found"
         )
-    return HeadwayError(
-        f"time stands still at {world.clock['now'][0]} s: the policy's change() keeps asking to be called at once"
-    )
+    return HeadwayError(NO_PROGRESS)

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.events import ENDED, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
-from headway.core.ledger import holds_links, nodes_held, withdraw_links
+from headway.core.events import ENDED, MIGRATE, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
+from headway.core.keys import INSTANT_S
+from headway.core.ledger import holds_links, nodes_held
 from headway.core.order import priority
 from headway.core.record import record_rate
 from headway.core.tables.journal import Journal, note
@@ -84,15 +85,24 @@ def _drop_first(world: World) -> None:
 
 
 @jit
-def _break(state: State, world: World, first: int, last: int, now: float) -> None:
-    """Links fail: those who share them choose others, those who hold them stop and lose what a preemption costs."""
-    for k in range(first, last if are_shared(world.links) else first):
-        for i in range(lose_uplinks(world.links, world.outages[k])):
-            _expect(world, now, RATED, met(world.links, i))
+def break_links(state: State, world: World, k: int, now: float) -> None:
+    """Let the k-th outage, and all others due by now, take effect in the world, before they are recorded.
+
+    Jobs that share a failed link choose other links. A job that holds one stops at once and loses what a preemption costs.
+    """
+    if k < world.clock[0].broken:
+        return
+    last = k
+    while last < len(world.outages) and world.outages[last].at <= now:
+        last += 1
+    world.clock[0].broken = last
+    for i in range(k, last if are_shared(world.links) else k):
+        for m in range(lose_uplinks(world.links, world.outages[i])):
+            _expect(world, now, RATED, met(world.links, m))
     for j in range(0 if are_shared(world.links) else len(state.jobs)):
         job, truth, lost = state.jobs[j], world.truth[j], False
-        for k in range(first, last):
-            lost |= holds_links(state, job, world.outages[k].row, world.outages[k].mask)
+        for i in range(k, last):
+            lost |= holds_links(state, job, world.outages[i].row, world.outages[i].mask)
         if not lost or job.state == JobState.STOPPING:
             continue
         if job.state == JobState.RUNNING:
@@ -101,10 +111,18 @@ def _break(state: State, world: World, first: int, last: int, now: float) -> Non
             world.clock[0].preemption_s += truth.save
         truth.stamp += 1
         _expect(world, now, STOPPED, j)
-    for k in range(first, last if len(state.leaves) > 0 else first):
-        withdraw_links(state, world.outages[k].row, world.outages[k].mask)
-        if can_rewire(world.circuits):
-            block(world.circuits, world.outages[k].row)
+    for i in range(k, last if can_rewire(world.circuits) else k):
+        block(world.circuits, world.outages[i].row)
+
+
+@jit
+def next_outage(world: World, now: float) -> int:
+    """Take the next outage that is due by now; -1: none."""
+    k = world.clock[0].outage
+    if k == len(world.outages) or world.outages[k].at > now:
+        return -1
+    world.clock[0].outage = k + 1
+    return k
 
 
 @jit
@@ -123,18 +141,13 @@ def next_time(state: State, world: World, wake: float) -> float:
         at, j = next_end(world.links, at)
         if j >= 0:
             _expect(world, at, ENDED, j)
-    first = world.clock[0].outage
-    while world.clock[0].outage < len(world.outages) and world.outages[world.clock[0].outage].at <= at:
-        world.clock[0].outage += 1
-    if world.clock[0].outage > first:
-        _break(state, world, first, world.clock[0].outage, at)
     return at
 
 
 @jit
 def next_fact(world: World, now: float) -> tuple[int, int]:
     """Take the next fact from the heap that is due by now: (kind, job), or (-1, -1)."""
-    while world.clock[0].heap > 0 and world.heap[0].at <= now:
+    while world.clock[0].heap > 0 and world.heap[0].at <= now + INSTANT_S:
         what = world.heap[0].what
         _drop_first(world)
         if _holds(world, what):
@@ -258,7 +271,7 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
             return True
         world.clock[0].preemption_s += resume
         _expect(world, now + resume, STARTED, j)
-    elif (kind == STOP or kind == RESIZE) and job.state == JobState.STOPPING:
+    elif (kind == STOP or kind == RESIZE or kind == MIGRATE) and job.state == JobState.STOPPING:
         _advance(state, world, j, now)
         truth.stamp += 1
         world.clock[0].preemption_s += truth.save

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from headway.core.engine import Action, Cause, Engine, Event
-from headway.core.events import NO_JOB, STARTED
+from headway.core.engine import Action, Cause, Disconnection, Engine, Event, Recorded, Retry
+from headway.core.events import DISCONNECTED, NO_JOB, RATED, STARTED
 from headway.core.tables.actions import one_action
-from headway.core.tables.journal import Journal, note, note_action, note_nobody, note_why
+from headway.core.tables.journal import Journal, note, note_action, note_links, note_nobody, note_retry, note_why
 from headway.sim.loop import any_fact
-from headway.sim.world import learn, next_time, perform
+from headway.sim.world import break_links, learn, next_time, perform
 from headway.sim.world_tables import World
 
 
@@ -26,14 +26,19 @@ class SimulatedWorld:
         now = float(next_time(self.state, self.world, float(until)))
         return None if now == np.inf else now
 
-    def facts(self, now: float) -> Iterator[Event]:
+    def facts(self, now: float) -> Iterator[Event | Disconnection]:
         """The facts of this moment, each with its consequences once it is recorded."""
         while True:
             kind, j = any_fact(self.state, self.world, now)
             if kind < 0:
                 return
+            if kind == DISCONNECTED:
+                break_links(self.state, self.world, j, now)
+                yield Disconnection(int(self.world.outages["row"][j]), int(self.world.outages["mask"][j]))
+                continue
             partner = int(self.state.jobs[j]["partner"])
-            yield Event(int(kind), int(j))
+            if kind != RATED:  # recorded once its new speed is known
+                yield Event(int(kind), int(j))
             learn(self.state, self.world, self.journal, kind, j, partner, now)
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
@@ -42,13 +47,16 @@ class SimulatedWorld:
             yield Event(STARTED, action.job)
             learn(self.state, self.world, self.journal, STARTED, action.job, -1, now)
 
-    def note(self, event: Event | Action | Cause, now: float) -> None:
+    def note(self, event: Recorded, now: float) -> None:
         """Write the journal."""
         if isinstance(event, Cause):
             note_why(self.journal, event.group, event.why, now)
-            return
-        if isinstance(event, Action):
-            given = one_action(event.kind, event.job, event.places, event.links)
+        elif isinstance(event, Retry):
+            note_retry(self.journal, event.at, now)
+        elif isinstance(event, Disconnection):
+            note_links(self.journal, event.leaf, event.mask, now)
+        elif isinstance(event, Action):
+            given = one_action(event.kind, event.job, event.places, event.links, event.until)
             note_action(self.journal, self.state, given, 0, now)
         elif event.job == NO_JOB:
             note_nobody(self.journal, event.kind, now)

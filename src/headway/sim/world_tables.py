@@ -48,7 +48,8 @@ CLOCK: Final = np.dtype(
         ("done", "i8"),  # jobs that have ended
         ("rounds", "i8"),
         ("facts", "i8"),
-        ("outage", "i8"),  # the next to come
+        ("outage", "i8"),  # the next to be recorded
+        ("broken", "i8"),  # outages that have taken effect in the world
     ]
 )
 

@@ -25,6 +25,9 @@ class Workload:
     title: NDArray[np.str_]  # what its user calls it: only jobs of a live manager have one
     preemptible: NDArray[np.bool_]
     limit_s: NDArray[np.float64]  # the run time that was asked for; infinity: not known
+    nodes: NDArray[np.int32]  # exact number of nodes, with equally many GPUs on each; 0: the placement chooses
+    gpu_type: NDArray[np.str_]  # GPU type of its nodes; "": any
+    features: NDArray[np.str_]  # features that its nodes must have, separated by ";"; `a|b` is one of them
     # What biases a study of this trace (caps, missing queueing time, rounded GPUs), one sentence each.
     caveats: tuple[str, ...] = ()
     # Rows that the reader left out, by reason: {"status Failed": 12}.
@@ -43,13 +46,16 @@ TYPES: dict[str, Any] = {
     **{"job_id": np.str_, "submit_s": np.float64, "gpus": np.int32, "duration_s": np.float64},
     **{"user": np.str_, "queue": np.str_, "model": np.str_, "title": np.str_},
     **{"preemptible": np.bool_, "limit_s": np.float64},
+    **{"nodes": np.int32, "gpu_type": np.str_, "features": np.str_},
 }
 COLUMNS = tuple(TYPES)
+CONSTRAINTS = ("nodes", "gpu_type", "features")  # columns that few workloads have
+SEPARATOR = ";"  # between features
 Texts = Sequence[str] | NDArray[Any] | None
 
 
 class OtherColumns(TypedDict, total=False):
-    """Columns that a workload may lack: ids become row numbers, texts "", every job is preemptible and has no time limit."""
+    """Columns that a workload may lack: ids become row numbers, texts "", jobs are preemptible, without time limit, on any nodes."""
 
     job_id: Texts
     user: Texts
@@ -58,6 +64,9 @@ class OtherColumns(TypedDict, total=False):
     title: Texts
     preemptible: Sequence[bool] | NDArray[Any] | None
     limit_s: Sequence[float] | NDArray[Any] | None
+    nodes: Sequence[int] | NDArray[Any] | None
+    gpu_type: Texts
+    features: Texts
 
 
 def workload(
@@ -80,7 +89,9 @@ def workload(
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
     order = np.argsort(submit, kind="stable")
     given = {**others, "submit_s": submit, "gpus": gpus, "duration_s": duration_s}
-    columns: dict[str, Any] = {column: np.full(n, "") for column in ("user", "queue", "model", "title")}
+    texts = ("user", "queue", "model", "title", "gpu_type", "features")
+    columns: dict[str, Any] = {column: np.full(n, "") for column in texts}
+    columns["nodes"] = np.zeros(n, np.int32)
     columns["preemptible"] = np.ones(n, np.bool_)
     columns["limit_s"] = np.full(n, np.inf)
     if given.get("job_id") is None:

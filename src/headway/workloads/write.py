@@ -12,7 +12,8 @@ from headway.errors import BadInput
 from headway.io.files import write_atomically
 from headway.workloads.workload import Workload
 
-COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "user", "queue", "model")
+TEXTS = ("user", "queue", "model", "gpu_type", "features")
+COLUMNS = ("job_id", "submit_s", "gpus", "duration_s", "nodes", *TEXTS)
 SUFFIXES = (".csv", ".csv.gz", ".csv.zst")
 
 
@@ -28,7 +29,8 @@ def write_csv(jobs: Workload, path: Path | str) -> None:
 
 def _text(jobs: Workload) -> str:
     """The CSV; columns that hold nothing are left out."""
-    names = [name for name in COLUMNS if name not in ("user", "queue", "model") or (getattr(jobs, name) != "").any()]
+    empty = {**dict.fromkeys(TEXTS, ""), "nodes": 0}
+    names = [name for name in COLUMNS if name not in empty or (getattr(jobs, name) != empty[name]).any()]
     lists = [_written(getattr(jobs, name)) for name in names]
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

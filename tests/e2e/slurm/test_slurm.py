@@ -23,7 +23,7 @@ from headway.live.jobfile.spec import job_spec
 from headway.live.manager import Manager
 from headway.network.certificates.certificate import describe
 from headway.network.certificates.verify import verify
-from headway.network.fabric.file import load_fabric
+from headway.sim.network_files import load_fabric
 from headway.slurm.commands import Commands
 from headway.slurm.requests import Cancel, Refused, Submit, Unreachable
 from headway.slurm.rest import Rest

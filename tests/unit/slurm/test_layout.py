@@ -48,6 +48,12 @@ def test_a_group_of_ranks_cannot_be_on_two_nodes() -> None:
         layout(launch("aaab", num_nodes=2, resources={"accelerators": 2}, tasks_per_node=1))
 
 
+def test_slurm_is_asked_for_the_nodes_of_the_job() -> None:
+    given = launch("ccaa", num_nodes=2, resources={"accelerators": 2})
+    (only,) = render(given, "/run", 20_007, {"HOME": "/h"}, SITE)
+    assert [only.options[name] for name in ("nodes", "nodelist", "gres")] == ["2", "c,a", "gpu:2"]
+
+
 def test_what_slurm_is_asked_for() -> None:
     (only,) = render(
         launch("cc", resources={"accelerators": 2}, time_limit="1h", name="gpt"), "/run", 20_007, {"HOME": "/h"}, SITE

@@ -16,6 +16,8 @@ from headway.live.watch.overview import QueueWanted
 from headway.player import scenes, wires
 from headway.player.film import Film
 from headway.player.serve import make_player
+from headway.sim.api import simulate
+from headway.workloads.workload import workload
 
 
 def test_holders_are_those_of_the_journal(film: Film) -> None:
@@ -150,3 +152,13 @@ def test_certificates_of_a_recorded_run_are_sound(tmp_path) -> None:  # type: ig
     assert sum(len(one["links"]) for one in slices) == len(wires.network(frame).links) > 0
     over = next(j for j in range(film.jobs) if j not in running)
     assert wires.slice_of(frame, over) is None
+
+
+def test_a_notice_is_in_the_story_of_a_recorded_run(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "queues.yaml").write_text("notice: 60s\nqueues: {a: {guaranteed_gpus: 1}, b: {}}\n")
+    jobs = workload("lent", [0.0, 10.0], [1, 1], [500.0, 50.0], queue=["b", "a"])
+    given = {"queues": str(tmp_path / "queues.yaml"), "preemption_cost": "0s"}
+    film = Film(simulate(jobs, "1x1", "best-effort", **given, keep_journal=True))
+    marks = [mark.words for mark in scenes.story(film.at(film.last), 0).marks]
+    assert marks.index("notice: its GPUs are taken back in 60 s for queue a") < marks.index("preempted")
+    assert scenes.explanation(film.at(30.0), 1).receipt_us["notice"] == 60_000_000

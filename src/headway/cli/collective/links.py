@@ -35,8 +35,9 @@ def links(
     """
     from headway.cli.tables.collectives import show_links
     from headway.collectives.wiring.spread import plan_wiring
-    from headway.collectives.wiring.text import faults_from, wiring_from
+    from headway.collectives.wiring.text import faults_from
     from headway.io.units import size_bytes
+    from headway.sim.network_files import wiring_from
 
     whole = wiring_from(network)
     wanted = options.kind_from(kind), size_bytes(size), chunks

@@ -57,7 +57,7 @@ def check_format(form: str) -> None:
 
 def network_from(text: str, bandwidth_bound: bool = False) -> "Topology":
     """The network that `--topology` names, perhaps without its latencies."""
-    from headway.collectives.topology.text import topology_from
+    from headway.sim.network_files import topology_from
 
     network = topology_from(text)
     return network.without_latency() if bandwidth_bound else network

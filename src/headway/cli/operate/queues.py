@@ -58,4 +58,6 @@ def queues_table(found: list[dict[str, Any]]) -> "RenderableType":
         if one.get("users") is not None:
             admitted = names_in_words(one["users"], one["groups"]) or "only operators"
             lines.append(Text(f"{one['name']} admits {admitted}", style="dim"))
+        if one.get("account"):
+            lines.append(Text(f"{one['name']} has used {one['account']}", style="dim"))
     return Group(*lines)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 # Until when a job holds GPUs that are kept for another.
 HOLDS = {
     "time_limit": "end of its time limit and its grace",
-    "turn": "end of its turn, saved",
-    "notice": "end of its notice, saved: it borrows them",
+    "min_runtime": "end of its minimum run time, checkpointed",
+    "notice": "end of its notice, checkpointed: it borrows them",
     "first_step": "its first step at the latest, saved",
     "not_preemptible": "no time limit, cannot be preempted",
     "comes_first": "no time limit, comes first",
@@ -43,6 +43,7 @@ def job_table(job: "JobView") -> Table:
         "message": short(job.message, 500),
         "command": script(job.command),
         "GPUs": f"{job.gpus}" + (f" on {nodes_text(job.nodes)}" if job.nodes else ""),
+        "notice": _notice(job),
         "slice": _slice(job.slice),
         "certificate": _certificate(job.slice),
         "plan": _plan(job.slice),
@@ -58,6 +59,14 @@ def job_table(job: "JobView") -> Table:
         if value:
             table.add_row(name, value if isinstance(value, Text) else Text(value))
     return table
+
+
+def _notice(job: "JobView") -> str:
+    """Return when the job's borrowed GPUs are taken back, and for which queue."""
+    if job.notice_until is None:
+        return ""
+    whom = f" for queue {short(job.notice_for, 60)}" if job.notice_for else ""
+    return f"its GPUs are taken back at {moment(job.notice_until)}{whom}, unless the notice is withdrawn"
 
 
 def _slice(held: dict[str, Any] | None) -> str:

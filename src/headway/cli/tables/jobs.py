@@ -36,9 +36,11 @@ REASONS = {
     "gpus": "too few are free",
     "fragmentation": "free, but not together",
     "isolation": "no links for it alone",
-    "turn": "others are in their turns",
+    "min_runtime": "others have minimum run times",
+    "notice": "borrowers return its GPUs",
     "quota": "a limit of its queue",
-    "reservation": "kept for one before it",
+    "backfill_reservation": "kept for a job before it",
+    "advance_reservation": "nodes kept for another queue",
     "preempted": "made room for another",
     "stopping": "others are stopping",
     "node_down": "drained or down",
@@ -116,7 +118,8 @@ def where_or_why(job: "JobView") -> str:
     if job.state in FINAL_STATES:
         return short(job.message, 60) or ("" if job.exit_code is None else f"exit code {job.exit_code}")
     if job.state in ON_GPUS[:2]:
-        return "  ".join(part for part in (nodes_text(job.nodes), progress(job)) if part)
+        notice = f"until {moment(job.notice_until)} (notice)" if job.notice_until is not None else ""
+        return "  ".join(part for part in (nodes_text(job.nodes), notice, progress(job)) if part)
     if job.state == JobState.STOPPING.name:
         return f"saving its state on {nodes_text(job.nodes)}"
     return f"{job.reason}: {REASONS[job.reason]}" if job.reason in REASONS else job.reason

@@ -1,4 +1,4 @@
-"""Tables of runs, policies and placements for a terminal."""
+"""Tables of runs and stacks for a terminal."""
 
 import sys
 from collections.abc import Sequence
@@ -151,26 +151,6 @@ def _kind(summary: dict[str, Any]) -> str:
 
 def _name(summary: dict[str, Any]) -> str:
     return f"{label(summary)}{' *' if summary['elastic'] else ''}"
-
-
-def show_choices(kind: str, table: dict[str, tuple[str, str, dict[str, str]]]) -> None:
-    """Names, what they do, and their options with the defaults."""
-    listed = Table(box=SIMPLE_HEAD)
-    for column in (kind, "what it does", "options: default"):
-        listed.add_column(column, no_wrap=column == kind)
-    for name, (_, what, defaults) in table.items():
-        listed.add_row(name, what, "\n".join(f"{option}: {default}" for option, default in defaults.items()))
-    Console().print(listed)
-
-
-def show_meanings(options: dict[str, str]) -> None:
-    """What options mean."""
-    listed = Table(box=SIMPLE_HEAD)
-    listed.add_column("option", no_wrap=True)
-    listed.add_column("what it means")
-    for name, meaning in options.items():
-        listed.add_row(name, meaning)
-    Console().print(listed)
 
 
 def show_stacks(stacks: Sequence[Stack]) -> None:

@@ -8,8 +8,6 @@ The YAML file:
       - {kind: switch, size: 16, bandwidth: 400Gbps, latency: 1.7us}
 """
 
-from pathlib import Path
-
 from pydantic import BaseModel, ConfigDict, Field
 
 from headway.collectives.topology.model import Dimension, Kind, Topology
@@ -19,7 +17,6 @@ from headway.io.json_file import shown
 from headway.io.numbers import plain_whole
 from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
-from headway.io.yaml_file import read_yaml
 
 SHORTHAND = "kind:size:bandwidth:latency, such as switch:16:1200Gbps:700ns"
 
@@ -32,16 +29,16 @@ class _DimensionRow(BaseModel):
     latency: str | int = "0ns"
 
 
-class _TopologyFile(BaseModel):
+class TopologyFile(BaseModel):
+    """A topology as its YAML file has it."""
+
     model_config = ConfigDict(extra="forbid")
     name: str | None = None
     dimensions: list[_DimensionRow] = Field(examples=["[{kind: switch, size: 8, bandwidth: 1200Gbps, latency: 700ns}]"])
 
 
-def topology_from(text: str) -> Topology:
-    """The topology that `--topology` names: a file if it looks like one, shorthand if it has colons, else a preset."""
-    if text.endswith((".yaml", ".yml")):
-        return _from_file(Path(text))
+def named_topology(text: str) -> Topology:
+    """Return a topology by shorthand, if the text has colons, or the preset of that name."""
     return topology_from_shorthand(text) if ":" in text else preset(text)
 
 
@@ -60,19 +57,18 @@ def topology_from_shorthand(text: str) -> Topology:
     return Topology(text, tuple(dimensions))
 
 
-def _from_file(path: Path) -> Topology:
-    """The topology that a YAML file describes; errors name the file and the field."""
-    rows = read_yaml(path, _TopologyFile, "topology")
+def topology_of(rows: TopologyFile, where: str, title: str) -> Topology:
+    """Return the topology that a file describes, called `title` if the file has no name; errors name the file and the field."""
     dimensions = tuple(
-        _dimension(f"{path}: dimensions[{number}]", row.kind, row.size, row.bandwidth, str(row.latency))
+        _dimension(f"{where}: dimensions[{number}]", row.kind, row.size, row.bandwidth, str(row.latency))
         for number, row in enumerate(rows.dimensions)
     )
-    name = rows.name or path.stem
+    name = rows.name or title
     try:
         check_name("topology", name)
         return Topology(name, dimensions)
     except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
+        raise BadInput(f"{where}: {error}") from None
 
 
 def _dimension(where: str, kind: str, size: int, bandwidth: str, latency: str) -> Dimension:

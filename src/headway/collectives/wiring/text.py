@@ -10,18 +10,14 @@ links:
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headway.collectives.topology.text import topology_from
-from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring, wiring_of
+from headway.collectives.wiring.model import MOST_RANKS, Link, Wiring
 from headway.errors import BadInput
-from headway.io.files import read_file
 from headway.io.numbers import Range
 from headway.io.specs import check_name
 from headway.io.units import gbps, nanoseconds
-from headway.io.yaml_file import MOST_BYTES, read_yaml
 
 LINKS = re.compile(r"""(^|[{,\s])["']?links["']?\s*:""")
 FRACTION = Range(0, 1)
@@ -37,7 +33,9 @@ class _LinkRow(BaseModel):
     both: bool = False
 
 
-class _WiringFile(BaseModel):
+class WiringFile(BaseModel):
+    """A network of links as its YAML file has it."""
+
     model_config = ConfigDict(extra="forbid")
     name: str | None = None
     ranks: int | list[str | int] = Field(examples=["8"])
@@ -45,32 +43,25 @@ class _WiringFile(BaseModel):
     links: list[_LinkRow] = Field(examples=["[{from: 0, to: 1, bandwidth: 200Gbps, both: true}]"])
 
 
-def wiring_from(text: str) -> Wiring:
-    """The network that a file of links describes, or a topology (its name, file or shorthand) link by link."""
-    if not text.endswith((".yaml", ".yml")) or not _has_links(Path(text)):
-        return wiring_of(topology_from(text))
-    path = Path(text)
-    rows = read_yaml(path, _WiringFile, "network of links")
+def wiring_from_rows(rows: WiringFile, where: str, title: str) -> Wiring:
+    """Return the network that a file of links describes, called `title` if the file has no name; errors name the file."""
     try:
         if isinstance(rows.ranks, int) and not 2 <= rows.ranks <= MOST_RANKS:
             raise BadInput(f"it has {rows.ranks} ranks and needs 2 to {MOST_RANKS}")
         ranks = [str(rank) for rank in (range(rows.ranks) if isinstance(rows.ranks, int) else rows.ranks)]
-        name, switches = rows.name or path.stem, [str(switch) for switch in rows.switches]
+        name, switches = rows.name or title, [str(switch) for switch in rows.switches]
         for what, given in (("network", [name]), ("rank", ranks), ("switch", switches)):
             for one in given:
                 check_name(what, one)
         links = [link for number, row in enumerate(rows.links) for link in _links(number, row)]
         return Wiring(name, tuple(ranks), tuple(switches), tuple(links))
     except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
+        raise BadInput(f"{where}: {error}") from None
 
 
-def _has_links(path: Path) -> bool:
-    """Whether a file speaks of links, in block or flow style; what else is wrong with it is told by its reader."""
-    try:
-        return LINKS.search(read_file(path, MOST_BYTES).decode("utf-8")) is not None
-    except (OSError, ValueError):
-        return False
+def mentions_links(text: str) -> bool:
+    """Return whether a YAML text mentions links, in block or flow style."""
+    return LINKS.search(text) is not None
 
 
 def _links(number: int, row: _LinkRow) -> list[Link]:

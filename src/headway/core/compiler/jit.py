@@ -68,9 +68,18 @@ class Kernel:
         made.get_call_template = lambda arguments, named: resolve(tuple(map(_widest, arguments)), named)
         return made
 
+    @property
+    def stored_layer(self) -> str | None:
+        """The layer in whose folder compiled code is stored: the highest of the kernel and the kernels in its closure; None: not stored."""
+        if self._layer is None:
+            return None
+        calls = [cell.cell_contents for cell in self.py_func.__closure__ or ()]
+        layers = [self._layer, *(getattr(kernel, "stored_layer", None) for kernel in calls)]
+        return None if None in layers else max(layers, key=LAYERS.index)
+
     def _keep(self, made: Any, library: type[Part | Whole]) -> None:
-        if self._layer and self.py_func.__closure__ is None:
-            made._cache = Store(self.py_func, self._layer, library)
+        if self.stored_layer:
+            made._cache = Store(self.py_func, self.stored_layer, library)
 
     @property
     def _numba_type_(self) -> Any:

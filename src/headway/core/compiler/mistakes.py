@@ -12,7 +12,7 @@ BROKEN = {
     "timers.py": "too many timers: the policy's change(job, now, options) must return a time after now, or infinity",
 }
 # Files of core that refuse what a policy or a placement did, in words of their own.
-REFUSING = ("deciding/offers.py", "deciding/weighing.py", "tables/actions.py", "decide.py", "timers.py")
+REFUSING = ("deciding/offers.py", "deciding/releasing.py", "tables/actions.py", "decide.py", "timers.py")
 
 
 @contextmanager

@@ -77,6 +77,12 @@ def _runtime_found() -> None:
         binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
+def _calls(function: Any) -> list[Any]:
+    """Return the names of the kernels in a function's closure, and of those in theirs."""
+    kernels = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [(kernel.__module__, kernel.__qualname__, _calls(kernel.py_func)) for kernel in kernels]
+
+
 class Store:
     """The compiled code of one kernel on disk, as numba's dispatchers ask for it."""
 
@@ -129,7 +135,9 @@ class Store:
 
     def _path(self, signature: Any, context: Any) -> Path:
         arguments, _ = normalize_signature(signature)
-        key = repr((arguments, context.codegen().magic_tuple(), self._function.__code__.co_firstlineno))
+        key = repr(
+            (arguments, context.codegen().magic_tuple(), self._function.__code__.co_firstlineno, _calls(self._function))
+        )
         name = f"{self._function.__module__}.{self._function.__qualname__}"
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
         return cache_folder(self._layer) / f"{name}-{digest}.{self._library.__name__.lower()}"

@@ -1,1 +1,1 @@
-"""The parts of a decision: what is on offer, who makes room, what is kept for the first in line, and packing. Imports `core`."""
+"""The stages of a decision, one file each; core/decide.py calls them in order. Imports `core.tables` and the other files of `core`."""

@@ -1,79 +1,96 @@
-"""Why the jobs of each class wait, as the decision just made sees it. The jobs of a class find places alike, so one cause holds for all."""
+"""Why the jobs of each class wait, as the decision just made sees it. One reason holds for all jobs of a class."""
 
 from typing import Any
 
-import numpy as np
-
 from headway.core.compiler.jit import jit
-from headway.core.deciding.demands import gpus_for, room_for
-from headway.core.deciding.teams import is_firm, makes_room
-from headway.core.deciding.victims import count_stoppable, most_from_teams
-from headway.core.events import NOT_WAITING, WAIT_FRAGMENTATION, WAIT_GPUS, WAIT_ISOLATION, WAIT_NODE_DOWN, WAIT_TURN
-from headway.core.keys import pinned, turn
+from headway.core.deciding.offers import is_eligible
+from headway.core.deciding.releasing import is_released
+from headway.core.deciding.teams import gives_way
+from headway.core.events import (
+    NOT_WAITING,
+    WAIT_FRAGMENTATION,
+    WAIT_GPUS,
+    WAIT_ISOLATION,
+    WAIT_MIN_RUNTIME,
+    WAIT_NODE_DOWN,
+)
+from headway.core.keys import is_non_preemptible, keeps_gpus
 from headway.core.order import rank_of
-from headway.core.tables.options import Options
-from headway.core.tables.scratch import Scratch
-from headway.core.tables.state import State
+from headway.core.tables.scratch import Round
 from headway.core.tables.teams import NO_TEAMS
 
 
 @jit
-def explain_classes(state: State, options: Options, scratch: Scratch) -> None:
-    """Refine `why` of each class: enough GPUs are free but not together, or enough would be were jobs after it not in their turn."""
-    all_nodes = room_for(state, scratch, 0)
-    scratch.walk[0].explained = scratch.walk[0].decision
-    turns = scratch.walk[0].full and _sum_preemptible(state, options, scratch)
-    for i in range(state.counts[0].classes):
-        c = state.classes[i].open
-        head = scratch.classes[c].rest
-        if head < 0:
-            continue
-        if scratch.classes[c].why == NOT_WAITING:
-            scratch.classes[c].why = WAIT_GPUS  # behind one that holds up the others
-        if scratch.classes[c].why != WAIT_GPUS:
-            continue
-        job = state.jobs[head]
-        free, soon, open_gpus = all_nodes if job.demand == 0 else room_for(state, scratch, job.demand)
-        if job.gpus > open_gpus:
-            scratch.classes[c].why = WAIT_NODE_DOWN
-        elif turns and soon + _preemptible_for(state, options, scratch, job, job.gpus - soon) >= job.gpus:
-            scratch.classes[c].why = WAIT_TURN
-        elif not scratch.walk[0].full and state.classes[c].why == WAIT_TURN:
-            scratch.classes[c].why = WAIT_TURN  # nothing has happened to change that
-        elif job.gpus <= free and (not options.blocks or head == scratch.walk[0].first):
-            scratch.classes[c].why = WAIT_ISOLATION if len(state.leaves) else WAIT_FRAGMENTATION
+def explain(r: Round) -> None:
+    """Refine the reason of each class: nodes are down, minimum run times are not over, or free GPUs are scattered or not isolated."""
+    walk, classes, everywhere = r.scratch.walk[0], r.scratch.classes, _gpus_for(r, 0)
+    any_kept = walk.preempting and _sum_preemptible(r)
+    walk.explained = 1
+    for i in range(r.state.counts[0].classes):
+        c = r.state.classes[i].open
+        head = classes[c].rest
+        # Without a reason, the class is behind a job that blocks others.
+        if head >= 0 and (classes[c].why == NOT_WAITING or classes[c].why == WAIT_GPUS):
+            job = r.state.jobs[head]
+            gpus = everywhere if job.demand == 0 else _gpus_for(r, job.demand)
+            classes[c].why = _reason(r, job, r.state.classes[c].why, any_kept, gpus)
 
 
 @jit
-def _preemptible_for(state: State, options: Options, scratch: Scratch, job: Any, enough: int) -> int:
-    """GPUs of those who make room for a waiting job once their turns are over, counted until they are enough."""
-    if options.teams == NO_TEAMS and job.demand == 0:
-        return int(scratch.after[rank_of(state, options, scratch, job)])
-    if options.teams > NO_TEAMS and most_from_teams(state, scratch, job) < enough:
-        return 0
-    gpus = 0
-    for i in range(rank_of(state, options, scratch, job), state.counts[0].running):
-        other = state.jobs[scratch.order[i]]
-        stops = is_firm(other, options) or scratch.jobs[other.row].stops == scratch.walk[0].decision
-        gpus += 0 if stops or not makes_room(state, options, scratch, job, other) else gpus_for(state, job, other)
+def _reason(r: Round, job: Any, before: int, any_kept: bool, gpus: tuple[int, int, int]) -> int:
+    """Return why a job finds no GPUs; `before` is the reason recorded last, `gpus` are those free, free soon, and there at all."""
+    walk, (free, soon, open_gpus) = r.scratch.walk[0], gpus
+    if job.gpus > open_gpus:
+        return WAIT_NODE_DOWN
+    if any_kept and soon + _preemptible_for(r, job, job.gpus - soon) >= job.gpus:
+        return WAIT_MIN_RUNTIME
+    if not walk.preempting and before == WAIT_MIN_RUNTIME:
+        return WAIT_MIN_RUNTIME  # nothing has happened to change that
+    if job.gpus <= free and (not r.options.head_of_line_blocking or job.row == walk.first):
+        return WAIT_ISOLATION if len(r.state.leaves) else WAIT_FRAGMENTATION
+    return WAIT_GPUS
+
+
+@jit
+def _gpus_for(r: Round, demand: int) -> tuple[int, int, int]:
+    """Return the GPUs that are free, free soon, and there for such jobs at all, on open nodes that are eligible."""
+    free, soon, gpus, per_node = 0, 0, 0, r.state.per_node[demand]
+    for x in range(len(r.state.nodes)):
+        left = r.scratch.nodes[x]
+        if not r.state.nodes[x].closed and (demand == 0 or r.state.suits[demand, x] != 0):
+            free += left.now
+            soon += max(0, left.soon)
+            gpus += per_node if per_node > 0 else r.state.nodes[x].gpus
+    return free, soon, gpus
+
+
+@jit
+def _sum_preemptible(r: Round) -> bool:
+    """Sum up the GPUs of preemptible jobs from each place in the order on (`after`). Return whether a minimum run time is not over."""
+    any_kept, n = False, r.state.counts[0].running
+    r.scratch.after[n] = 0
+    for i in range(n - 1, -1, -1):
+        job = r.state.jobs[r.scratch.order[i]]
+        counts = not is_non_preemptible(job, r.options) and not is_released(r, job)
+        any_kept |= counts and keeps_gpus(job, r.scratch.walk[0].now, r.options)
+        r.scratch.after[i] = r.scratch.after[i + 1] + (job.gpus if counts else 0)
+    return any_kept
+
+
+@jit
+def _preemptible_for(r: Round, job: Any, enough: int) -> int:
+    """Return the GPUs of jobs that give way to a waiting one once their minimum run times are over, counted until they are enough."""
+    rank, gpus = rank_of(r, job), 0
+    if r.options.teams == NO_TEAMS and job.demand == 0:
+        return int(r.scratch.after[rank])
+    for i in range(rank, r.state.counts[0].running):
+        other = r.state.jobs[r.scratch.order[i]]
+        if is_non_preemptible(other, r.options) or is_released(r, other) or not gives_way(r, job, other):
+            continue
+        seat = other.seat
+        while seat >= 0:
+            gpus += is_eligible(r, job, r.state.seats[seat].node)
+            seat = r.state.seats[seat].next
         if gpus >= enough:
             break
     return gpus
-
-
-@jit
-def _sum_preemptible(state: State, options: Options, scratch: Scratch) -> bool:
-    """Sum up the GPUs of preemptible jobs from each rank on, `scratch.after`; returns whether one of them is in its turn."""
-    walk, any_in_turn, n = scratch.walk[0], False, state.counts[0].running
-    for t in range(len(scratch.teams)):
-        scratch.teams[t].stoppable = 0
-    scratch.after[n] = 0
-    for i in range(n - 1, -1, -1):
-        j = scratch.order[i]
-        job = state.jobs[j]
-        counts = turn(job, options) < np.inf and (walk.stops == 0 or scratch.jobs[j].stops != walk.decision)
-        if counts and options.teams > NO_TEAMS:
-            count_stoppable(state, scratch, job)
-        any_in_turn |= counts and pinned(job, walk.now, options)
-        scratch.after[i] = scratch.after[i + 1] + (job.gpus if counts else 0)
-    return any_in_turn

@@ -17,19 +17,26 @@ COUNT = np.dtype(
         ("seats", "i8"),
         ("links", "i8"),
         ("undecided", "i8"),
+        ("repeat", "i8"),  # whether to decide again at once: sizes changed, or a team may use what was withdrawn
         ("now", "f8"),  # for placements that ask how long a job has waited: the time of the decision
         ("again", "f8"),  # what they answer: when to ask again though nothing happens
+        ("retry_at", "f8"),  # when a preemption that does not pay yet is to be tried again
     ]
 )
 # A row's places are the entries from its own seat_at and link_at up to those of the row after it.
-ROW = np.dtype([("kind", "i4"), ("job", "i4"), ("seat_at", "i4"), ("link_at", "i4")])
+# `until`: of Notify, when the notice is over; of Promise, when the last notice is over that it depends on (-infinity: none).
+# In the state's list of promises, it is when the promise was made.
+ROW = np.dtype([("until", "f8"), ("kind", "i4"), ("job", "i4"), ("seat_at", "i4"), ("link_at", "i4")])
 SEATS_OF = np.dtype([("node", "i4"), ("gpus", "i4")])
 LINKS_OF = np.dtype([("mask", "u8"), ("leaf", "i8")])
 
 
 @by_address
 class Actions(NamedTuple):
-    """Rows with their places. Resize has one entry with the new size, Claim with the GPUs asked for, Pack with the partner as `node`."""
+    """Rows with their places. Resize has one entry with the new size, Pack with the partner as `node`.
+
+    Notify has one entry: the team as `node`, and `notice_with` of the job as `gpus`.
+    """
 
     rows: NDArray[Any]
     seats: NDArray[Any]
@@ -45,15 +52,15 @@ def actions(rows: int, seats: int, links: int) -> Actions:
 Pairs = Sequence[tuple[int, int]]
 
 
-def one_action(kind: int, j: int, places: Pairs = (), links: Pairs = ()) -> Actions:
+def one_action(kind: int, j: int, places: Pairs = (), links: Pairs = (), until: float = -np.inf) -> Actions:
     """One action about job j, with its (node, GPUs) and (leaf, mask)."""
     one = actions(1, len(places), len(links))
     for k, (node, gpus) in enumerate(places):
         one.seats[k] = (node, gpus)
     for k, (leaf, mask) in enumerate(links):
         one.links[k] = (mask, leaf)
-    one.rows[0] = (kind, j, 0, 0)
-    one.rows[1] = (0, 0, len(places), len(links))
+    one.rows[0] = (until, kind, j, 0, 0)
+    one.rows[1] = (-np.inf, 0, 0, len(places), len(links))
     return one
 
 
@@ -102,13 +109,27 @@ def forget(out: Actions) -> None:
 
 @jit
 def close_row(out: Actions, kind: int, j: int) -> None:
-    """End the row being written."""
+    """End the row being written, about job j."""
+    close_row_until(out, kind, j, -np.inf)
+
+
+@jit
+def close_row_until(out: Actions, kind: int, j: int, until: float) -> None:
+    """End the row being written, about job j and a time (`until` of the row)."""
     k = out.counts[0].rows
+    out.rows[k].until = until
     out.rows[k].kind = kind
     out.rows[k].job = j
     out.rows[k + 1].seat_at = out.counts[0].seats
     out.rows[k + 1].link_at = out.counts[0].links
     out.counts[0].rows = k + 1
+
+
+@jit
+def drop_rows(out: Actions, rows: int) -> None:
+    """Drop all rows from number `rows` on, and what was added to the row being written."""
+    out.counts[0].rows = rows
+    forget(out)
 
 
 @jit

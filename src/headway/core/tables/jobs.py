@@ -34,7 +34,8 @@ JOB: Final = np.dtype(
         ("save", "f8"),  # seconds from Stop to Stopped, as far as is known
         ("resume", "f8"),  # seconds from Start to the first headway, but for the first start
         ("limit", "f8"),  # seconds that it runs at most in all (infinity: not known)
-        ("claimed", "f8"),  # since when it asks for GPUs of its team's guarantee back (infinity: it does not)
+        ("until", "f8"),  # when the notice is over that its borrowed GPUs are taken back (infinity: it has none)
+        ("ready_by", "f8"),  # when the last notice is over that its promise depends on (-infinity: none)
         ("change_at", "f8"),  # the one valid timer of this job
         ("k1", "f8"),  # the policy's key as of the job's last event; decide derives those of running jobs that move
         ("k2", "f8"),
@@ -48,7 +49,7 @@ JOB: Final = np.dtype(
         ("attempt", "i4"),
         ("preemptions", "i4"),
         ("resizes", "i4"),
-        ("moves", "i4"),  # stops to run elsewhere, at the same size
+        ("migrations", "i4"),  # stops to run elsewhere, at the same size
         ("wasted", "i4"),  # attempts that ran for no time
         ("seat", "i4"),  # first seat held, -1: none
         ("link", "i4"),  # first entry of links held, -1: none
@@ -56,6 +57,8 @@ JOB: Final = np.dtype(
         ("partner", "i4"),  # the job packed on the same GPUs, -1: none
         ("low", "i4"),  # the tree of waiting jobs: children before and after
         ("high", "i4"),
+        ("notice_for", "i4"),  # the team that gets its GPUs when its notice is over
+        ("notice_with", "i4"),  # the waiting job that its notice is for, if a job of that set will migrate; -1: none
         ("team", "i4"),  # its row in the table of teams; 0: the cluster, where there are none
         ("demand", "i4"),  # which nodes suit it, a row of `suits`; 0: any
         ("group", "i4"),  # its row in the table of groups; 0: none of its own
@@ -63,6 +66,7 @@ JOB: Final = np.dtype(
         ("level", "i1"),
         ("state", "i1"),
         ("resizing", "i1"),  # stopping to change size or place: not a preemption
+        ("migrating", "i1"),  # from Migrate until its next Start
         ("freeing", "i1"),  # stopping, and its GPUs are then free
         ("displaced", "i1"),  # it lost its GPUs to another job last time
         ("held_for", "i1"),  # why it is kept from the engine while it is held: one of REASONS
@@ -75,10 +79,11 @@ JOB: Final = np.dtype(
 def job_table(n: int) -> NDArray[Any]:
     """`n` rows of jobs that have not been submitted yet."""
     jobs = np.zeros(n, JOB)
-    for column in ("first", "change_at", "limit", "claimed"):
+    for column in ("first", "change_at", "limit", "until"):
         jobs[column] = np.inf
     for column in ("left", "end", "skew"):
         jobs[column] = np.nan
+    jobs["ready_by"] = -np.inf
     for column in ("seat", "link", "promise", "partner", "low", "high"):
         jobs[column] = -1
     jobs["rate"] = 1.0

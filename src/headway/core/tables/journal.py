@@ -1,6 +1,6 @@
 """The journal of a run, in columns: every fact and every action, in order. Everything said about a run is read from it.
 
-It holds what a state is rebuilt from: actions with their places and links, and changes of rate.
+It holds what a state is rebuilt from: actions with their places and links, changes of rate, and links that failed.
 """
 
 from typing import Any, Final, NamedTuple
@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.core.compiler.tables import by_address
-from headway.core.events import EXPLAINED, NO_JOB, PACK, START
+from headway.core.events import DEFERRED, DISCONNECTED, EXPLAINED, NO_JOB, PACK, START
 from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions
 from headway.core.tables.state import State, new_state
 
+FORMAT: Final = 2  # of kinds and reasons; 1: version 0.1, with Reserve, Claim, and Resize for migrations
 ENTRY: Final = np.dtype(
     [
         ("time", "f8"),
         ("rate", "f8"),  # the job's speed
+        ("until", "f8"),  # of Notify, Promise and Deferred; see core/tables/actions.py: ROW
         ("job", "i4"),  # -1: about no job
         ("kind", "i2"),
         ("level", "i2"),
@@ -94,6 +96,25 @@ def note_why(journal: Journal, c: int, why: int, now: float) -> None:
 
 
 @jit
+def note_retry(journal: Journal, at: float, now: float) -> None:
+    """Append when a preemption that does not pay yet is to be tried again."""
+    note_nobody(journal, DEFERRED, now)
+    journal.rows[journal.counts[0].rows - 1].until = at
+
+
+@jit
+def note_links(journal: Journal, leaf: int, mask: Any, now: float) -> None:
+    """Append that links of a leaf have failed: the leaf is in `gpus`, and the links are in `links` if places are kept."""
+    note_nobody(journal, DISCONNECTED, now)
+    count = journal.counts[0]
+    journal.rows[count.rows - 1].gpus = leaf
+    if len(journal.links) > 0:
+        journal.links[count.links].leaf = leaf
+        journal.links[count.links].mask = mask
+        count.links += 1
+
+
+@jit
 def note_nobody(journal: Journal, kind: int, now: float) -> None:
     """Append an entry about no job."""
     count = journal.counts[0]
@@ -104,7 +125,7 @@ def note_nobody(journal: Journal, kind: int, now: float) -> None:
     row.seat_at = count.seats
     row.place_at = count.places
     row.link_at = count.links
-    row.rate, row.level, row.attempt, row.gpus = 1.0, 0, 0, 0
+    row.rate, row.level, row.attempt, row.gpus, row.until = 1.0, 0, 0, 0, -np.inf
     count.rows += 1
 
 
@@ -113,6 +134,7 @@ def note_action(journal: Journal, state: State, given: Actions, row: int, now: f
     """Append an entry about an action, after it has been recorded."""
     here, after, count = given.rows[row], given.rows[row + 1], journal.counts[0]
     note(journal, state, here.kind, here.job, now)
+    journal.rows[count.rows - 1].until = here.until
     if len(journal.seats) == 0:
         return
     for k in range(here.seat_at, after.seat_at):

@@ -11,6 +11,10 @@ from headway.core.tables.groups import GROUP_TYPE, group_table
 from headway.core.tables.jobs import JOB_TYPE
 from headway.core.tables.teams import NO_TEAMS
 
+# Which nodes a job gets that asks for N nodes with K GPUs each: those with the fewest GPUs on offer, with the most, or any.
+FULLEST: Final = 0
+EMPTIEST: Final = 1
+RANDOM: Final = 2
 NO_DEMANDS: Final = 1  # rows of a table of demands in which every node suits every job
 
 
@@ -38,6 +42,7 @@ class Options(NamedTuple):
 
     history: History
     thresholds: NDArray[np.float64]  # upper bounds of the queues in GPU-seconds; the last is infinity
+    parameters: NDArray[np.float64]  # of the policy's own (`Policy.parameters`)
     promote: float = np.inf  # PROMOTEKNOB: waited >= promote * ran lifts a job to the first queue
     quantum: float = np.inf  # decide at multiples of this too (infinity: only on events)
     min_runtime: float = 0.0  # seconds a started job runs before it may be preempted
@@ -45,12 +50,11 @@ class Options(NamedTuple):
     rent: float = 0.0  # a job stops others once it has waited for so many times the GPU-time that their stops cost
     weighs: bool = False  # asks the policy whether stopping others is worth it
     remembers: bool = False  # tells the policy of jobs that end
-    clears: float = np.inf  # seconds that a job waits before smaller ones are moved out of its way
-    tidies: bool = False  # moving costs nothing: before that, they are if nobody has to be stopped
+    defragment_after: float = np.inf  # seconds that a job waits before smaller jobs are migrated to free whole nodes
     preempts: bool = True
     reserves: bool = True  # keeps GPUs for the first waiting job that finds no place
-    blocks: bool = False  # a job that does not fit stops the jobs behind it
-    moving: bool = False  # keys of running jobs move all the time
+    head_of_line_blocking: bool = False  # no job passes the first one that does not fit
+    dynamic_keys: bool = False  # keys of running jobs change as they run
     learns: bool = False  # keys change with the jobs that ended
     fits: bool = False  # the thresholds are fitted to the jobs that ended
     plotted: bool = False  # Gittins index as plotted in the slides instead of as printed
@@ -59,11 +63,13 @@ class Options(NamedTuple):
     elastic: bool = False  # resizes jobs
     teams: int = NO_TEAMS  # rows of the table of teams; jobs of one class have one of them
     demands: int = NO_DEMANDS  # rows of the table of demands; jobs of one class have one of them
-    notice: float = 0.0  # seconds that borrowed GPUs are kept after their team asked for them
+    notice: float = 0.0  # seconds from Notify until borrowed GPUs are taken back
+    half_life: float = np.inf  # seconds after which past usage of a team counts half; infinity: it does not count
+    horizon: float = 1.0  # seconds for which the GPUs that a team uses now count in its share
     models: int = 1  # that tell jobs apart where two share a GPU; 1 elsewhere
     by_class: bool = True  # the placement treats jobs of one class (GPUs, skewed or not) alike
-    evicts: bool = False  # the placement is told whom it would evict
     pack_limit: float = np.inf  # skew above which a job wants the fewest nodes
+    node_order: int = FULLEST  # which nodes a job with a given number of GPUs per node gets first
     seed: int = 0
 
 
@@ -79,15 +85,19 @@ def history(samples: NDArray[np.float64] | None = None, room: int = 1) -> Histor
 
 def options(**given: Any) -> Options:
     """Options with their defaults: no queues, no quantum, preemptive."""
-    defaults: dict[str, Any] = {"history": history(np.zeros(0)), "thresholds": np.array([np.inf])}
+    defaults: dict[str, Any] = {
+        "history": history(np.zeros(0)),
+        "thresholds": np.array([np.inf]),
+        "parameters": np.zeros(0),
+    }
     return Options(**defaults | given)
 
 
-# What would be stopped, or moved, for a waiting job, all together; see Policy.worth.
+# What would be stopped, or migrated, for a waiting job, all together; see Policy.preempt_at.
 STOPS: Final = np.dtype(
     [
         ("jobs", "i8"),
-        ("moves", "i8"),  # of these, jobs that are moved to other GPUs
+        ("moves", "i8"),  # of these, jobs that migrate
         ("gpus", "i8"),  # that they hold
         ("gpu_s", "f8"),  # GPU-seconds that stopping all of them and starting them again takes
         ("save", "f8"),  # seconds until the last has stopped
@@ -100,8 +110,8 @@ OPTIONS_TYPE = typeof(options())
 STOPS_TYPE = typeof(np.zeros(1, STOPS)[0])
 KEY_SIGNATURE = types.UniTuple(types.float64, 2)(JOB_TYPE, types.float64, OPTIONS_TYPE)
 CHANGE_SIGNATURE = types.float64(JOB_TYPE, types.float64, OPTIONS_TYPE)
-WORTH_SIGNATURE = types.float64(JOB_TYPE, STOPS_TYPE, types.float64, OPTIONS_TYPE)
+PREEMPT_AT_SIGNATURE = types.float64(JOB_TYPE, STOPS_TYPE, types.float64, OPTIONS_TYPE)
 ENDED_SIGNATURE = types.void(JOB_TYPE, types.float64, GROUP_TYPE, OPTIONS_TYPE)
 KEY_TYPE = types.FunctionType(KEY_SIGNATURE)
 CHANGE_TYPE = types.FunctionType(CHANGE_SIGNATURE)
-WORTH_TYPE = types.FunctionType(WORTH_SIGNATURE)
+PREEMPT_AT_TYPE = types.FunctionType(PREEMPT_AT_SIGNATURE)

@@ -46,8 +46,9 @@ def _of_teams(new: State, teams: NDArray[Any], demands: int) -> State:
     kept["guarantee"][CLUSTER] = new.teams["guarantee"][CLUSTER]
     times, suits = len(kept) * demands, np.repeat(any_node(len(new.nodes)), demands, axis=0)
     classes, spent = np.repeat(new.classes, times), np.repeat(new.spent, times, axis=0)
-    fewest = fewest_by_demand(new.nodes["gpus"], suits, int(new.nodes["gpus"].sum()))
-    return new._replace(teams=kept, classes=classes, spent=spent, suits=suits, fewest=fewest)
+    per_node = np.zeros(demands, np.int32)
+    fewest = fewest_by_demand(new.nodes["gpus"], suits, per_node, int(new.nodes["gpus"].sum()))
+    return new._replace(teams=kept, classes=classes, spent=spent, suits=suits, per_node=per_node, fewest=fewest)
 
 
 def _held(state: State, j: int) -> list[int]:

@@ -11,6 +11,7 @@ import numpy as np
 from numba import typeof
 from numpy.typing import NDArray
 
+from headway.core.classes import kind_count
 from headway.core.compiler.tables import by_address
 from headway.core.events import REASONS, WAIT_GPUS
 from headway.core.tables.actions import Actions, actions
@@ -46,7 +47,7 @@ TIMER: Final = np.dtype([("at", "f8"), ("what", "i8")])
 COUNT: Final = np.dtype(
     [
         ("moment", "f8"),  # when something last happened for which jobs may be stopped; -infinity: nothing yet
-        ("moved", "f8"),  # when a job was last moved or resized; -infinity: never
+        ("retry_at", "f8"),  # when a preemption that does not pay yet is to be tried again; infinity: never
         ("stopped_by", "f8"),  # by when all that were asked to stop have stopped, as far as is known
         ("running", "i8"),  # jobs with GPUs that are not stopping
         ("waiting", "i8"),
@@ -54,7 +55,7 @@ COUNT: Final = np.dtype(
         ("timers", "i8"),
         ("free_gpus", "i8"),
         ("stopping", "i8"),  # jobs
-        ("claims", "i8"),  # jobs that ask for GPUs of their team's guarantee back
+        ("notices", "i8"),  # jobs under notice
         ("promises", "i8"),  # rows of `promises` beyond which those that were kept are dropped
         ("spare_link", "i8"),  # the first unused row of `held_links`
     ]
@@ -83,6 +84,7 @@ class State(NamedTuple):
     teams: NDArray[Any]  # the cluster and, where there is a queues file, its queues; see core/tables/teams.py
     bookings: NDArray[Any]  # nodes kept for teams, by the beginning
     suits: NDArray[np.int8]  # by demand and node: whether the node has what jobs of that demand ask for; 0: any will do
+    per_node: NDArray[np.int32]  # by demand: GPUs on each node of such a job, exactly; 0: any number
     counts: NDArray[Any]  # one row of COUNT
 
 
@@ -98,6 +100,7 @@ def new_state(
     teams: Sequence[Team] = (),
     bookings: NDArray[Any] | None = None,
     suits: NDArray[np.int8] | None = None,
+    per_node: NDArray[np.int32] | None = None,
 ) -> State:
     """An empty state with room for so many jobs on these nodes.
 
@@ -122,18 +125,19 @@ def new_state(
     held["next"][-1] = -1
     table = team_table(total, teams)
     suits = any_node(len(per)) if suits is None else suits
-    classes = np.full((2 * total + 2) * (models if slots > 1 else 1) * len(table) * len(suits), -1, CLASS)
+    per_node = np.zeros(len(suits), np.int32) if per_node is None else per_node
+    classes = np.full(kind_count(total, models if slots > 1 else 1) * len(table) * len(suits), -1, CLASS)
     classes["since"], classes["why"] = 0.0, WAIT_GPUS
     count = np.zeros(1, COUNT)
     count["free_gpus"] = total
-    count["moment"], count["moved"] = -np.inf, -np.inf
+    count["moment"], count["retry_at"] = -np.inf, np.inf
     return State(
         job_table(jobs),
         nodes,
         leaves,
         seats,
         held,
-        fewest_by_demand(per, suits, total),
+        fewest_by_demand(per, suits, per_node, total),
         np.zeros(total * slots + 1, np.int32),
         classes,
         np.zeros(2 * jobs + 16, TIMER),
@@ -144,6 +148,7 @@ def new_state(
         table,
         np.zeros(0, BOOKING) if bookings is None else bookings,
         suits,
+        per_node,
         count,
     )
 
@@ -154,13 +159,20 @@ def fewest_nodes(gpus_per_node: NDArray[Any]) -> NDArray[np.int32]:
     return np.searchsorted(reach, np.arange(reach[-1] + 1)).astype(np.int32)
 
 
-def fewest_by_demand(gpus_per_node: NDArray[Any], suits: NDArray[np.int8], total: int) -> NDArray[np.int32]:
-    """The same by demand, among the nodes that suit it, up to a number of GPUs; sizes that these do not have need all nodes there are."""
-    found = np.full((len(suits), total + 1), suits.shape[1], np.int32)
-    for demand, row in enumerate(suits):
-        fewest = fewest_nodes(gpus_per_node[row == 1])
-        found[demand, : len(fewest)] = fewest
-    return found
+def fewest_by_demand(
+    gpus_per_node: NDArray[Any], suits: NDArray[np.int8], per_node: NDArray[np.int32], total: int
+) -> NDArray[np.int32]:
+    """Return by constraint and size the fewest eligible nodes that hold a job of up to `total` GPUs; impossible sizes: all nodes."""
+    table = np.full((len(suits), total + 1), suits.shape[1], np.int32)
+    for demand, (row, each) in enumerate(zip(suits, per_node.tolist(), strict=True)):
+        eligible = gpus_per_node[row == 1]
+        if each:
+            nodes = np.arange(np.count_nonzero(eligible >= each) + 1)
+            table[demand, each * nodes] = nodes
+        else:
+            fewest = fewest_nodes(eligible)
+            table[demand, : len(fewest)] = fewest
+    return table
 
 
 def any_node(nodes: int) -> NDArray[np.int8]:

@@ -19,6 +19,7 @@ TEAM: Final = np.dtype(
     [
         ("weight", "f8"),  # the share that it asks for, beside those of its siblings
         ("since", "f8"),  # when the columns of GPU-seconds were settled
+        ("usage", "f8"),  # GPU-seconds held, halved at every multiple of the half-life
         ("gpu_s", "f8"),  # GPU-seconds held
         ("borrowed_gpu_s", "f8"),  # of these, beyond its guarantee
         ("guarantee", "i8"),  # GPUs that it has back within the notice whenever it asks for them

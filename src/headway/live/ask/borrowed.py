@@ -1,19 +1,92 @@
-"""Whether the GPUs of a running job are part of a guarantee or borrowed; if so, from whom, and how long it keeps them once they are asked
-for (docs/semantics.md, rules 21 and 23).
+"""Borrowed GPUs: whether a running job's GPUs are part of a guarantee or borrowed, and which jobs return them under notice, by when and for
+which queue.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headway.core.tables.teams import CLUSTER
 from headway.io.units import counted
-from headway.live.ask.reserved import joined, within
-from headway.live.ask.shares import owing_queue
+from headway.live.ask.reserved import MOST_NAMED, NOTICE, Holder, Sees, joined, within
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
-MOST_NAMED = 4  # queues
+MOST_LENDERS = 4  # queues
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """When the GPUs of a running job are taken back, and the queue that gets them (empty: it is no longer in the queues file)."""
+
+    until: float
+    queue: str
+
+
+def notice_in(state: ClusterState, row: Any) -> Notice | None:
+    """Return the notice of a job by its row of the engine's table; None: it has none."""
+    until, team = float(row["until"]), int(row["notice_for"])
+    if until == np.inf:
+        return None
+    return Notice(until, state.teams.label(team)[0] if state.teams and team > CLUSTER else "")
+
+
+def waits_for_notice(state: ClusterState, job: Job) -> bool:
+    """Return whether a waiting job is promised GPUs of jobs under notice."""
+    row: Any = state.tables.jobs[job.row]
+    return bool(row["promise"] >= 0 and row["ready_by"] > -np.inf)
+
+
+def promised(state: ClusterState, job: Job) -> dict[int, int]:
+    """Return the GPUs that a job is promised, by node."""
+    row, promises = int(state.tables.jobs["promise"][job.row]), state.tables.promises
+    if row < 0:
+        return {}
+    first, last = (int(promises.rows["seat_at"][end]) for end in (row, row + 1))
+    return {int(place["node"]): int(place["gpus"]) for place in promises.seats[first:last]}
+
+
+def _under_notice(state: ClusterState) -> Iterator[Job]:
+    if state.tables.counts["notices"][0]:
+        yield from (job for job in state.active_jobs() if state.tables.jobs["until"][job.row] < np.inf)
+
+
+def returning(state: ClusterState, job: Job, sees: Sees) -> tuple[Holder, ...]:
+    """Return the jobs under notice on the nodes that a waiting job is promised, those that leave first first."""
+    nodes = promised(state, job) if waits_for_notice(state, job) else {}
+    jobs = [one for one in _under_notice(state) if any(node in nodes for node, _ in one.places)] if nodes else []
+    holders = [
+        Holder(one.id, one.spec.gpus, float(state.tables.jobs["until"][one.row]), NOTICE)
+        for one in jobs
+        if sees(one.id, one.user)
+    ]
+    return tuple(sorted(holders, key=lambda holder: (holder.until or 0.0, holder.job_id)))[:MOST_NAMED]
+
+
+def ready_by(state: ClusterState, job: Job) -> float:
+    """Return when the GPUs that a job is promised are free at the latest: the last notice is over, and its job has saved."""
+    nodes, notice_over = promised(state, job), float(state.tables.jobs["ready_by"][job.row])
+    holders = [one for one in _under_notice(state) if any(node in nodes for node, _ in one.places)]
+    return notice_over + max((state.site.grace_s(one.spec) for one in holders), default=0.0)
+
+
+def notice_words(notice: Notice, now: float) -> str:
+    """Return by when a running job loses its GPUs, and for which queue."""
+    whom = f" for queue {notice.queue}" if notice.queue else ""
+    return f"under notice: its GPUs are taken back {within(notice.until - now)}{whom}, unless the notice is withdrawn"
+
+
+def returning_words(state: ClusterState, job: Job, holders: tuple[Holder, ...], now: float) -> str:
+    """Return which jobs return GPUs to a waiting job, and when it starts at the latest."""
+    places = promised(state, job)
+    where = joined([f"{counted(gpus, 'GPU')} on {state.cluster.nodes[node]}" for node, gpus in places.items()])
+    jobs = joined([f"job {one.job_id} ({within((one.until or now) - now)})" for one in holders])
+    by = f"returned by {jobs}, which borrowed GPUs there" if jobs else "returned by jobs that borrowed GPUs there"
+    latest = within(max(0.0, ready_by(state, job) - now))
+    are = "is" if sum(places.values()) == 1 else "are"
+    return f"{where} {are} promised to it, {by}. It starts {latest} at the latest, when they have checkpointed"
 
 
 def shared_out(state: ClusterState) -> tuple[dict[int, int], list[int]]:
@@ -61,33 +134,14 @@ def running_words(state: ClusterState, job: Job, message: str, now: float) -> st
     guaranteed = queues[name].guaranteed_gpus if name in queues.rows else 0
     line = f"{message}, on borrowed GPUs: queue {name} uses {used}, and {guaranteed} are guaranteed to it"
     notice = state.engine.options.notice
-    asked = _asked(state, job)
-    if asked:
-        who, at = asked
-        return f"{line}. Queue {who} asked for GPUs back: it may be stopped for that {within(at + notice - now)}"
+    if under := notice_in(state, state.tables.jobs[job.row]):
+        return f"{line}. It is {notice_words(under, now)}"
     lenders = _lenders(state, kept)
     if not lenders:
         return f"{line}. Nobody is guaranteed the GPUs that are borrowed now"
-    whose = joined([f"{queue} leaves {counted(gpus, 'GPU')}" for queue, gpus in lenders[:MOST_NAMED]])
-    keeps = f"those who borrow keep them for {notice:g} s, and are then stopped, the last in the order first"
-    return f"{line}. Of what others are guaranteed {whose} unused: when they are asked for, {keeps}"
-
-
-def _asked(state: ClusterState, job: Job) -> tuple[str, float] | None:
-    """The queue that asked first for GPUs of its guarantee, of those that still do and may have a job's, and when."""
-    found, queues, own = list[tuple[float, str]](), state.teams.queues, state.teams.queue_of(job.spec)
-    assert queues is not None
-    above = {queue.name for queue in queues.path(own.name)} if own else set()
-    for other in state.active_jobs():
-        asks = state.teams.queue_of(other.spec) if _claimed(state, other) < np.inf else None
-        if asks and (owing := owing_queue(state, asks, other.spec.gpus).name) not in above:
-            found.append((_claimed(state, other), owing))
-    return (min(found)[1], min(found)[0]) if found else None
-
-
-def _claimed(state: ClusterState, job: Job) -> float:
-    found: Any = state.tables.jobs["claimed"][job.row]
-    return float(found)
+    whose = joined([f"{queue} leaves {counted(gpus, 'GPU')}" for queue, gpus in lenders[:MOST_LENDERS]])
+    keeps = f"jobs that borrow them get a notice of {notice:g} s, and are then stopped, the last in the order first"
+    return f"{line}. Of what others are guaranteed {whose} unused: when a job of theirs needs these GPUs, {keeps}"
 
 
 def _lenders(state: ClusterState, kept: list[int]) -> list[tuple[str, int]]:

@@ -13,7 +13,7 @@ from headway.cluster.demands import gpus_of
 from headway.core.events import REASONS
 from headway.io.units import counted
 from headway.job_state import JobState
-from headway.live.ask.borrowed import running_words
+from headway.live.ask.borrowed import returning, running_words
 from headway.live.ask.held_links import links_words, missing_words
 from headway.live.ask.receipt import receipt, waiting_order
 from headway.live.ask.reserved import (
@@ -25,21 +25,21 @@ from headway.live.ask.reserved import (
     bound,
     holding,
     joined,
+    min_runtimes,
     named,
     places,
     reserved,
-    turns,
     whose,
     within,
 )
-from headway.live.ask.shares import booked, is_asking, is_behind_claims, queue_numbers, queue_words, same_queue
+from headway.live.ask.shares import booked, is_behind_notices, queue_numbers, queue_words, same_queue
 from headway.live.jobfile.after import WORDS
-from headway.live.operation.demands import asked_by, meets, on_nodes
+from headway.live.operation.demands import asked_by, meets, nodes_wanted, nodes_words, on_nodes
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
 MOST_AHEAD = 20  # jobs named; all are counted
-OF_ROOM = ("gpus", "preempted", "fragmentation", "turn")  # reasons of jobs that wait for GPUs which become free
+OF_ROOM = ("gpus", "preempted", "fragmentation", "min_runtime")  # reasons of jobs that wait for GPUs which become free
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Explanation:
     wait_us: int
     receipt_us: dict[str, int]
     reservation: Reserved | None = None  # what is kept for it, or for the job before it that it must not delay
-    turns: tuple[Holder, ...] = ()  # jobs that it may take GPUs from once their turns are over
+    min_runtimes: tuple[Holder, ...] = ()  # jobs that it may preempt once their minimum run times are over
+    notices: tuple[Holder, ...] = ()  # jobs under notice that return GPUs promised to it
 
 
 def sees_all(job_id: int, user: str) -> bool:
@@ -72,16 +73,18 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
     numbers = _numbers(state, job, now, len(ahead))
     first = reserved(state, now, sees) if waits else None
     ahead_of_it = first if first and first.job.id != job.id and meets(state, job, first.kept.nodes) else None
-    kept = first.kept if first and (first.job.id == job.id or reason == "reservation") else None
-    in_turn = turns(state, job, now, sees) if reason == "turn" else ()
+    kept = first.kept if first and (first.job.id == job.id or reason == "backfill_reservation") else None
+    too_short = min_runtimes(state, job, now, sees) if reason == "min_runtime" else ()
     message, change = _words(state, job, reason, numbers, now)
+    if waits and not job.blockers and asked_by(job.spec).gpus_per_node:
+        message, change = nodes_words(state, job, reason, numbers, message, change)
     if state.teams and waits and not job.blockers:
         numbers |= queue_numbers(state, job)
-        message, change = queue_words(state, job, reason, message, change, now)
+        message, change = queue_words(state, job, reason, message, change, now, sees)
     if state.teams and not waits and state.job_state(job) in (JobState.STARTING, JobState.RUNNING):
         numbers |= queue_numbers(state, job)
         message = running_words(state, job, message, now)
-    dear = reason == "turn" and not in_turn and not is_asking(state, job) and not is_behind_claims(state, job)
+    dear = reason == "min_runtime" and not too_short and not is_behind_notices(state, job)
     if dear:
         message += (
             ". Jobs that come after it could be stopped, but that costs more GPU-time than it has waited for so far"
@@ -89,22 +92,24 @@ def explain(state: ClusterState, job: Job, now: float, sees: Sees = sees_all) ->
         change = ["a job with GPUs ends"]
     if kept and reason == "gpus" and any(h.why == COMES_FIRST for h in kept.holders) and _demotes(state):
         change.append("a job that comes before it has run so long that it comes after it")
-    if kept or in_turn:
+    if kept or too_short:
         firm = first is not None and first.firm
-        message, change = _kept_words(state, job, kept, firm, in_turn, message, change, now)
-    if ahead_of_it and reason in OF_ROOM and not job.blockers and not is_asking(state, job):
+        message, change = _kept_words(state, job, kept, firm, too_short, message, change, now)
+    if ahead_of_it and reason in OF_ROOM and not job.blockers:
         change = behind(state, job, ahead_of_it, change, now)
     if dear:
         change.insert(0, "it has waited for what stopping them costs")
     seen = tuple(_seen(state, ahead, sees))
     receipt_us, shown = receipt(state, job.row, now), state.shown_state(job).name
     wait_us = sum(receipt_us.values())
-    return Explanation(job.id, shown, reason, message, numbers, seen, tuple(change), wait_us, receipt_us, kept, in_turn)
+    notices = returning(state, job, sees) if reason == "notice" else ()
+    about = (job.id, shown, reason, message, numbers, seen, tuple(change), wait_us, receipt_us)
+    return Explanation(*about, kept, too_short, notices)
 
 
 def _demotes(state: ClusterState) -> bool:
     """Whether jobs lose their place in the order by running."""
-    return len(state.engine.options.thresholds) > 1 or state.engine.options.moving
+    return len(state.engine.options.thresholds) > 1 or state.engine.options.dynamic_keys
 
 
 def _seen(state: ClusterState, numbers: Iterable[int], sees: Sees) -> Iterable[int]:
@@ -128,9 +133,11 @@ def jobs_ahead(state: ClusterState, job: Job) -> list[int]:
 def _numbers(state: ClusterState, job: Job, now: float, ahead: int) -> dict[str, float]:
     nodes, suits = state.tables.nodes, state.demands.suits(job.spec)
     open_nodes = nodes[(nodes["closed"] == 0) & suits]
-    demand = int(state.tables.jobs["demand"][job.row])
+    demand, per_node = int(state.tables.jobs["demand"][job.row]), asked_by(job.spec).gpus_per_node
+    with_gpus = {"gpus_per_node": per_node, "nodes_with_gpus": int((open_nodes["free"] >= per_node).sum())}
     return {
         **({"nodes_that_suit": int(suits.sum())} if demand else {}),
+        **(with_gpus if per_node else {}),
         "gpus_asked": job.spec.gpus,
         "gpus_free": int(open_nodes["free"].sum()),
         "gpus_stopping": int(open_nodes["stopping"].sum()),
@@ -167,6 +174,8 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         which = "those of them that take jobs" if where else "the nodes that take jobs"
         line = f"it asks for {counted(asked, 'GPU')}{where} and {which} have {have}: {drained}"
         return line, [f"headway nodes resume {name}" for name in closed[:1]]
+    if reason == "notice":
+        return "jobs that borrowed its GPUs return them after their notice", ["they end or checkpoint earlier"]
     if reason == "stopping":
         if state.job_state(job) == JobState.STOPPING:
             return "it is being stopped and waits again after that", ["it has saved its state"]
@@ -176,11 +185,11 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
         change = ["a job on a partly used node ends"]
         if state.placement == "consolidated":
             change.append("placement consolidated?strict=no takes more nodes")
-        change += _moves_words(state, job, now)
+        change += _migrations_words(state, job, now)
         return f"{_are(free, 'GPU')} free{where}, but not {asked} on {need}: at most {most} on one", change
     if reason == "isolation":
         return missing_words(state, job, free)
-    if state.engine.options.blocks and ahead:
+    if state.engine.options.head_of_line_blocking and ahead:
         line = f"nobody overtakes under this policy, and {_are(ahead, 'job')} ahead of it"
         passes = ["a policy that lets jobs pass, such as best-effort or tiresias-l"] if asked <= free else []
         return line, ["the jobs ahead start", *passes]
@@ -192,14 +201,14 @@ def _words(state: ClusterState, job: Job, reason: str, numbers: dict[str, float]
     ]
 
 
-def _moves_words(state: ClusterState, job: Job, now: float) -> list[str]:
-    """From when on smaller jobs may be moved out of its way (docs/semantics.md, rule 29)."""
-    at = float(state.tables.jobs["queued"][job.row]) + state.engine.options.clears
+def _migrations_words(state: ClusterState, job: Job, now: float) -> list[str]:
+    """Return from when on smaller jobs may migrate to make room for a job; empty: they never do."""
+    at = float(state.tables.jobs["queued"][job.row]) + state.engine.options.defragment_after
     if at == math.inf or len(state.tables.leaves):
         return []
     if at > now:
-        return [f"{within(at - now)}, smaller jobs may be moved out of its way, if all of them find other places"]
-    return ["smaller jobs that can be moved out of its way find other places"]
+        return [f"{within(at - now)}, smaller jobs may migrate to make room for it, if all of them find other places"]
+    return ["smaller jobs that can migrate find other places"]
 
 
 def _are(count: int, what: str) -> str:
@@ -212,24 +221,23 @@ def _kept_words(
     job: Job,
     kept: Reserved | None,
     firm: bool,
-    in_turn: tuple[Holder, ...],
+    too_short: tuple[Holder, ...],
     message: str,
     change: list[str],
     now: float,
 ) -> tuple[str, list[str]]:
-    """The same where GPUs are kept for a job, or are held by jobs in their turns."""
-    if in_turn:
-        ends = joined([f"that of job {h.job_id} {within((h.until or now) - now)}" for h in in_turn])
-        message += f". Jobs that come after it are in their turns, which end: {ends}"
-        change = ["one of these turns ends", "a job with GPUs ends"]
+    """Return the message and what would change it, if GPUs are kept for a job or jobs have minimum run times."""
+    if too_short:
+        ends = joined([f"that of job {h.job_id} {within((h.until or now) - now)}" for h in too_short])
+        message += f". Jobs that come after it have minimum run times, which end: {ends}"
+        change = ["one of these minimum run times ends", "a job with GPUs ends"]
     if kept is None:
         return message, change
     if kept.job_id == job.id:
         one = sum(kept.nodes.values()) == 1
         parts = [f"{places(kept)} {'is' if one else 'are'} kept for it, {bound(kept, now)}"]
         parts.append(holding(kept, now) if kept.by else "")
-        if not is_asking(state, job):  # what was asked back is not lent again
-            parts.append("Jobs that come before it in the order may still go first")
+        parts.append("Jobs that come before it in the order may still go first")
         return ". ".join([message, *(part for part in parts if part)]), change
     other = whose(kept)
     message = (
@@ -269,6 +277,12 @@ def _blocked(state: ClusterState, job: Job, reason: str, now: float) -> tuple[st
     """The same for a job that is not offered to the engine."""
     if reason == "node_down":
         where, have = on_nodes(state, job), gpus_of(state.cluster, asked_by(job.spec))
+        if wanted := nodes_wanted(job.spec, "GPU"):
+            nodes = int(state.demands.suits(job.spec).sum())
+            line = (
+                f"it needs {wanted}{where}, and since the cluster changed there {'is' if nodes == 1 else 'are'} {nodes}"
+            )
+            return line, ["a cluster with more such nodes", f"headway cancel {job.id}"]
         line = f"it asks for {counted(job.spec.gpus, 'GPU')}{where}, and since the cluster changed there are {have}"
         return line, [
             f"a cluster of at least {counted(job.spec.gpus, 'GPU')}{' there' if where else ''}",

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.engine import Action, Cause, Event, drive
-from headway.core.events import CLAIM, ENDED, HELD, PACK, RELEASED, RESERVE, RESIZE, START, STOP, STOPPED, SUBMITTED
+from headway.core.engine import Action, Disconnection, Event, Recorded, drive
+from headway.core.events import ENDED, HELD, MIGRATE, PACK, PROMISE, RELEASED, RESIZE, START, STOP, STOPPED, SUBMITTED
 from headway.core.operations import admit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
 from headway.io.units import counted, ranges
@@ -60,7 +60,7 @@ class Ahead(SimulatedWorld):
         # What the first decision does: for the wanted job, and to those that make room.
         self.at_once: Action | None = None
         self.stops: list[int] = []
-        self.asks = False  # whether GPUs of a guarantee are asked back for the wanted job
+        self.needs_notice = False  # whether the wanted job is promised GPUs of jobs under notice
         resume_from(self.state, self.world, now)
         self.world.clock["done"] -= sum(1 for row in waits if row != self.wanted)  # these end after all
 
@@ -74,7 +74,7 @@ class Ahead(SimulatedWorld):
         self.now = max(self.now, at)  # an accepted job may be older than this moment
         return self.now
 
-    def facts(self, now: float) -> Iterator[Event]:
+    def facts(self, now: float) -> Iterator[Event | Disconnection]:
         """What happens; jobs that waited for others go on when those have ended, and the wanted job may be blocked as it comes."""
         for event in super().facts(now):
             yield event
@@ -90,16 +90,17 @@ class Ahead(SimulatedWorld):
 
     def perform(self, action: Action, now: float) -> Iterator[Event]:
         """Watch for the job's start."""
-        if action.kind in (STOP, RESIZE) and self.round == 1:
+        if action.kind in (STOP, RESIZE, MIGRATE) and self.round == 1:
             self.stops.append(action.job)
         if action.job == self.wanted:
-            self.asks |= self.round == 1 and action.kind == CLAIM
-            at_once = self.round == 1 and action.kind != CLAIM
+            needs_notice = action.kind == PROMISE and action.until > -np.inf
+            self.needs_notice |= self.round == 1 and needs_notice
+            at_once = self.round == 1 and not needs_notice
             self.at_once = action if at_once else self.at_once
             self.starts_at = now if action.kind in (START, PACK) else self.starts_at
         return super().perform(action, now)
 
-    def note(self, event: Event | Action | Cause, now: float) -> None:
+    def note(self, event: Recorded, now: float) -> None:
         """Write nothing down: none of this has happened. What a stop took is known after it."""
         if event.kind == STOPPED:
             truth = self.world.truth[event.job]
@@ -107,7 +108,7 @@ class Ahead(SimulatedWorld):
 
     def nodes(self) -> list[int]:
         """The nodes that the job got, or is promised, in order."""
-        if self.at_once and self.at_once.kind == RESERVE:
+        if self.at_once and self.at_once.kind == PROMISE:
             return [node for node, _ in self.at_once.places]
         found, seat = [], int(self.state.jobs["seat"][self.wanted])
         while seat >= 0:
@@ -140,7 +141,7 @@ class Forecast:
             if job.attempts.waits_for_step:  # which no simulated job reports
                 given = given_turn(job.spec, state.min_runtimes)
                 set_min_runtime(
-                    self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given, state.least_turn_s)
+                    self.engine.state, job.row, job.attempts.next_turn_s(job.spec, given, state.auto_min_runtime_s)
                 )
 
     def run(self) -> DryRun:
@@ -200,9 +201,9 @@ class Forecast:
         elif world.at_once:
             stops = tuple(self.numbers[row] for row in world.stops)
             message = f"would start on {', '.join(nodes)} after stopping {counted(len(stops), 'job')} to make room"
-        elif world.asks:
-            notice = f"have had their notice of {self.engine.options.notice:g} s and have saved"
-            message = f"would start once those who borrowed GPUs that its queue is guaranteed {notice}"
+        elif world.needs_notice:
+            notice = f"(notice: {self.engine.options.notice:g} s)"
+            message = f"would start after jobs that borrowed its queue's GPUs have checkpointed {notice}"
         elif left_s is not None:
             message = (
                 f"would start in roughly {left_s:.0f} s, behind {behind}, if jobs take as long as those before them"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.core.engine import Action, Cause, Engine, Event
-from headway.core.events import CROSSED, ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
+from headway.core.engine import Action, Engine, Event, Recorded
+from headway.core.events import CROSSED, ENDED, MIGRATE, PACK, RESIZE, START, STARTED, STOP, STOPPED
 from headway.core.operations import credit, set_costs, set_min_runtime
 from headway.core.tables.journal import empty, journal
 from headway.job_state import JobState
@@ -51,7 +51,7 @@ class Relived(SimulatedWorld):
     ) -> None:
         super().__init__(engine, world, journal(engine.state, 0, False))
         self.late = late  # times in which nothing is decided, in order; none overlap
-        self.habits, self.least_turn_s = habits, engine.policy.least_turn
+        self.habits, self.auto_min_runtime_s = habits, engine.policy.auto_min_runtime
         self.attempts = [Attempts() for _ in habits]
         self.specs = {may: JobSpec(command=("true",), preemptible=may) for may in (True, False)}
         self.work_s: Any = world.truth["left"].copy()  # left of each job's own work
@@ -134,7 +134,7 @@ class Relived(SimulatedWorld):
             launch_s, heard_s, _, gone_s = self.span(j)
             self.world.truth["left"][j] = max(0.0, self.work_s[j] + self.idle_s(j) - heard_s + gone_s)
             self.missed_s[j] = 0.0
-        elif action.kind in (STOP, RESIZE):
+        elif action.kind in (STOP, RESIZE, MIGRATE):
             self.work_s[j] -= max(0.0, now - self.began[j] - self.idle_s(j))
             self.world.truth["save"][j] = sum(self.span(j)[2:])
             if self.work_s[j] < 0.0:  # it had ended by itself, which is heard after it was asked to stop
@@ -145,10 +145,10 @@ class Relived(SimulatedWorld):
             heapq.heappush(self.launched, (now + launch_s + heard_s, j, int(self.state.jobs["attempt"][j])))
         yield from ()
 
-    def note(self, event: Event | Action | Cause, now: float) -> None:
+    def note(self, event: Recorded, now: float) -> None:
         """Learn as the live state does (`ClusterState._measure`); nothing is written down."""
         kind, j = event.kind, event.job
-        if j < 0 or isinstance(event, Cause):
+        if j < 0:
             return
         attempts, habits = self.attempts[j], self.habits[j]
         if kind in (START, PACK):
@@ -159,7 +159,7 @@ class Relived(SimulatedWorld):
                 attempts.progressed(None, None, now)
                 step_at = max(now, self.began[j] + self.idle_s(j))
                 heapq.heappush(self.steps, (step_at, j, int(self.state.jobs["attempt"][j])))
-        elif kind in (STOP, RESIZE):
+        elif kind in (STOP, RESIZE, MIGRATE):
             attempts.stop(now)
         elif kind in (STOPPED, ENDED) and attempts.runs:
             attempts.over(now - self.span(j)[3] - self.missed_s[j], now, preempted=kind == STOPPED)
@@ -171,5 +171,5 @@ class Relived(SimulatedWorld):
         """Put into the engine's table what is known of the job's costs and turns."""
         attempts, habits = self.attempts[j], self.habits[j]
         set_costs(self.state, j, attempts.save.value, attempts.resume.value)
-        turn_s = attempts.min_runtime(self.specs[habits.preemptible], habits.min_runtime_s, self.least_turn_s)
+        turn_s = attempts.min_runtime(self.specs[habits.preemptible], habits.min_runtime_s, self.auto_min_runtime_s)
         set_min_runtime(self.state, j, turn_s)

@@ -18,7 +18,7 @@ from headway.cluster.nodes import Cluster
 from headway.cluster.queues import Queues
 from headway.core.compiler.mistakes import explained
 from headway.core.engine import drive
-from headway.core.keys import TURNS
+from headway.core.keys import AUTO_MULTIPLE
 from headway.core.operations import admit
 from headway.errors import BadInput
 from headway.io.units import counted
@@ -60,6 +60,7 @@ class PastJob:
     limit_s: float | None = None  # it would have been ended after this time
     gpu_type: str = ""  # that it asked for
     constraints: tuple[str, ...] = ()
+    num_nodes: int = 0  # that it asked for; 0: any
 
     @property
     def averaged(self) -> bool:
@@ -74,7 +75,7 @@ class PastJob:
     @property
     def demand(self) -> Demand:
         """What it asked of its nodes."""
-        return demand_of(self.gpu_type, self.constraints)
+        return demand_of(self.gpu_type, self.constraints, self.gpus, self.num_nodes)
 
     def fits(self, cluster: Cluster) -> bool:
         """Whether it could ever start on a cluster."""
@@ -170,7 +171,7 @@ def _simulate(
     setting = Setting(queues=queues and replace(queues, bookings=()), demands=demands)
     engine, world = prepare(load, cluster, rules, find_placement(placement), setting)
     world.truth["save"] = _saves(jobs)
-    turns = np.array([TURNS if job.min_runtime_s is None else 0.0 for job in jobs])
+    turns = np.array([AUTO_MULTIPLE if job.min_runtime_s is None else 0.0 for job in jobs])
     admit(engine.state, slice(None), submit=load.submit_s, gpus=load.gpus, turns=turns)
     habits = [
         Habits(job.start_s, job.reports, job.preemptible, job.min_runtime_s, job.state in CUT, _spans(job, save_s))

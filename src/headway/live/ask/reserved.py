@@ -1,4 +1,4 @@
-"""What is kept for the first waiting job, by when, and who holds it until then; and whose turns end when. Times are seconds since 1970."""
+"""GPUs kept for the first waiting job, by when they are free, which jobs hold them; and minimum run times. Times are seconds since 1970."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ MOST_NAMED = 20  # jobs named in one answer
 SAME_S = 1e-3  # times that are nearer to each other are one
 Sees = Callable[[int, str], bool]  # whether whoever asks may know of a job, by its number and user
 
-# Until when a job holds GPUs: its time limit, its turn, its first step, the notice of those who lent them; or nobody knows, because it
-# cannot be preempted, or comes first.
-TIME_LIMIT, TURN, FIRST_STEP, STAYS, COMES_FIRST = "time_limit", "turn", "first_step", "not_preemptible", "comes_first"
+# What ends a job's hold on its GPUs: its time limit, its minimum run time, its first step, a notice; or the end is not known, because the
+# job cannot be preempted, or comes first in the order.
+TIME_LIMIT, MIN_RUNTIME, FIRST_STEP, STAYS = "time_limit", "min_runtime", "first_step", "not_preemptible"
+COMES_FIRST = "comes_first"
 NOTICE = "notice"
 
 
@@ -112,47 +113,49 @@ def _holder(state: ClusterState, found: Reservation, job: Job, now: float) -> Ho
     row: Any = state.tables.jobs[job.row]
     until, limit_at = found.free_by.get(job.row, np.inf), now + float(row["limit"]) - state.run_s(job, now)
     if row["state"] == JobState.STOPPING:
-        until, why = now + float(row["save"]), TURN
+        until, why = now + float(row["save"]), MIN_RUNTIME
     elif until == np.inf:
         why = COMES_FIRST if job.spec.may_preempt and state.engine.options.preempts else STAYS
     elif until >= limit_at - SAME_S:
         why = TIME_LIMIT
-    elif _has_notice(state, found, row, until, now):
+    elif state.teams and _has_notice(state, row, until, now):
         why = NOTICE
     else:
-        why = FIRST_STEP if job.attempts.waits_for_step else TURN
+        why = FIRST_STEP if job.attempts.waits_for_step else MIN_RUNTIME
     return Holder(job.id, job.spec.gpus, until if until < np.inf else None, why)
 
 
-def _has_notice(state: ClusterState, found: Reservation, row: Any, until: float, now: float) -> bool:
-    """Whether a job holds GPUs until then because their team has asked for them back."""
-    over = float(state.tables.jobs["claimed"][found.job]) + state.engine.options.notice
-    return over < np.inf and abs(until - float(row["save"]) - max(now, over)) < SAME_S
+def _has_notice(state: ClusterState, row: Any, until: float, now: float) -> bool:
+    """Return whether a job holds GPUs until then because it is under notice, or would be given one now."""
+    ends = (float(row["until"]), now + state.engine.options.notice)
+    return any(abs(until - float(row["save"]) - max(now, end)) < SAME_S for end in ends if end < np.inf)
 
 
 def _grace_s(state: ClusterState, holders: list[Holder], by: float) -> float:
     """How much longer than they did so far those who are stopped until then may take to save."""
     stopped = [
-        state.jobs[h.job_id] for h in holders if h.until and h.until <= by and h.why in (TURN, FIRST_STEP, NOTICE)
+        state.jobs[h.job_id]
+        for h in holders
+        if h.until and h.until <= by and h.why in (MIN_RUNTIME, FIRST_STEP, NOTICE)
     ]
     return max((max(0.0, state.site.grace_s(job.spec) - job.attempts.save.value) for job in stopped), default=0.0)
 
 
-def turns(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:
-    """The running jobs after this one that are in their turns, by the end of those."""
+def min_runtimes(state: ClusterState, job: Job, now: float, sees: Sees) -> tuple[Holder, ...]:
+    """Return the running jobs after this one whose minimum run times are not over, the first to end first."""
     rows, options, found = state.tables.jobs, state.engine.options, list[Holder]()
     suits = state.demands.suits(job.spec)
     mine = (rows["k1"][job.row], rows["k2"][job.row], job.row)
     for other in state.active_jobs():
         row: Any = rows[other.row]
-        after = options.moving or (row["k1"], row["k2"], other.row) > mine
+        after = options.dynamic_keys or (row["k1"], row["k2"], other.row) > mine
         here = any(suits[node] for node, _ in other.places)
         if row["state"] != JobState.RUNNING or not after or not here or not sees(other.id, other.user):
             continue
         costs = float(row["turns"]) * (float(row["save"]) + float(row["resume"]))
         ends = float(row["started"]) + max(options.min_runtime, float(row["min_runtime"]), costs)
         if now < ends < np.inf:
-            why = FIRST_STEP if other.attempts.waits_for_step else TURN
+            why = FIRST_STEP if other.attempts.waits_for_step else MIN_RUNTIME
             found.append(Holder(other.id, other.spec.gpus, ends, why))
     return tuple(sorted(found, key=lambda holder: (holder.until or 0.0, holder.job_id)))[:MOST_NAMED]
 
@@ -184,7 +187,7 @@ def bound(kept: Reserved, now: float) -> str:
         return f"free {within(kept.by - now)} at the latest"
     words = {
         TIME_LIMIT: "its time limit is over",
-        TURN: "its turn is over and it has saved",
+        MIN_RUNTIME: "its minimum run time is over and it has saved",
         NOTICE: "it borrows them, its notice is over and it has saved",
         FIRST_STEP: "it has reported a step (or its start has taken too long) and it has saved",
     }

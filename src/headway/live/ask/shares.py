@@ -1,5 +1,6 @@
 """Who pays for whom: what each queue asks for, is guaranteed, uses, borrows and leaves to others, and what that means for a waiting job."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.queues import Queue, Queues
+from headway.core.ledger import usage_at
 from headway.io.units import counted
-from headway.live.ask.reserved import within
+from headway.live.ask.borrowed import returning, returning_words, waits_for_notice
+from headway.live.ask.reserved import Sees, within
 from headway.live.records import Job
 from headway.live.state import ClusterState
 
@@ -35,6 +38,7 @@ class QueueView:
     per_user: dict[str, int]
     users: tuple[str, ...] | None  # who may submit; None: all users whom the queues above it admit
     groups: tuple[str, ...] | None
+    account: str  # decayed GPU time over its weight, in one line; "": shares have no memory
 
 
 def queue_views(state: ClusterState, now: float) -> list[QueueView]:
@@ -67,28 +71,34 @@ def _view(state: ClusterState, queues: Queues, queue: Queue, share: float, now: 
         queue.per_user.given,
         None if access is None else access.users,
         None if access is None else access.groups,
+        account_line(row, queue.weight, queues.half_life_s, now),
     )
 
 
-def is_asking(state: ClusterState, job: Job) -> bool:
-    """Whether GPUs of a guarantee are being asked back for a job."""
-    return bool(state.tables.jobs["claimed"][job.row] < np.inf)
+def account_line(team: Any, weight: float, half_life_s: float, now: float) -> str:
+    """Return the account of a team's row in one line: its decayed GPU time, over its weight; "": shares have no memory."""
+    if half_life_s == math.inf:
+        return ""
+    gpu_h = float(usage_at(team, now, half_life_s)) / HOUR_S
+    return (
+        f"{gpu_h:.1f} GPU-h with a half-life of {half_life_s / HOUR_S:g} h, {gpu_h / weight:.1f} over weight {weight:g}"
+    )
 
 
-def is_behind_claims(state: ClusterState, job: Job) -> bool:
-    """Whether what its queues are guaranteed and do not use is being asked back for others, and leaves nothing for a job."""
+def is_behind_notices(state: ClusterState, job: Job) -> bool:
+    """Return whether the rest of its queues' guarantees is promised to other jobs and leaves too little for a job."""
     queue = state.teams.queue_of(job.spec)
-    if queue is None or state.teams.queues is None or is_asking(state, job):
+    if queue is None or state.teams.queues is None or waits_for_notice(state, job):
         return False
     owing = owing_queue(state, queue, job.spec.gpus)
     left = owing.guaranteed_gpus - _used(state, owing)
-    return left - asked_in(state, owing) < job.spec.gpus <= left
+    return left - _promised_in(state, owing) < job.spec.gpus <= left
 
 
-def asked_in(state: ClusterState, above: Queue) -> int:
-    """GPUs that are being asked back for jobs of a queue and those below it."""
-    asking = (job for job in state.active_jobs() if is_asking(state, job))
-    homes = ((state.teams.queue_of(job.spec), job.spec.gpus) for job in asking)
+def _promised_in(state: ClusterState, above: Queue) -> int:
+    """Return the GPUs under notice that are promised to jobs of a queue and the queues below it."""
+    waiting = (job for job in state.active_jobs() if waits_for_notice(state, job))
+    homes = ((state.teams.queue_of(job.spec), job.spec.gpus) for job in waiting)
     return sum(gpus for queue, gpus in homes if queue and above in _path(state, queue))
 
 
@@ -112,11 +122,11 @@ def queue_numbers(state: ClusterState, job: Job) -> dict[str, float]:
 
 
 def queue_words(
-    state: ClusterState, job: Job, reason: str, message: str, change: list[str], now: float
+    state: ClusterState, job: Job, reason: str, message: str, change: list[str], now: float, sees: Sees
 ) -> tuple[str, list[str]]:
-    """The same sentence with what the job's queue has to do with its wait, and what would change it."""
+    """Return the message with the part of the job's queue in its wait, and what would change it."""
     queue = state.teams.queue_of(job.spec)
-    kept = booked(state, job, now) if reason == "reservation" else ""
+    kept = booked(state, job, now) if reason == "advance_reservation" else ""
     if queue is None:
         nodes = f", and {kept}" if kept else ""
         gone = f"Its queue {job.spec.queue!r} is not in the queues file, so nothing is guaranteed to it{nodes}"
@@ -127,21 +137,19 @@ def queue_words(
         return f"there would be room, but {kept}", ["that is over", "a time limit by which it would be gone before"]
     owing = owing_queue(state, queue, job.spec.gpus)
     used, guaranteed = _used(state, owing), owing.guaranteed_gpus
-    if is_asking(state, job):
-        asked = float(state.tables.jobs["claimed"][job.row])
-        notice = state.engine.options.notice
-        back = f"{within(max(0.0, asked + notice - now))}, and once they have saved"
-        line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, and asked for the others back"
-        return f"{line}: those who borrowed them are stopped {back}", ["they have stopped", "a job with GPUs ends"]
-    if is_behind_claims(state, job):
+    if waits_for_notice(state, job):
+        line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}"
+        returned = returning_words(state, job, returning(state, job, sees), now)
+        return f"{line}: {returned}", ["these jobs end or checkpoint earlier", "another job with GPUs ends"]
+    if is_behind_notices(state, job):
         whose = f"of its {counted(guaranteed, 'guaranteed GPU')} queue {owing.name} uses {used}"
-        line = f"{whose}, and the others were asked back for jobs before it"
+        line = f"{whose}, and the others are promised to jobs before it"
     elif used + job.spec.gpus <= guaranteed:
         line = f"queue {owing.name} uses {used} of its {counted(guaranteed, 'guaranteed GPU')}, so it is served first"
         if reason in ("gpus", "fragmentation"):
             line += (
-                "; but stopping those who borrow, and moving smaller jobs, makes no place for it yet: what is left of the "
-                "guarantee lies on several nodes, beside jobs that keep theirs"
+                "; but stopping jobs that borrow GPUs and migrating smaller jobs makes no place for it yet: the rest of the "
+                "guarantee lies on several nodes, beside jobs that keep their GPUs"
             )
     elif guaranteed:
         word = "above its share" if used > guaranteed else "at its share"
@@ -149,7 +157,16 @@ def queue_words(
         line = f"queue {queue.name} is {word}: it uses {counted(used, 'GPU')}, and {owed}"
     else:
         line = f"queue {queue.name} uses {counted(used, 'GPU')}, and none is guaranteed to it"
+    if account := _account(state, queue, now):
+        line += f". Its account: {account}"
     return f"{message}. {line[0].upper()}{line[1:]}", change
+
+
+def _account(state: ClusterState, queue: Queue, now: float) -> str:
+    """Return the account of a queue in one line; "": shares have no memory."""
+    assert state.teams.queues is not None
+    row = state.teams.table(state.teams.queues.rows[queue.name])
+    return account_line(row, queue.weight, state.teams.queues.half_life_s, now)
 
 
 def _path(state: ClusterState, queue: Queue) -> list[Queue]:
@@ -186,9 +203,9 @@ def booked(state: ClusterState, job: Job, now: float) -> str:
 def _quota_words(state: ClusterState, job: Job, queue: Queue) -> tuple[str, list[str]]:
     """Which limit keeps the job waiting."""
     found = state.teams.broken_limit(job.spec, job.user)
-    if found is None and job.spec.may_preempt and any(asked_in(state, above) for above in _path(state, queue)):
-        line = "GPUs of a guarantee are being asked back for jobs before it, and limits keep room for those: it comes after them"
-        return line, ["those jobs start", "a job with GPUs ends"]
+    if found is None and job.spec.may_preempt and any(_promised_in(state, above) for above in _path(state, queue)):
+        line = "GPUs under notice are promised to jobs before it, and count against the limits of its queue: it comes after these jobs"
+        return line, ["these jobs start", "a job with GPUs ends"]
     if found is None and job.spec.may_preempt:
         line = f"jobs of its size before it in queue {queue.name} cannot be preempted, and may borrow no GPUs: it comes after them"
         return line, ["those jobs start", "a job with GPUs ends"]

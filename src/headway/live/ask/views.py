@@ -11,6 +11,7 @@ from headway.client.job import JobView
 from headway.core.events import REASONS
 from headway.core.receipts import MICROSECONDS
 from headway.job_state import FINAL_STATES, JobState
+from headway.live.ask.borrowed import notice_in
 from headway.live.ask.receipt import receipt
 from headway.live.ask.replay import PastJob
 from headway.live.jobfile.spec import JobSpec
@@ -81,6 +82,7 @@ def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Job
     """One job, by its record and its row of the engine's table."""
     engine_state = JobState(int(row["state"]))
     waits_again = not job.final and not engine_state.has_processes
+    notice = notice_in(state, row) if engine_state in (JobState.STARTING, JobState.RUNNING) else None
     command = job.spec.run or " ".join(job.spec.command)
     return JobView(
         job_id=job.id,
@@ -107,6 +109,8 @@ def view(state: ClusterState, job: Job, now: float, cause: int, row: Any) -> Job
         first_started_at=job.first_started,
         notes=state.notes(job.spec),
         unsaved_s=_unsaved_s(job, now) if engine_state in (JobState.STARTING, JobState.RUNNING) else None,
+        notice_until=notice.until if notice else None,
+        notice_for=(notice.queue or None) if notice else None,
     )
 
 
@@ -189,6 +193,7 @@ def past_job(state: ClusterState, job: Job, run_s: float, receipt_us: Mapping[st
         None if limit_s is None else limit_s + state.site.grace_s(job.spec),
         job.spec.resources.type,
         job.spec.constraints,
+        job.spec.num_nodes or 0,
     )
 
 

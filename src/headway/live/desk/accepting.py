@@ -13,6 +13,7 @@ from headway.live.ask.forecast import DryRun, Forecast
 from headway.live.desk.door import Door
 from headway.live.jobfile.notes import refuse_unsupported
 from headway.live.jobfile.spec import JobSpec, array_tasks
+from headway.live.operation.demands import asked_by
 from headway.live.records import Job
 from headway.live.store.submissions import Submission, insert_all
 from headway.live.world import LiveWorld
@@ -102,7 +103,8 @@ class Accepting(Door):
         self._state.teams.check(spec, cluster.total)
         needs_links = spec.network.isolation != "none" or not self._state.engine.shares
         self._state.demands.check(spec)
-        if needs_links and (why := self._state.engine.why_never(spec.gpus, self._state.demands.suits(spec))):
+        suits, per_node = self._state.demands.suits(spec), asked_by(spec).gpus_per_node
+        if needs_links and (why := self._state.engine.why_never(spec.gpus, suits, per_node)):
             raise BadInput(why)
         longest_s = self._state.longest_s
         if spec.time_limit is not None and spec.time_limit > longest_s:

@@ -118,6 +118,14 @@ class Executor(Protocol):
 
 
 @runtime_checkable
+class Notifies(Protocol):
+    """The optional hook of executors that pass notices on to running jobs (headway.runtime.notice)."""
+
+    def notify(self, job: int, attempt: int, until: float | None) -> None:
+        """Tell an attempt when its GPUs are taken back, in seconds since 1970 (None: not any more); doing it twice is harmless."""
+
+
+@runtime_checkable
 class Shared(Protocol):
     """What an executor has besides, where Headway is not alone on its nodes."""
 

@@ -15,10 +15,10 @@ from headway.errors import BadInput
 from headway.io.keys import make_keys, read_private_key
 from headway.network.certificates.certificate import Certificate, describe
 from headway.network.certificates.issue import issue_leaf_spine
-from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric
-from headway.network.routes.inventory import Inventory, read_inventory
+from headway.network.routes.inventory import Inventory
 from headway.network.sharing.patterns import Pattern
+from headway.sim.network_files import load_fabric, read_inventory
 
 KEY_FILE = "fabric.key"  # in the data folder; its public half beside it, for whoever verifies
 REMEMBERED = "fabric"  # the name in the journal of what a data folder's links are links of

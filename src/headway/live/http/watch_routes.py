@@ -21,7 +21,7 @@ from headway.live.watch.overview import SORTS, About, QueueWanted, overview, que
 from headway.live.watch.replays import what_if
 from headway.live.watch.story import story
 from headway.live.watch.trend import KEPT_S, Watch
-from headway.policies import ORACLES, TABLE
+from headway.policies.registry import listed
 
 Sort = Literal["order", "job_id", "name", "user", "state", "gpus", "queue", "level", "service", "waited", "reason"]
 assert set(SORTS) == set(Sort.__args__)  # type: ignore[attr-defined]
@@ -170,7 +170,7 @@ def add_routes(api: FastAPI, manager: Manager) -> None:
     @api.get("/v1/policies", tags=["cluster"], responses=REFUSALS)
     def policies(caller: Reader) -> Choices:
         """The policies that jobs can be replayed under."""
-        rows = [Choice(name=name, summary=row[1], oracle=name in ORACLES) for name, row in TABLE.items()]
+        rows = [Choice(name=name, summary=each.summary, oracle=each.oracle) for name, each in listed().items()]
         return Choices(policies=rows)
 
     @api.post("/v1/replay", tags=["cluster"], responses=BUSY)

@@ -16,7 +16,7 @@ NO_FABRIC = "needs a fabric, and none is known here (headway serve --fabric)"
 def refuse_unsupported(spec: JobSpec, fabric: bool = False, isolates: bool = False) -> None:
     """Refuse what would change how the job runs, but cannot be done: without a fabric, or on one whose links nobody reserves."""
     for name, most in MOST.items():
-        if (asked := getattr(spec.resources, name) or 0.0) * spec.num_nodes > most:
+        if (asked := getattr(spec.resources, name) or 0.0) * spec.groups > most:
             raise BadInput(f"resources.{name}: {asked:g} is more than any machine has: ask for less, or leave it out")
     for found in PATTERN.finditer(spec.output or ""):
         if not found[2] or found[2] not in PATTERNS or len(found[1]) > 2:

@@ -315,6 +315,8 @@ def _settle_gpus(fields: dict[str, Any], path: Path) -> None:
         raise BadInput(f"{path}: GPUs are asked for in two ways that differ: {', '.join(asked)}")
     if asked:
         fields["accelerators"] = next(iter(asked.values()))
+    if {"gpus-per-node", "gres"} & asked.keys():
+        fields.setdefault("num_nodes", 1)  # as in Slurm; --gpus alone leaves the nodes to the placement
 
 
 def _once(fields: dict[str, Any], name: str, value: float, where: str) -> None:

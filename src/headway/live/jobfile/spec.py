@@ -80,7 +80,7 @@ class _Part(BaseModel):
 
 
 class Resources(_Part):
-    """What the job needs on each node."""
+    """Needs of the job on each node, or in all if it gives no `num_nodes`."""
 
     accelerators: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     cpus: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -133,7 +133,7 @@ class JobSpec(_Part):
     name: Short = ""
     command: Annotated[tuple[Text, ...], Field(max_length=10_000)] = ()
     run: Annotated[Text, Field(examples=["python train.py"])] = ""
-    num_nodes: Annotated[int, Field(ge=1, le=100_000)] = 1
+    num_nodes: Annotated[int, Field(ge=1, le=100_000)] | None = None  # exactly; None: the placement chooses
     resources: Resources = Resources()
     tasks_per_node: Annotated[int, Field(ge=1, le=MOST_RANKS)] | Literal["gpu"] = 1
     envs: Annotated[dict[Short, Text], Field(max_length=1000)] = {}
@@ -170,7 +170,12 @@ class JobSpec(_Part):
     @property
     def gpus(self) -> int:
         """GPUs of all nodes together."""
-        return self.num_nodes * self.resources.accelerators
+        return self.groups * self.resources.accelerators
+
+    @property
+    def groups(self) -> int:
+        """Groups of ranks: one per node, or one if the placement chooses the nodes."""
+        return self.num_nodes or 1
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -190,7 +195,7 @@ class JobSpec(_Part):
     @property
     def ranks(self) -> int:
         """Ranks of all nodes together."""
-        return self.num_nodes * self.tasks
+        return self.groups * self.tasks
 
     @property
     def argv(self) -> tuple[str, ...]:

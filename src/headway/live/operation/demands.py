@@ -1,13 +1,13 @@
 """What jobs of a live cluster ask of nodes: which row of the engine's table of demands a job has, and what is refused."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.cluster.demands import ANY, Demand, check_possible, demand_of, gpus_of, suiting
+from headway.cluster.demands import ANY, Demand, check_possible, demand_of, gpus_of, read_label, suiting
 from headway.cluster.nodes import Cluster
 from headway.io.units import counted
 from headway.live.engine import LiveEngine
@@ -25,8 +25,8 @@ MOST_DEMANDS: Final = 64
 
 
 def asked_by(spec: JobSpec) -> Demand:
-    """What a job asks of its nodes."""
-    return demand_of(spec.resources.type, spec.constraints)
+    """Return the constraint of a job."""
+    return demand_of(spec.resources.type, spec.constraints, spec.gpus, spec.num_nodes or 0)
 
 
 def _add(counts: Counter[T], name: T, change: int) -> None:
@@ -70,7 +70,7 @@ class LiveDemands:
             unused = [other for other, row in self.rows.items() if other and not self._jobs[row]]
             row = self.rows.pop(unused[0]) if unused else len(self.rows)
             self.rows[demand] = row
-            self._engine.set_demand(row, suiting(self._cluster, demand))
+            self._engine.set_demand(row, suiting(self._cluster, demand), demand.gpus_per_node)
         row = self.rows[demand]
         self._used += row > 0 and not self._jobs[row]
         self._jobs[row] += 1
@@ -81,7 +81,7 @@ class LiveDemands:
         demand = asked_by(spec)
         if demand in self.rows:
             return self.rows[demand]
-        engine.set_demand(len(self.rows), suiting(self._cluster, demand))
+        engine.set_demand(len(self.rows), suiting(self._cluster, demand), demand.gpus_per_node)
         return len(self.rows)
 
     def forget(self, specs: Iterable[JobSpec]) -> None:
@@ -92,7 +92,7 @@ class LiveDemands:
 
     def load(self, labels: Iterable[tuple[int, list[str]]], rows: NDArray[np.int32]) -> None:
         """Go on with the rows of an earlier manager on the same nodes, which its tables have; `rows` are those of the jobs in memory."""
-        self.rows = {Demand(label[0], tuple(label[1:])): row for row, label in labels}
+        self.rows = {read_label(label): row for row, label in labels}
         self._jobs = Counter(rows.tolist())
         self._used = len(self._jobs.keys() - {0})
 
@@ -100,7 +100,7 @@ class LiveDemands:
         """The nodes have changed, or what they have: look which suit."""
         self._cluster = cluster
         for demand, row in self.rows.items():
-            self._engine.set_demand(row, suiting(cluster, demand))
+            self._engine.set_demand(row, suiting(cluster, demand), demand.gpus_per_node)
 
     def label(self, row: int) -> list[str]:
         """How the journal names a row."""
@@ -108,7 +108,7 @@ class LiveDemands:
 
     def row_named(self, label: list[str]) -> int | None:
         """The row of what the journal names; None: no job in memory has it."""
-        return self.rows.get(Demand(label[0], tuple(label[1:])))
+        return self.rows.get(read_label(label))
 
     def check(self, spec: JobSpec) -> None:
         """Refuse a job that no nodes suit."""
@@ -145,12 +145,42 @@ def lacks_nodes(spec: JobSpec, cluster: Cluster) -> bool:
 
 
 def on_nodes(state: "ClusterState", job: Job) -> str:
-    """` on nodes with a100 (2 of 4 nodes)`; empty: any node will do."""
+    """Return ` on nodes with a100 (2 of 4 nodes)`; empty: the job needs no GPU type or feature."""
     demand = asked_by(job.spec)
-    if not demand:
+    if not str(demand):
         return ""
     count, nodes = int(state.demands.suits(job.spec).sum()), len(state.cluster.nodes)
     return f" on nodes with {demand} ({count} of {counted(nodes, 'node')})"
+
+
+def nodes_wanted(spec: JobSpec, gpu: str) -> str:
+    """Return `2 nodes with 8 free GPUs each` (`gpu`: a free GPU), or `one node with 8 free GPUs`; empty: the job leaves it open."""
+    if not (each := asked_by(spec).gpus_per_node):
+        return ""
+    gpus = counted(each, gpu)
+    return f"one node with {gpus}" if spec.num_nodes == 1 else f"{spec.num_nodes} nodes with {gpus} each"
+
+
+def nodes_words(
+    state: "ClusterState", job: Job, reason: str, numbers: Mapping[str, float], message: str, change: list[str]
+) -> tuple[str, list[str]]:
+    """Return why a job with a given number of nodes waits, and what would change that; other reasons stay as they are."""
+    needs, where, ahead = nodes_wanted(job.spec, "free GPU"), on_nodes(state, job), int(numbers["jobs_ahead"])
+    if reason == "node_down" and not state.low_disk:
+        closed = [
+            state.cluster.nodes[x]
+            for x in np.flatnonzero((state.tables.nodes["closed"] == 1) & state.demands.suits(job.spec))
+        ]
+        drained = f"{', '.join(closed[:8])} {'is' if len(closed) == 1 else 'are'} drained"
+        return f"it needs {nodes_wanted(job.spec, 'GPU')}{where}, and too few nodes take jobs: {drained}", change
+    blocked = state.engine.options.head_of_line_blocking and ahead > 0
+    if blocked or reason not in ("gpus", "preempted", "fragmentation"):
+        return message, change
+    count, again = int(numbers["nodes_with_gpus"]), "it was preempted and " if reason == "preempted" else "it "
+    has = f"{count} node has" if count == 1 else f"{count or 'no'} {'nodes have' if count else 'node has'}"
+    jobs = f"{counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
+    change = [one for one in change if "strict=no" not in one]  # more nodes would not help
+    return f"{again}needs {needs}{where}, and {has} so many; {jobs}", change
 
 
 def meets(state: "ClusterState", job: Job, names: Iterable[str]) -> bool:

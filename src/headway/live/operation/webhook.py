@@ -35,10 +35,13 @@ STATES: Final = {
     "Started": "RUNNING",
     "Stop": "STOPPING",
     "Stopped": "PENDING",
+    "Migrate": "STOPPING",
+    "Notify": "RUNNING",
 }
 
 
-HELD, RELEASED = NAMES[events.HELD], NAMES[events.RELEASED]
+HELD, RELEASED, NOTIFY = NAMES[events.HELD], NAMES[events.RELEASED], NAMES[events.NOTIFY]
+NOTIFIED, WITHDRAWN = "Notified", "NoticeWithdrawn"
 BLOCKS: Final = frozenset({HELD, RELEASED, BLOCKED})
 
 
@@ -53,8 +56,17 @@ def state_of(row: JournalRow) -> str:
     return STATES.get(row.kind, "")
 
 
+def notice_in(row: JournalRow) -> dict[str, Any]:
+    """Return what a change says about a notice: `notice_until` (null: withdrawn) and `notice_for`; empty for other rows."""
+    if row.kind != NOTIFY:
+        return {}
+    return {"notice_until": row.data["until"], "notice_for": row.data["team"][0] if "team" in row.data else None}
+
+
 def event_of(row: JournalRow, state: str) -> str:
     """Return the name of the event; Held or Released also if the job stays blocked for another reason."""
+    if row.kind == NOTIFY:
+        return NOTIFIED if row.data["until"] is not None else WITHDRAWN
     return row.kind if row.kind != BLOCKED else HELD if state == "HELD" else RELEASED
 
 
@@ -140,7 +152,7 @@ class Webhook:
             about = {"name": job.name, "user": job.user, "queue": job.queue, "gpus": job.gpus}
         said = {name: row.data[name] for name in ("exit_code", "message", "why") if row.data.get(name) is not None}
         fixed = {"number": row.seq, "time": row.time, "job_id": row.job, "attempt": row.attempt}
-        return {**fixed, "event": event_of(row, state), "state": state, **about, **said}
+        return {**fixed, "event": event_of(row, state), "state": state, **about, **said, **notice_in(row)}
 
     def _send(self, body: bytes, row: JournalRow) -> str:
         """Send once; what went wrong, or nothing."""

@@ -14,19 +14,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from headway.core.events import NOT_WAITING, REASONS
 from headway.core.receipts import MICROSECONDS, final_receipts_us, receipt_us
-from headway.core.tables.jobs import JOB, job_table
+from headway.core.tables.jobs import JOB
 from headway.live.jobfile.spec import JobSpec
 from headway.live.records import Job
 from headway.live.state import charged_gpu_h
 from headway.live.store.history import HistoryRow
 from headway.live.store.integrity.checksum import WIDTHS, verified
+from headway.live.store.integrity.convert import job_row
+from headway.live.store.integrity.schema import FORMAT
 
 if TYPE_CHECKING:
     from headway.live.state import ClusterState
 
 _JOB = TypeAdapter(Job)
-# Columns of the job table that were added, by version: with queues of teams, with kinds of nodes, and with groups of jobs.
-ADDED = (("claimed", "team"), ("demand",), ("group", "rings"))
 _TABLES = "finished JOIN jobs ON jobs.id = finished.job JOIN specs ON specs.id = jobs.spec"
 
 
@@ -98,7 +98,12 @@ def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRo
     """The row about a job that has just ended."""
     row, receipts = state.tables.jobs[job.row], receipt_us(state.tables, state.engine.options, job.row, now)
     waited_s = int(receipts.sum() - receipts[NOT_WAITING]) / MICROSECONDS
-    rest = {"job": encode(job), "row": row.tolist(), "receipt": state.tables.receipts[job.row].tolist()}
+    rest = {
+        "format": FORMAT,
+        "job": encode(job),
+        "row": row.tolist(),
+        "receipt": state.tables.receipts[job.row].tolist(),
+    }
     made = HistoryRow(
         job_id=job.id,
         user=job.user,
@@ -151,19 +156,9 @@ def _revive(rest: bytes, given: tuple[Any, ...]) -> Archived:
     """A job from what was written at its end."""
     content = json.loads(zlib.decompress(rest))
     receipt, values = np.zeros(len(REASONS)), content["row"]
-    row = np.array([tuple(values)], JOB) if len(values) == len(JOB.names or ()) else _older_row(values)
+    row = np.array([tuple(values)], JOB) if content.get("format") == FORMAT else job_row(values)
     receipt[: len(content["receipt"])] = content["receipt"]  # what was written before lacks the last reasons
     return Archived(decode(content["job"], given), row[0], receipt, rest)
-
-
-def _older_row(values: list[Any]) -> NDArray[Any]:
-    """A row that was written before columns were added."""
-    row, every, later = job_table(1), JOB.names or (), set[str]()
-    for names in reversed(ADDED):
-        later |= set(names) if len(values) + len(later) < len(every) else set()
-    for name, value in zip([name for name in every if name not in later], values, strict=True):
-        row[name] = value
-    return row
 
 
 def from_text(text: str) -> Archived:

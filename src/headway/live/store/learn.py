@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from headway.core import events
-from headway.core.engine import Action, Cause, Event
+from headway.core.classes import join_class
+from headway.core.engine import Action, Cause, Event, Recorded, Retry
 from headway.core.events import NO_JOB
 from headway.core.operations import (
     close_node,
@@ -26,7 +27,7 @@ from headway.core.tables.teams import CLUSTER
 from headway.errors import BadInput
 from headway.job_state import JobState
 from headway.live import nodes
-from headway.live.records import NOTHING, PREEMPT, Blocker, Job, Progress
+from headway.live.records import MIGRATE, NOTHING, PREEMPT, Blocker, Job, Progress
 from headway.live.state import ClusterState
 from headway.live.store import turnover
 from headway.live.store.archive import from_text
@@ -39,6 +40,7 @@ KINDS = {name: kind for kind, name in enumerate(events.NAMES)}
 ASKED, BLOCKED, PROGRESSED, DRAINED, RESUMED = "Asked", "Blocked", "Progressed", "Drained", "Resumed"
 OPENED, CLOSING = "Opened", "Closing"
 BEFORE = "before"  # in a row that changes the blockers of a job: those that it had
+UNTIL = "until"  # in rows of Notify, Promise and Deferred: a time, null for infinity (core/tables/actions.py: ROW)
 AWAY = "away"  # in a row about a start or an end: seconds by which it was heard later, because no manager ran
 # Reserved: nodes are kept for a queue for a time. Unreserved: what people reserved of them is not, any more.
 RESERVED, UNRESERVED = "Reserved", "Unreserved"
@@ -90,7 +92,7 @@ def charge(state: ClusterState, job: Job, kind: int, at: float, now: float) -> N
         credit(state.tables, job.row, -max(0.0, job.attempts.stop_asked - at))
 
 
-def _fact(state: ClusterState, row: JournalRow) -> Event | Action | Cause | None:
+def _fact(state: ClusterState, row: JournalRow) -> Recorded | None:
     """What the engine recorded; a fact about no job has job 0 in the journal and -1 in the engine. None: about jobs that are gone."""
     kind, j = KINDS[row.kind], state.jobs[row.job].row if row.job else NO_JOB
     if kind == events.EXPLAINED:
@@ -98,12 +100,18 @@ def _fact(state: ClusterState, row: JournalRow) -> Event | Action | Cause | None
         demand = state.demands.row_named(row.data["demand"]) if "demand" in row.data else 0
         if team is None or demand is None:
             return None
-        group = (int(row.data["class"]) * state.engine.options.teams + team) * state.engine.options.demands + demand
+        group = join_class(int(row.data["class"]), team, demand, state.engine.options)
         return Cause(group, events.REASONS.index(row.data["why"]))
+    if kind == events.DEFERRED:
+        return Retry(_or_infinity(row.data[UNTIL]))
+    if kind == events.NOTIFY:
+        team = state.teams.row_named(row.data["team"]) if "team" in row.data else None
+        receiver = () if team is None else ((team, int(row.data["gpus"])),)
+        return Action(kind, j, receiver, until=_or_infinity(row.data[UNTIL]))
     if "places" not in row.data:
         return Event(kind, j)
     pairs = {name: tuple((int(a), int(b)) for a, b in row.data.get(name, ())) for name in ("places", "links")}
-    return Action(kind, j, pairs["places"], pairs["links"])
+    return Action(kind, j, pairs["places"], pairs["links"], float(row.data.get(UNTIL, -np.inf)))
 
 
 def learn(state: ClusterState, row: JournalRow) -> None:
@@ -112,7 +120,7 @@ def learn(state: ClusterState, row: JournalRow) -> None:
     if job is None:
         _learn_nodes(state, row)
         return
-    counted, preempted = job.active_task, job.stop_reason == PREEMPT
+    counted, preempted = job.active_task, job.stop_reason in (PREEMPT, MIGRATE)
     _learn_job(state, job, row)
     _measure(state, job, row, preempted)
     if job.array_id is not None:
@@ -146,8 +154,9 @@ def _learn_job(state: ClusterState, job: Job, row: JournalRow) -> None:
         job.started = at
         if job.first_started is None:
             job.first_started = at
-    elif kind in (events.STOP, events.RESIZE):
-        job.stop_reason = data.get("why") or job.stop_reason or PREEMPT
+    elif kind in (events.STOP, events.RESIZE, events.MIGRATE):
+        usual = MIGRATE if kind == events.MIGRATE else PREEMPT
+        job.stop_reason = data.get("why") or job.stop_reason or usual
         job.preemptions += job.stop_reason == PREEMPT
         job.kill = bool(data.get("now"))
         set_displaced(state.tables, job.row, job.stop_reason == PREEMPT)
@@ -172,7 +181,7 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
         attempts.started(at, heard)
     elif row.kind == PROGRESSED:
         attempts.progressed(job.noted.step, job.noted.total, row.time, state.run_s(job, row.time))
-    elif kind in (events.STOP, events.RESIZE):
+    elif kind in (events.STOP, events.RESIZE, events.MIGRATE):
         attempts.stop(row.time)
     elif kind in (events.STOPPED, events.ENDED) and attempts.runs:
         attempts.over(at, heard, preempted)
@@ -180,7 +189,7 @@ def _measure(state: ClusterState, job: Job, row: JournalRow, preempted: bool) ->
         return
     set_costs(state.tables, job.row, attempts.save.value, attempts.resume.value)
     given = given_turn(job.spec, state.min_runtimes)
-    set_min_runtime(state.tables, job.row, attempts.min_runtime(job.spec, given, state.least_turn_s))
+    set_min_runtime(state.tables, job.row, attempts.min_runtime(job.spec, given, state.auto_min_runtime_s))
     if state.engine.policy.reports and row.kind == PROGRESSED:
         set_left(state.tables, job.row, _or_nan(attempts.believed_s), row.time)
 
@@ -247,6 +256,15 @@ def _learn_nodes(state: ClusterState, row: JournalRow) -> None:
         turnover.retire(state, int(row.data["keep"]))
     elif row.kind == RECALLED:
         turnover.recall(state, from_text(row.data["text"]))
+
+
+def finite(at: float) -> float | None:
+    """Return a time as JSON has it: None for infinity."""
+    return at if at < np.inf else None
+
+
+def _or_infinity(at: float | None) -> float:
+    return np.inf if at is None else float(at)
 
 
 def _or_nan(value: float | None) -> float:

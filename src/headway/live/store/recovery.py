@@ -23,8 +23,9 @@ from headway.live.store.archive import finished_row, read_spec
 from headway.live.store.history import insert_finished
 from headway.live.store.identity import PENDING, read_mark, settle
 from headway.live.store.integrity.aftermath import Aftermath, aftermath
-from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, MISSING, SUSPECT, covered, missing_jobs, problems
+from headway.live.store.integrity.check import FLOOR, MISSING, SUSPECT, covered, missing_jobs, problems
 from headway.live.store.integrity.checksum import WIDTHS, verified
+from headway.live.store.integrity.convert import COMPLETE_FROM
 from headway.live.store.integrity.salvage import install_recovered, salvage
 from headway.live.store.journal import PAGE, Journal, failed
 from headway.live.store.learn import OPENED, replay
@@ -281,4 +282,6 @@ def adopt(
             executor.adopt(job.id, state.attempt(job))
         if state.job_state(job) == JobState.STOPPING:
             executor.stop(job.id, state.attempt(job), *state.how_to_stop(job))
+        elif state.job_state(job).has_processes:  # the notice may have come or gone while no manager ran
+            world.announce(job, float(state.tables.jobs["until"][job.row]))
         world.set_alarms(job, now)

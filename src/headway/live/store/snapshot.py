@@ -29,7 +29,7 @@ from headway.live.state import Array, ClusterState
 from headway.live.store.archive import as_json, decode, encode
 from headway.live.store.snapshot_table import Snapshot
 
-VERSION = 2  # of what a snapshot holds
+VERSION = 3  # of what a snapshot holds
 
 
 def setting(state: ClusterState) -> str:

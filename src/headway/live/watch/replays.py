@@ -7,10 +7,9 @@ from pydantic import TypeAdapter
 
 from headway.cluster.nodes import cluster_of
 from headway.errors import BadInput
-from headway.io.specs import check_named
 from headway.live.ask.replay import Replay, ran_jobs, replay
 from headway.live.watch.apart import ask_apart
-from headway.policies import TABLE
+from headway.policies.registry import check_policy
 
 if TYPE_CHECKING:
     from headway.live.manager import Manager
@@ -21,7 +20,7 @@ MOST_JOBS = 20_000
 def what_if(manager: "Manager", policies: list[str], last_s: float) -> Replay:
     """The manager's own policy comes first, to show how far the simulator can be trusted."""
     for policy in policies:
-        check_named("policy", policy, TABLE)  # a policy from outside would be code that a caller names
+        check_policy(policy)  # a policy from outside would be code that a caller names
     since = manager.clock() - last_s
     jobs = manager.workload(since)
     if len(jobs) > MOST_JOBS:

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from headway.live.ask.reserved import within
 from headway.live.state import ClusterState
 from headway.live.store.integrity.checksum import verified
 from headway.live.watch.answers import Mark, Phase, Story
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 5000
 WAITING, STARTING, RUNNING, STOPPING = "waiting", "starting", "running", "stopping"
 BEGINS = {"Submitted": WAITING, "Start": STARTING, "Pack": STARTING, "Started": RUNNING, "Stop": STOPPING}
-BEGINS |= {"Resize": STOPPING, "Stopped": WAITING, "Ended": ""}
+BEGINS |= {"Resize": STOPPING, "Migrate": STOPPING, "Stopped": WAITING, "Ended": ""}
 # Rows that are worth a mark, and what to call them.
 WORDS = {
     "Submitted": "submitted",
@@ -28,9 +29,9 @@ WORDS = {
     "Held": "held back",
     "Released": "released",
     "Crossed": "moved in the order",
-    "Claim": "asked for GPUs of its queue's guarantee",
 }
 STOPS = {"preempt": "preempted", "cancel": "cancelled", "timeout": "time is up", "requeue": "requeued", "hold": "held"}
+STOPS["migrate"] = "migrated"
 SQL = "SELECT * FROM events WHERE job = ? AND seq >= ? ORDER BY seq LIMIT ?"
 Entry = tuple[float, str, int, dict[str, Any]]
 
@@ -67,7 +68,7 @@ def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple
     why = saved = ""
     for time, name, number, data in rows:
         at = max(float(data.get("at", time)), since) if name in ("Started", "Stopped", "Ended") else time
-        if words := _words(name, data):
+        if words := _words(name, data, time):
             marks.append(Mark(at, _kind(name, data, words), number, words))
         if name == "Progressed" and data.get("checkpointed") is not None and str(data["checkpointed"]) != saved:
             saved = str(data["checkpointed"])
@@ -79,8 +80,8 @@ def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple
         kind, since, attempt, why = BEGINS[name], at, number, ""
         if name in ("Start", "Pack"):
             where, links, saved = _places(data, nodes), _links(data), ""
-        elif name in ("Stop", "Resize"):
-            why = STOPS.get(data.get("why", "preempt"), "")
+        elif name in ("Stop", "Resize", "Migrate"):
+            why = STOPS.get(data.get("why", "migrate" if name == "Migrate" else "preempt"), "")
         elif name in ("Stopped", "Ended", "Submitted"):
             where, links = {}, ()
     if kind:
@@ -88,13 +89,24 @@ def tell(rows: Iterable[Entry], submitted: float, nodes: Sequence[str]) -> tuple
     return tuple(phases), tuple(marks)
 
 
-def _words(name: str, data: dict[str, Any]) -> str:
+def _words(name: str, data: dict[str, Any], time: float) -> str:
     """What a row means to people; empty for one that is not worth a mark."""
     if name in ("Stop", "Resize"):
         return STOPS.get(data.get("why", "preempt"), "stopped")
+    if name == "Notify":
+        return notice_text(data.get("until"), data["team"][0] if "team" in data else "", time)
+    if name == "Migrate":
+        return STOPS[data.get("why", "migrate")]
     if name == "Ended":
         return f"{data.get('state', 'ended')}{': ' + data['message'] if data.get('message') else ''}"
     return WORDS.get(name, "")
+
+
+def notice_text(until: float | None, queue: str, now: float) -> str:
+    """Return what a notice says, given at `now`; `until` None: it is withdrawn."""
+    if until is None:
+        return "notice withdrawn"
+    return f"notice: its GPUs are taken back {within(until - now)}{f' for queue {queue}' if queue else ''}"
 
 
 def _kind(name: str, data: dict[str, Any], words: str) -> str:

@@ -1,4 +1,4 @@
-"""Fabrics as people name them: a preset, a YAML file, or an inventory.
+"""Fabrics as YAML files describe them (sim/network_files.py reads the files).
 
 Every refusal names the file, the field and what would be right. A leaf-spine with an OCS layer:
 
@@ -14,16 +14,13 @@ Every refusal names the file, the field and what would be right. A leaf-spine wi
 
 import math
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headway.errors import BadInput, unknown
-from headway.io.yaml_file import check_content, read_yaml
-from headway.network.fabric.inventory import read_inventory
+from headway.errors import BadInput
+from headway.io.yaml_file import check_content
 from headway.network.fabric.model import MOST_GPUS, MOST_LEAVES, MOST_UPLINKS, Fabric, Ocs
-from headway.network.fabric.presets import PRESETS
 
 # What a regular fabric is counted by: groups of servers (the product), then servers in each.
 SIZE_FIELDS = {
@@ -78,27 +75,13 @@ class FabricFile(BaseModel, extra="forbid"):
     ocs: OcsFile | None = None
 
 
-def load_fabric(name_or_path: str) -> Fabric:
-    """A preset by name, a YAML file, or an inventory (.csv, .csv.gz)."""
-    if name_or_path in PRESETS:
-        return PRESETS[name_or_path]()
-    path = Path(name_or_path)
-    if not path.exists():
-        if path.suffix in {".yaml", ".yml", ".csv", ".gz"} or "/" in name_or_path:
-            raise BadInput(f"no file {name_or_path}: give a YAML file, an inventory CSV or one of {', '.join(PRESETS)}")
-        raise unknown("fabric", name_or_path, PRESETS)
-    if path.name.endswith((".csv", ".csv.gz")):
-        return read_inventory(path)
-    return _fabric(read_yaml(path, FabricFile, "fabric"), str(path))
-
-
 def fabric_from(content: Any, where: str) -> Fabric:
     """A fabric from the plain data of a YAML file; `where` is the file named in refusals."""
-    return _fabric(check_content(content, FabricFile, where, "fabric"), where)
+    return fabric_of(check_content(content, FabricFile, where, "fabric"), where)
 
 
-def _fabric(given: FabricFile, where: str) -> Fabric:
-    """The fabric that was described, once its parts fit together."""
+def fabric_of(given: FabricFile, where: str) -> Fabric:
+    """Return the fabric that a file describes; BadInput, with the file, if its parts do not fit together."""
     try:
         return _fitted(given)
     except (_Unfit, BadInput) as reason:

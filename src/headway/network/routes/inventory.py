@@ -25,17 +25,12 @@ commands, so they are checked strictly.
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, FailFast, Field, StringConstraints
 
 from headway.errors import BadInput
-from headway.io.json_file import read_json
-from headway.io.yaml_file import MOST_BYTES, check_content, read_yaml
-from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import MOST_CABLES, MOST_GPUS, Fabric
-from headway.network.fabric.presets import PRESETS
 
 STEERING = "198.18.0.0/15"  # RFC 2544: for tests of devices, never routed
 
@@ -143,18 +138,8 @@ class Inventory:
         return table[key]
 
 
-def read_inventory(path: Path) -> Inventory:
-    """An inventory from a file, once nothing in it is there twice."""
-    if path.suffix == ".json":
-        given = check_content(read_json(path, "inventory", MOST_BYTES), InventoryFile, str(path), "inventory")
-    else:
-        given = read_yaml(path, InventoryFile, "inventory")
-    beside = path.parent / given.fabric
-    fabric = load_fabric(given.fabric if given.fabric in PRESETS or not beside.exists() else str(beside))
-    return _checked(str(path), fabric, given)
-
-
-def _checked(where: str, fabric: Fabric, given: InventoryFile) -> Inventory:
+def inventory_of(where: str, fabric: Fabric, given: InventoryFile) -> Inventory:
+    """Return the inventory that a file describes; BadInput, with the file, if an entry is there twice."""
     _once(where, "switches", [one.switch for one in given.switches.values()])
     _once(where, "nics: gpu", [one.gpu for one in given.nics])
     _once(where, "cables: ends", [one.ends for one in given.cables])

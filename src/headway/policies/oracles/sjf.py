@@ -12,4 +12,9 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return left(job, now), 0.0
 
 
-POLICY = Policy("sjf", key, preempts=False, reserves=False, oracle=True)
+SUMMARY = "shortest job first, without preemption (oracle)"
+
+
+def make() -> Policy:
+    """Return the policy."""
+    return Policy("sjf", key, preempts=False, reserves=False, oracle=True)

@@ -1,10 +1,12 @@
 """srtf: shortest remaining time first. An oracle: it knows how long jobs take."""
 
+from math import inf
 from typing import Any
 
 from headway.core.protocols import Policy
 from headway.core.tables.jobs import left
 from headway.core.tables.options import Options
+from headway.policies import DefragmentAfter, Quantum
 
 
 def key(job: Any, now: float, options: Options) -> tuple[float, float]:
@@ -12,4 +14,9 @@ def key(job: Any, now: float, options: Options) -> tuple[float, float]:
     return left(job, now), 0.0
 
 
-POLICY = Policy("srtf", key, moving=True, oracle=True, tidies=True)
+SUMMARY = "shortest remaining time first (oracle)"
+
+
+def make(quantum: Quantum = inf, defragment_after: DefragmentAfter = inf) -> Policy:
+    """Return the policy."""
+    return Policy("srtf", key, dynamic_keys=True, oracle=True, quantum=quantum, defragment_after=defragment_after)

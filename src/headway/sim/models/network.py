@@ -10,11 +10,11 @@ from headway.cluster.named import PRESETS as CLUSTERS
 from headway.cluster.nodes import Cluster
 from headway.core.protocols import Placement
 from headway.errors import BadInput
-from headway.network.fabric.file import load_fabric
 from headway.network.fabric.model import Fabric
 from headway.network.fabric.presets import PRESETS
 from headway.network.sharing.rules import Sharing, parse_network
 from headway.network.slices.sizes import has_slice, why_never
+from headway.sim.network_files import load_fabric
 from headway.workloads.workload import Workload
 
 SLICES = "vclos, vclos-padded or ocs-vclos"

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from headway import __version__
 from headway.core.events import REASONS
 from headway.core.receipts import MICROSECONDS
+from headway.core.tables.journal import FORMAT
 from headway.sim.experiment import Experiment
 from headway.sim.results.stretch import stretch_of
 from headway.sim.results.teams import queue_summaries
@@ -53,7 +54,7 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "wall_s": run.wall_s,
         "goodput": _useful_gpu_s(run) / (makespan * run.cluster.total) if makespan else 0.0,
         "resizes": int(jobs["resizes"].sum()),
-        "moves": int(jobs["moves"].sum()),
+        "migrations": int(jobs["migrations"].sum()),
         "zero_length_starts": int(jobs["wasted"].sum()),
         "elastic": run.policy.allot is not None,
         "wait_s": {name: float(us.mean() / MICROSECONDS) for name, us in receipts(run).items()},
@@ -64,6 +65,7 @@ def summary(run: Run, experiment: Experiment, trace_sha256: str, left_out: int) 
         "settings": experiment.settings,
         "trace_sha256": trace_sha256,
         "version": __version__,
+        "journal_format": FORMAT,
         "command": experiment.command,
     }
 

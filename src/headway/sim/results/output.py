@@ -9,13 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.events import CLAIM, EXPLAINED, NAMES, NO_JOB, PACK, RATED, REASONS, RESERVE, START
-from headway.core.tables.teams import NO_TEAMS
+from headway.core.classes import split_class
+from headway.core.events import (
+    DEFERRED,
+    DISCONNECTED,
+    EXPLAINED,
+    MIGRATE,
+    NAMES,
+    NO_JOB,
+    NOTIFY,
+    PACK,
+    PROMISE,
+    RATED,
+    REASONS,
+    START,
+)
 from headway.errors import BadInput
 from headway.io.files import writable, write_atomically, writing
 from headway.sim.results.result import Result
 from headway.sim.results.starts import Starts
-from headway.sim.run import Run, class_models
+from headway.sim.run import Run
 
 FILES = ("jobs.csv", "receipts.csv", "journal.jsonl", "summary.json", "report.html")
 
@@ -48,7 +61,7 @@ def _write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
 
 
 def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
-    """The journal, entry by entry; Start and Pack name the GPUs taken as node:GPU and what else was decided, Reserve those promised."""
+    """Yield the entries of the journal. Start and Pack name the GPUs taken (node:GPU), Promise and Migrate the GPUs set aside."""
     nodes = zip(run.cluster.nodes, run.cluster.gpus, strict=True)
     names = [f"{node}:{gpu}" for node, count in nodes for gpu in range(count)]
     ids, ends = run.workload.job_id, np.append(run.entries["place_at"][1:], len(run.journal.places))
@@ -67,18 +80,20 @@ def journal_entries(run: Run) -> Iterator[dict[str, Any]]:
         if kind in (START, PACK):
             entry["on"] = [names[gpu] for gpu in sorted(run.seats[at : at + gpus] % len(names))]
             entry |= starts.told(row, run.seats[at : at + gpus], run.journal.links[row["link_at"] : link_end])
-        elif kind == RESERVE:
+        elif kind in (PROMISE, MIGRATE):
             places = run.journal.places[row["place_at"] : end]
             entry["places"] = {run.cluster.nodes[place["node"]]: int(place["gpus"]) for place in places}
         elif kind == EXPLAINED:
             # The jobs of this size; those that want few nodes may wait for another reason than the others.
-            size, team = divmod(int(row["gpus"]), len(run.teams.table) if run.teams else NO_TEAMS)
-            size //= class_models(run.policy)
+            kind_of_job, team, _ = split_class(int(row["gpus"]), run.class_sizes)
+            size = kind_of_job // run.class_sizes.models
             entry |= {"gpus": size // 2, "few_nodes": bool(size % 2), "why": REASONS[int(row["level"])], "level": 0}
             if run.teams:
                 entry["queue"] = run.teams.name_of(team)
-        elif kind == CLAIM:
-            entry["gpus"] = int(run.journal.places[row["place_at"] : end]["gpus"].sum())
+        elif kind in (NOTIFY, DEFERRED):
+            entry["until_s"] = float(row["until"]) if np.isfinite(row["until"]) else None
+        elif kind == DISCONNECTED:
+            entry |= {"gpus": 0, "leaf": gpus}
         elif kind == RATED:
             entry["rate"] = float(row["rate"])
         yield entry

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.core.events import ENDED, PACK, RESIZE, START, STARTED, STOP, STOPPED
+from headway.core.events import ENDED, MIGRATE, PACK, RESIZE, START, STARTED, STOP, STOPPED
 from headway.errors import BadInput
 from headway.sim.run import Run
 
@@ -57,7 +57,7 @@ def holds(run: Run) -> Holds:
         run.entries["gpus"][rows].astype(np.int64),
         time[starts],
         _between(time, np.flatnonzero(kind == STARTED), starts, ends, end_s),
-        _between(time, np.flatnonzero((kind == STOP) | (kind == RESIZE)), starts, ends, end_s),
+        _between(time, np.flatnonzero((kind == STOP) | (kind == RESIZE) | (kind == MIGRATE)), starts, ends, end_s),
         end_s,
         run.entries["seat_at"][rows],
         run.entries["attempt"][rows] > 1,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headway.errors import BadInput
 from headway.io.units import MOST_S
-from headway.workloads.parsing.table import Table, wrong_gpus
+from headway.workloads.parsing.table import Table, plain, wrong_gpus
 from headway.workloads.workload import Workload, workload
 
 NO_LIMIT = -1  # as SWF writes a time limit that is not known
@@ -26,6 +26,9 @@ class Names(NamedTuple):
     queue: str = ""
     model: str = ""
     limit_s: str = ""
+    nodes: str = ""
+    gpu_type: str = ""
+    features: str = ""
 
     @property
     def numbers(self) -> tuple[str, str, str]:
@@ -71,7 +74,10 @@ def checked_workload(rows: Rows, *, strict: bool, from_zero: bool = False) -> Wo
     if not keep.any():
         reasons = ", ".join(f"{count:,} with {reason}" for reason, count in skipped.items())
         raise BadInput(f"{rows.name}: no job is left to run ({reasons})")
+    _refuse_uneven(rows, keep)
     columns = {name: column[keep] for name, column in rows.columns.items()}
+    if "nodes" in columns:
+        columns["nodes"] = np.nan_to_num(columns["nodes"])  # nothing written: the placement chooses
     if "limit_s" in columns:
         asked = columns["limit_s"]
         columns["limit_s"] = np.where(asked > 0, asked, np.inf)
@@ -96,6 +102,23 @@ def _refuse_absurd(rows: Rows) -> None:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise rows.bad(row, "limit_s", f"{limits[row]:g} is no time: write seconds, or nothing where there is no limit")
+
+
+def _refuse_uneven(rows: Rows, keep: NDArray[np.bool_]) -> None:
+    """Refuse numbers of nodes that are not whole or that do not divide the GPUs of the job."""
+    if "nodes" not in rows.columns:
+        return
+    nodes, gpus = np.nan_to_num(rows.columns["nodes"]), rows.columns["gpus"]
+    wrong = keep & ((nodes % 1 != 0) | (nodes < 0))
+    if wrong.any():
+        row = int(wrong.argmax())
+        fix = "write 1 or more, or nothing if the placement chooses"
+        raise rows.bad(row, "nodes", f"{plain(nodes[row])!r} is not a number of nodes: {fix}")
+    uneven = keep & (gpus % np.where(nodes > 0, nodes, 1) != 0)
+    if uneven.any():
+        row = int(uneven.argmax())
+        why = f"{plain(nodes[row])} nodes do not divide {plain(gpus[row])} GPUs"
+        raise rows.bad(row, "nodes", f"{why}: write the GPUs of all nodes together as {rows.names.gpus!r}")
 
 
 def _kept(rows: Rows, strict: bool) -> tuple[NDArray[np.bool_], dict[str, int]]:

@@ -81,7 +81,18 @@ KINDS = (
         ("made up by its authors: models and arrivals are not from a real cluster",),
     ),
     # Headway's own format.
-    Kind((), Names(user="user", queue="queue", model="model", limit_s="limit_s")),
+    Kind(
+        (),
+        Names(
+            user="user",
+            queue="queue",
+            model="model",
+            limit_s="limit_s",
+            nodes="nodes",
+            gpu_type="gpu_type",
+            features="features",
+        ),
+    ),
 )
 
 
@@ -99,8 +110,11 @@ def read(source: Source, options: Options, *, strict: bool) -> Workload:
         names = names._replace(queue="vc")
     if "gpus" not in table.header:
         names = names._replace(gpus="num_gpus")
-    numbers = [*names.numbers, *({HOLDS_CAPS, names.limit_s} & set(table.header))]
-    texts = {names.job_id, names.user, names.queue, names.model, kind.part} & set(table.header)
+    if names.nodes and "nodes" not in table.header:
+        names = names._replace(nodes="num_nodes")
+    numbers = [*names.numbers, *({HOLDS_CAPS, names.limit_s, names.nodes} & set(table.header))]
+    texts = {names.job_id, names.user, names.queue, names.model, names.gpu_type, names.features, kind.part}
+    texts &= set(table.header)
     columns = table.read(numbers, texts=texts)
     table.refuse_negative(columns, *names.numbers)
     caveats = kind.caveats

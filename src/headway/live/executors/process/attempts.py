@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import signal
 from collections.abc import Container
@@ -10,6 +11,8 @@ from typing import Any
 
 from headway.live.executors import Stamp
 from headway.live.executors.process.system import read, stamp, started_ticks
+
+NOTICE = "notice.json"
 
 
 def group_name(job: int, attempt: int) -> str:
@@ -69,6 +72,17 @@ def strays(runs: Path, watched: Container[tuple[int, int]]) -> list[str]:
             end = f" (process {pid}); `kill -9 {pid}` ends it" if pid else ""
             found.append(f"job {job} still runs, and its GPUs count as free here, because the journal lost it{end}")
     return found
+
+
+def write_notice(folder: Path, until: float | None) -> None:
+    """Write when the GPUs of an attempt are taken back, by the wall clock, or remove that; the job reads it (headway.runtime.notice)."""
+    if until is None:
+        (folder / NOTICE).unlink(missing_ok=True)
+        return
+    aside = folder / f".{NOTICE}"
+    aside.write_text(json.dumps({"until": until}), encoding="ascii")
+    aside.chmod(0o644)
+    aside.rename(folder / NOTICE)
 
 
 def when(content: dict[str, Any]) -> Stamp | None:

@@ -37,6 +37,7 @@ from headway.live.executors.process.attempts import (
     started_by,
     strays,
     when,
+    write_notice,
 )
 from headway.live.executors.process.cgroups import CPUS, DEVICES, MEMORY, PROCESSES, Cgroups, NoCgroups
 from headway.live.executors.process.cgroups.find import find_cgroups
@@ -59,6 +60,7 @@ class _Watched:
     folder: Path
     started: bool = False
     stop: tuple[str, float] | None = None  # asked for, but not delivered yet
+    notice: tuple[float | None] | None = None  # to be written or removed, but not done yet
     reported: int = 0  # when the job's own report changed last
     adopted: bool = False  # nobody has looked at it since an earlier manager did
     then: Launch | None = (
@@ -149,6 +151,14 @@ class ProcessExecutor:
                 return
             watched.stop = (signal_name, grace_s)
             self._deliver(watched)
+
+    def notify(self, job: int, attempt: int, until: float | None) -> None:
+        """Write the notice into the attempt's folder, or remove it."""
+        with self._lock:
+            watched = self._watched.get((job, attempt))
+            if watched is not None:
+                watched.notice = (until,)
+                self._write_notice(watched)
 
     def adopt(self, job: int, attempt: int) -> None:
         """Watch it from now on; its files say how it is."""
@@ -262,12 +272,12 @@ class ProcessExecutor:
     def _replace(self, launch: Launch) -> None:
         """Set aside the attempt of a lost journal, which has ended, and start the one that has its number now."""
         key = (launch.job, launch.attempt)
-        folder, stop = self.folder(*key), self._watched.pop(key).stop
+        folder, before = self.folder(*key), self._watched.pop(key)
         number = next(n for n in itertools.count(1) if not folder.with_name(f"{folder.name}.before-{n}").exists())
         folder.rename(folder.with_name(f"{folder.name}.before-{number}"))
         self._begin(launch)
         if key in self._watched:
-            self._watched[key].stop = stop
+            self._watched[key].stop, self._watched[key].notice = before.stop, before.notice
 
     def _starter_socket(self, folder: str, handle: int) -> None:
         """Hand an attempt and its lock to the starter; one that has died is replaced."""
@@ -330,6 +340,13 @@ class ProcessExecutor:
         if signal_shim(watched.folder, signal.SIGTERM):
             watched.stop = None
 
+    def _write_notice(self, watched: _Watched) -> None:
+        """Write or remove the notice of an attempt, if that is still to be done; without room on the disk, at the next look."""
+        if watched.notice is not None and watched.then is None:
+            with contextlib.suppress(OSError):
+                write_notice(watched.folder, *watched.notice)
+                watched.notice = None
+
     # ---- watching
 
     def _listen(self) -> None:
@@ -359,6 +376,7 @@ class ProcessExecutor:
         if watched is None:
             return
         self._deliver(watched)
+        self._write_notice(watched)
         folder = str(watched.folder)
         ended = read(folder, "exit.json")
         if ended is None and not alive(watched.folder):

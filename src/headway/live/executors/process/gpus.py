@@ -42,7 +42,7 @@ def gpu_count() -> int:
 
 def limits_of(launch: Launch, devices: Path = Path("/dev")) -> Limits:
     """What an attempt may use: what its file asks for on every node, and its own GPUs of those that are here."""
-    asked, nodes = launch.spec.resources, launch.spec.num_nodes
+    asked, nodes = launch.spec.resources, launch.spec.groups
     here = {int(path.name[6:]) for path in devices.glob("nvidia[0-9]*") if path.name[6:].isdigit()}
     size = _up_to(MOST_BYTES, (asked.memory or 0.0) * 1e9 * nodes)
     return Limits(

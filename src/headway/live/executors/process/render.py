@@ -41,7 +41,7 @@ def render(launch: Launch, folder: str, port: int, base: Mapping[str, str]) -> d
     spec = launch.spec
     per_node = spec.resources.accelerators
     ranks = []
-    for group in range(spec.num_nodes):
+    for group in range(spec.groups):
         gpus = launch.gpus[group * per_node : (group + 1) * per_node]
         for local in range(spec.tasks):
             rank = group * spec.tasks + local

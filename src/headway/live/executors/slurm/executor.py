@@ -19,6 +19,7 @@ from headway.io import specs
 from headway.io.units import counted
 from headway.live.executors import ENDED, PROGRESSED, STARTED, Discovery, Launch, NodeReport, Report
 from headway.live.executors.process.account import account_of
+from headway.live.executors.process.attempts import write_notice
 from headway.live.executors.process.progress import read_progress
 from headway.live.executors.slurm import capacity, discovery
 from headway.live.executors.slurm.attempt import Attempt, PartRun, read_attempt, written
@@ -125,6 +126,13 @@ class SlurmExecutor:
             if found is not None:
                 found.ask_to_stop(signal_name, grace_s)
         self._poke.set()
+
+    def notify(self, job: int, attempt: int, until: float | None) -> None:
+        """Write the notice into the attempt's folder, which its nodes share, or remove it."""
+        with self._lock, contextlib.suppress(OSError):
+            found = self._attempts.get((job, attempt))
+            if found is not None:
+                write_notice(found.folder, until)
 
     def adopt(self, job: int, attempt: int) -> None:
         """Watch it from now on; its folder and the next poll say how it is."""

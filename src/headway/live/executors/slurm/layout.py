@@ -56,7 +56,7 @@ def _as_asked(launch: Launch, offsets: list[int]) -> list[Place]:
     """Groups of ranks as the job asked for nodes; several may share a node, but none may be on two."""
     spec, found = launch.spec, []
     per = spec.resources.accelerators
-    for group in range(spec.num_nodes):
+    for group in range(spec.groups):
         own = range(group * per, (group + 1) * per)
         node = launch.nodes[own[0]]
         if any(launch.nodes[gpu] != node for gpu in own):
@@ -72,8 +72,8 @@ def _by_node(launch: Launch, on: dict[str, int], offsets: list[int]) -> list[Pla
     if spec.tasks != spec.resources.accelerators:
         given = "+".join(str(gpus) for gpus in on.values())
         raise BadInput(
-            f"the placement gave {given} GPUs on {counted(len(on), 'node')}, but the job asks for {counted(spec.num_nodes, 'node')} with "
-            f"{spec.resources.accelerators} each: ask for whole nodes, or start a rank per GPU (tasks_per_node: gpu)"
+            f"the placement gave {given} GPUs on {counted(len(on), 'node')}, but the job starts {counted(spec.tasks, 'rank')} on "
+            f"{counted(spec.resources.accelerators, 'GPU')} of one node: give num_nodes, or start a rank per GPU (tasks_per_node: gpu)"
         )
     groups = {node: number for number, node in enumerate(on)}
     return [

@@ -12,11 +12,11 @@ from headway.live.errors import JournalDamaged
 from headway.live.operation.index_room import in_use
 from headway.live.store.integrity import schema
 from headway.live.store.integrity.checksum import WIDTHS, intact
+from headway.live.store.integrity.convert import COMPLETE_FROM, FORMER_KINDS
 from headway.live.store.integrity.log import PAGE_SIZES, read_log
 
 FLOOR: Final = "last_number"  # name in `meta`: job numbers up to this one are not given again
 MISSING: Final = "missing"  # name in `meta`: ranges of job numbers that earlier losses took, as JSON
-COMPLETE_FROM: Final = "complete_from"  # name in `meta`: rows of `events` up to this one may be missing
 SUSPECT: Final = (
     "journal.suspect"  # file beside the journal: damage was seen, so the next start checks the whole journal
 )
@@ -60,7 +60,9 @@ def unknown_rows(file: sqlite3.Connection) -> Iterator[str]:
     """Yield rows that this version does not understand, though their checksums are right: a newer version wrote them."""
     from headway.live.store.learn import ALL_KINDS
 
-    kinds = [kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events") if kind not in ALL_KINDS]
+    former = FORMER_KINDS if schema.version_of(file) < schema.FORMAT else frozenset()
+    found = (kind for (kind,) in file.execute("SELECT DISTINCT kind FROM events"))
+    kinds = [kind for kind in found if kind not in ALL_KINDS | former]
     if kinds:
         yield f"this version does not know rows of the kind {kinds[0]!r}: a newer version wrote them"
     for table, key, text in (("events", "seq", "data"), ("specs", "id", "text")):

@@ -23,8 +23,9 @@ from headway.live.operation.folder_lock import folder_lock
 from headway.live.store import snapshot
 from headway.live.store.copies import RECOVERED, free_name, set_aside
 from headway.live.store.identity import IDENTITIES, MARK, PENDING, highest_run, named, read_mark
-from headway.live.store.integrity.check import COMPLETE_FROM, FLOOR, MISSING, SUSPECT, covered, missing_jobs, ranges_of
+from headway.live.store.integrity.check import FLOOR, MISSING, SUSPECT, covered, missing_jobs, ranges_of
 from headway.live.store.integrity.checksum import WIDTHS, insertion, remembered, sealed
+from headway.live.store.integrity.convert import COMPLETE_FROM, convert_events
 from headway.live.store.integrity.log import read_log
 from headway.live.store.integrity.pages import Row, Scan
 from headway.live.store.integrity.schema import prepare
@@ -85,6 +86,7 @@ def _write(part: Path, path: Path, subject: str, use_snapshot: bool) -> None:
         prepare(file)
         file.execute("BEGIN")
         _insert(file, Scan(path, read_log(path, with_frames=True)).rows())
+        convert_events(file)
         _Assembly(file, path.parent).finish(subject, use_snapshot)
         file.execute("COMMIT")
 

@@ -9,8 +9,9 @@ from typing import Final
 from headway.errors import BadInput
 from headway.live.errors import JournalDamaged
 from headway.live.store.integrity.checksum import WIDTHS, checksum
+from headway.live.store.integrity.convert import convert
 
-FORMAT: Final = 1
+FORMAT: Final = 2  # 1: version 0.1; 0: before checksums
 # Of `PRAGMA user_version`: every byte holds the version, so that a flipped bit is not taken for another version.
 EACH_BYTE: Final = 0x01010101
 STATEMENTS: Final = (
@@ -46,18 +47,26 @@ def prepare(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         former = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        _set_aside(connection, former)
-        for statement in SCHEMA:
-            connection.execute(statement)
-        for table in WIDTHS:
-            if table in former:
-                _convert(connection, table)
+        if not version_of(connection):
+            _make_tables(connection, former)
+        if former:
+            convert(connection)
         connection.execute(f"PRAGMA user_version = {FORMAT * EACH_BYTE}")
         connection.execute("COMMIT")
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _make_tables(connection: sqlite3.Connection, former: set[str]) -> None:
+    """Create the tables, and copy the rows of tables without checksums."""
+    _set_aside(connection, former)
+    for statement in SCHEMA:
+        connection.execute(statement)
+    for table in WIDTHS:
+        if table in former:
+            _convert(connection, table)
 
 
 def _set_aside(connection: sqlite3.Connection, former: set[str]) -> None:

@@ -11,7 +11,7 @@ const RANGES = [[900, "15 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]]
 const STEPS = 96;
 const SHOWN = 8; // waiting jobs and events
 const TREND_MS = 2000;
-const IDLE = { gpus: "too few for who waits", preempted: "too few for who waits", fragmentation: "not together", reservation: "kept for a job that comes first" };
+const IDLE = { gpus: "too few for who waits", preempted: "too few for who waits", fragmentation: "not together", backfill_reservation: "kept for a job that comes first", advance_reservation: "kept for a queue" };
 const NEWS = {
   Submitted: "was submitted", Start: "gets GPUs", Started: "runs", Stop: "is asked to stop", Stopped: "has freed its GPUs",
   Ended: "has ended", Held: "is held back", Released: "is released", Drained: "is drained", Resumed: "takes jobs again",

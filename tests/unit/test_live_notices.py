@@ -1,4 +1,4 @@
-"""What people are told while GPUs of a guarantee are asked back: explain, and dry runs."""
+"""What explain and dry runs say while jobs that borrowed GPUs are under notice."""
 
 import pytest
 from tests.imagined import Virtual, Work
@@ -23,17 +23,17 @@ def explained(queues: Queues, works: list[Work], job: int, where: str, policy: s
     return world.found
 
 
-def test_explain_bounds_the_wait_for_what_was_asked_back_by_the_notice() -> None:
+def test_explain_bounds_the_wait_by_the_notice() -> None:
     turns = {**STOPPABLE, "preemption": {"grace": "5s", "min_runtime": "5m"}}  # in which others could pass
     works = [Work(0.0, {**turns, "queue": "b"}, 1000.0) for _ in range(4)]
     found = explained(TWO, [*works, Work(100.0, {**TWO_GPUS, "queue": "a"}, 50.0)], 5, "1x4", "headway")
-    assert found.reservation is not None
-    assert found.reservation.in_s is not None, found.message
-    assert 60.0 <= found.reservation.in_s <= 65.0
-    assert [holder.why for holder in found.reservation.holders] == ["notice"] * 4
+    assert found.reason == "notice"
+    assert [(holder.job_id, holder.gpus, holder.until) for holder in found.notices] == [(3, 1, 160.0), (4, 1, 160.0)]
+    assert [holder.why for holder in found.notices] == ["notice"] * 2
+    assert "2 GPUs on n000 are promised to it, returned by job 3 (in 60 s) and job 4 (in 60 s)" in found.message
+    assert "It starts in 65 s at the latest" in found.message  # the notice, and the grace of 5 s
     assert "may pass it" not in found.message
     assert "may still go first" not in found.message
-    assert "is gone because it borrows them, its notice is over and it has saved" in found.message
 
 
 def test_explain_names_the_queue_above_where_that_is_owed_the_gpus() -> None:
@@ -41,12 +41,11 @@ def test_explain_names_the_queue_above_where_that_is_owed_the_gpus() -> None:
     works = [Work(0.0, {**STOPPABLE, "queue": name}, 1000.0) for name in ("a", "b", "b")]
     asks = Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)
     found = explained(Queues("q", above, notice_s=60.0), [*works, asks], 4, "1x3", "best-effort")
-    assert "queue top uses 1 of its 2 guaranteed GPUs, and asked for the others back" in found.message
+    assert "queue top uses 1 of its 2 guaranteed GPUs: 1 GPU on n000 is promised to it" in found.message
 
 
-def test_a_borrower_is_not_told_that_its_own_queue_asks_for_its_gpus() -> None:
-    """Job 1 needs more than the guarantee of its queue and borrows them all; job 3 of the same queue has GPUs of b asked back."""
-    queues = Queues("q", (Queue("a", guaranteed_gpus=1), Queue("b")), notice_s=60.0)
+def test_only_the_borrower_is_under_notice() -> None:
+    queues = Queues("q", (Queue("a", guaranteed_gpus=3), Queue("b")), notice_s=60.0)
     works = [Work(0.0, {**TWO_GPUS, "queue": name}, 1000.0) for name in ("a", "b")]
     world = Asked([*works, Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)], "1x4", "best-effort", queues=queues)
     said: dict[int, str] = {}
@@ -57,15 +56,15 @@ def test_a_borrower_is_not_told_that_its_own_queue_asks_for_its_gpus() -> None:
 
     world.look = look  # type: ignore[method-assign]
     world.run()
-    assert "asked for GPUs back" not in said[1]
-    assert "Queue a asked for GPUs back: it may be stopped for that in 60 s" in said[2]
+    assert "under notice" not in said[1]
+    assert "It is under notice: its GPUs are taken back in 60 s for queue a" in said[2]
 
 
-def test_explain_says_that_the_rest_of_the_guarantee_was_asked_back_for_others() -> None:
+def test_explain_says_that_the_rest_of_the_guarantee_is_promised_to_others() -> None:
     works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
     own = [Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0) for _ in range(3)]
     found = explained(TWO, [*works, *own], 7, "1x4", "headway")
-    assert "Of its 2 guaranteed GPUs queue a uses 0, and the others were asked back for jobs before it" in found.message
+    assert "Of its 2 guaranteed GPUs queue a uses 0, and the others are promised to jobs before it" in found.message
     assert "costs more GPU-time" not in found.message
 
 
@@ -80,14 +79,32 @@ def test_a_dry_run_waits_for_the_notice() -> None:
 
     world.look = look  # type: ignore[method-assign]
     world.run()
-    assert "would start once those who borrowed GPUs that its queue is guaranteed" in asked[0].message
+    assert "would start after jobs that borrowed its queue's GPUs have checkpointed (notice: 60 s)" in asked[0].message
     assert asked[0].starts_in_s == pytest.approx(60.0, abs=6.0)
 
 
-def test_explain_says_that_a_limit_keeps_room_for_a_job_that_asks() -> None:
+def test_explain_says_that_a_promise_counts_against_a_limit() -> None:
     one = Queues("q", (Queue("a", guaranteed_gpus=3, limits=Limits(running=1)), Queue("b")), notice_s=60.0)
     works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(3)]
     own = [Work(100.0, {**TWO_GPUS, "queue": "a"}, 50.0), Work(110.0, {**STOPPABLE, "queue": "a"}, 50.0)]
     found = explained(one, [*works, *own], 5, "1x4", "best-effort")
     assert found.reason == "quota"
-    assert "asked back for jobs before it, and limits keep room for those" in found.message
+    assert "are promised to jobs before it, and count against the limits of its queue" in found.message
+
+
+def test_explain_names_only_jobs_that_the_caller_sees() -> None:
+    works = [Work(0.0, {**STOPPABLE, "queue": "b"}, 1000.0) for _ in range(4)]
+    world, said = (
+        Virtual([*works, Work(100.0, {**STOPPABLE, "queue": "a"}, 50.0)], "1x4", "best-effort", queues=TWO),
+        list[Explanation](),
+    )
+
+    def look() -> None:
+        if world.time == 100.0 and world.state.jobs.get(5) and world.state.jobs[5].known:
+            said.append(explain(world.state, world.state.jobs[5], world.time, lambda job, user: job == 5))
+
+    world.look = look  # type: ignore[method-assign]
+    world.run()
+    assert (said[-1].reason, said[-1].notices) == ("notice", ())
+    assert "returned by jobs that borrowed GPUs there" in said[-1].message
+    assert "job 4" not in said[-1].message

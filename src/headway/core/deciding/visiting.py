@@ -1,0 +1,188 @@
+"""Which waiting job is visited next, and what follows for others if it finds no place.
+
+Contract: `open_classes` begins; `next_class` returns the open class whose next job comes first, or -1; `advance` goes on in a class
+after its job was visited. If a job finds no place, no other job of its class does (by size, team and constraints), so its class is
+closed, unless the reason was about that job alone. The first job without a place is `walk.first`.
+"""
+
+from typing import Any, Final
+
+from headway.core.compiler.jit import jit
+from headway.core.deciding.offers import NO_BOUND, fits_empty_nodes
+from headway.core.deciding.teams import goes_first, is_below, leads, may_stay, queue_of
+from headway.core.events import NOT_WAITING, PROMISE, START, WAIT_BACKFILL_RESERVATION, WAIT_QUOTA
+from headway.core.order import first_waiting, next_waiting, rank_of
+from headway.core.tables.scratch import Round
+from headway.core.tables.teams import CLUSTER, NO_TEAMS
+
+# Jobs per decision after which a class stays open though they found no place, because the reason was about them alone.
+MOST_PASSED: Final = 100
+
+
+@jit
+def open_classes(r: Round) -> None:
+    """Open every class with waiting jobs, and note which classes each team has."""
+    state, classes, walk = r.state, r.scratch.classes, r.scratch.walk[0]
+    walk.open = state.counts[0].classes
+    for t in range(len(r.scratch.teams)):
+        r.scratch.teams[t].classes = -1
+    for i in range(walk.open):
+        c = state.classes[i].open
+        first = first_waiting(state, c)
+        account = r.scratch.teams[state.jobs[first].team]
+        classes[i].id, classes[i].head, classes[i].team, classes[i].next = (
+            c,
+            first,
+            state.jobs[first].team,
+            account.classes,
+        )
+        classes[c].rest, classes[c].why = first, NOT_WAITING
+        account.classes = i
+    skip_placed(r)
+    if len(state.teams) > NO_TEAMS:
+        walk.reach = NO_BOUND  # for a guarantee, any job may be released
+    elif walk.preempting and next_class(r) >= 0:
+        first = rank_of(r, state.jobs[classes[next_class(r)].head])
+        for k in range(first, state.counts[0].running):
+            walk.reach += state.jobs[r.scratch.order[k]].gpus
+
+
+@jit
+def placed_by(r: Round, j: int) -> int:
+    """Return START if this decision starts waiting job j, PROMISE if it promises it GPUs or keeps its promise, otherwise -1."""
+    if r.state.jobs[j].promise >= 0 and r.scratch.jobs[j].kept:
+        return int(PROMISE)
+    row = r.scratch.jobs[j].place
+    if row < 0 or row >= r.out.counts[0].rows or r.out.rows[row].job != j:
+        return -1
+    kind = r.out.rows[row].kind
+    return int(kind) if kind == START or kind == PROMISE else -1
+
+
+@jit
+def skip_placed(r: Round) -> None:
+    """Go on in every open class to its first job that is not placed."""
+    classes = r.scratch.classes
+    for i in range(r.scratch.walk[0].open):
+        if classes[i].head >= 0:
+            _go_on(r, i, classes[i].head)
+    r.scratch.walk[0].changed = 1
+
+
+@jit
+def _go_on(r: Round, i: int, j: int) -> None:
+    """Let the first job from job j on that is not placed be the next of open class i (-1: the class is closed)."""
+    classes, c = r.scratch.classes, r.scratch.classes[i].id
+    while j >= 0 and placed_by(r, j) >= 0:
+        j = next_waiting(r.state, c, j)
+    classes[i].head = j
+    if classes[c].why == NOT_WAITING:
+        classes[c].rest = j
+
+
+# ---- whose job is next
+
+
+@jit
+def next_class(r: Round) -> int:
+    """Return the open class whose next job comes first, in the order of teams and then of the policy; -1: none.
+
+    The first jobs of sibling teams compete, from the queues up to the cluster. While no account changes, only the team of the last
+    winner and the teams above it can have another first job.
+    """
+    best = r.scratch.teams[CLUSTER].best
+    if r.scratch.walk[0].changed:
+        for t in range(len(r.scratch.teams) - 1, -1, -1):  # teams come after the team above them
+            _find_best(r, t)
+        r.scratch.walk[0].changed = 0
+    elif best >= 0:
+        t = r.scratch.classes[best].team
+        while t >= CLUSTER:
+            _find_best(r, t)
+            t = r.state.teams[t].parent
+    return r.scratch.teams[CLUSTER].best
+
+
+@jit
+def _find_best(r: Round, t: int) -> None:
+    """Find the first job among a team's own open classes, or among the first jobs of the teams below it."""
+    account, classes = r.scratch.teams[t], r.scratch.classes
+    account.best = -1
+    i = account.classes
+    while i >= 0:
+        if classes[i].head >= 0 and (account.best < 0 or leads(r, classes[i].head, classes[account.best].head)):
+            account.best = i
+        i = classes[i].next
+    below = account.below
+    while below >= 0:
+        i = r.scratch.teams[below].best
+        if i >= 0 and (
+            account.best < 0 or goes_first(r, below, classes[i].head, account.child, classes[account.best].head)
+        ):
+            account.best, account.child = i, below
+        below = r.scratch.teams[below].sibling
+
+
+# ---- after a job was visited
+
+
+@jit
+def advance(r: Round, rules: Any, i: int, why: int) -> None:
+    """Go on to the next job of open class i after its job was placed (NOT_WAITING) or found no place."""
+    classes = r.scratch.classes
+    c, job = classes[i].id, r.state.jobs[classes[i].head]
+    r.scratch.jobs[job.row].visited = 1
+    if why != NOT_WAITING:
+        refuse(r, rules, i, why)
+        if r.options.head_of_line_blocking:
+            _block(r, job, why)
+            return
+    following = -1
+    if why == NOT_WAITING or not r.options.by_class or _is_alone(r, job, why):
+        following = next_waiting(r.state, c, job.row)
+    _go_on(r, i, following)
+
+
+@jit
+def refuse(r: Round, rules: Any, i: int, why: int) -> None:
+    """Note that the next job of open class i that is not placed waits on; the first such job of all may get a backfill reservation."""
+    walk, c, head = r.scratch.walk[0], r.scratch.classes[i].id, r.scratch.classes[i].head
+    if r.scratch.classes[c].why == NOT_WAITING:  # the first of its class
+        r.scratch.classes[c].rest = head
+        r.scratch.classes[c].why = why
+    if why == WAIT_QUOTA or not fits_empty_nodes(r, rules, r.state.jobs[head]):
+        return
+    if walk.first < 0:
+        walk.first = head
+
+
+@jit
+def _is_alone(r: Round, job: Any, why: int) -> bool:
+    """Return whether a job found no place for a reason that may not hold for other jobs of its class.
+
+    Only the backfill reservation keeps it from free GPUs and a shorter job may fit, or it is non-preemptible and may not borrow.
+    """
+    walk = r.scratch.walk[0]
+    alone = (why == WAIT_BACKFILL_RESERVATION and not r.options.preempts) or not may_stay(r, job)
+    alone = alone and walk.passed < MOST_PASSED
+    walk.passed += alone
+    return alone
+
+
+@jit
+def _block(r: Round, job: Any, why: int) -> None:
+    """Close the classes that a job without a place blocks (fifo): those under the highest limit it exceeds, or those of its queue."""
+    above, t = -1, job.team
+    while t >= CLUSTER and why == WAIT_QUOTA:
+        account, team = r.scratch.teams[t], r.state.teams[t]
+        if account.used + job.gpus > team.most_gpus or account.running + 1 > team.most_running:
+            above = t
+        t = team.parent
+    limited = above >= 0
+    for i in range(r.scratch.walk[0].open - 1, -1, -1):
+        c = r.scratch.classes[i].id
+        if is_below(r, r.scratch.classes[i].team, above if limited else queue_of(r, job)):
+            if limited and r.scratch.classes[c].why == NOT_WAITING:
+                r.scratch.classes[c].why = WAIT_QUOTA
+            r.scratch.classes[i].head = -1
+    r.scratch.walk[0].changed = 1
