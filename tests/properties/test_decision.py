@@ -106,7 +106,8 @@ def with_garbage(engine: Engine, seed: int | None) -> None:
     decide, draw = engine._decide, np.random.default_rng(seed)
 
     def decide_after_garbage(now: float) -> None:
-        for table in (*engine.scratch, *engine.out):
+        nodes, leaves, *tables = engine.scratch
+        for table in (*nodes, *leaves, *tables, *engine.out):
             table.view(np.uint8)[:] = 0xFF if seed is None else draw.integers(0, 256, table.nbytes, np.uint8)
         decide(now)
 
@@ -275,7 +276,7 @@ def fits(spec: str, nodes: tuple[int, ...], offer: list[int], gpus: int, skew: f
     """Return whether a placement finds a place on an offer."""
     placement, state, out = find_placement(spec), new_state(1, np.array(nodes)), actions(4, 64, 4)
     scratch = new_scratch(state)
-    scratch.nodes["offer"] = offer
+    scratch.nodes.offer[:] = offer
     state.jobs["gpus"], state.jobs["skew"] = gpus, skew
     clear(out)
     chosen = options(pack_limit=placement.pack_limit, by_class=placement.by_class, seed=seed)

@@ -21,7 +21,7 @@ def place(
     placement = find_placement(spec)
     state = new_state(1, np.array(sizes))
     scratch = new_scratch(state)
-    scratch.nodes["offer"] = free
+    scratch.nodes.offer[:] = free
     state.jobs["gpus"] = gpus
     state.jobs["skew"] = skew
     state.jobs["attempt"] = attempt

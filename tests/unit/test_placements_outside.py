@@ -23,8 +23,8 @@ class LastFit:
         least = int(least)
 
         def place(nodes, leaves, fewest, job, options, out):
-            for x in range(len(nodes) - 1, -1, -1):
-                if nodes[x].offer >= job.gpus + least:
+            for x in range(len(nodes.offer) - 1, -1, -1):
+                if nodes.offer[x] >= job.gpus + least:
                     add_seat(out, x, job.gpus)
                     return True
             return False

@@ -15,8 +15,8 @@ from headway.core.deciding.placing import find_place
 from headway.core.deciding.promises import (
     end_notices,
     honour_promises,
-    honour_protected,
     open_promises,
+    start_elsewhere,
     vacate_reserved_nodes,
     withdraw_notices,
     withdraw_promises,
@@ -59,7 +59,8 @@ def decide(
     if adjust_sizes(r, allot):
         return
     vacate_reserved_nodes(r)
-    honour_protected(r, rules)
+    honour_promises(r, True)
+    start_elsewhere(r, rules)
     if not end_notices(r, rules):
         return
     visit_waiting(r, rules)
@@ -80,8 +81,8 @@ def begin(r: Round, now: float) -> None:
     r.out.counts[0].retry_at = np.inf if counts.moment == now or counts.waiting == 0 else counts.retry_at
     walk.now, walk.stopped_by, walk.explained = now, counts.stopped_by, 0
     walk.preempting = (r.options.preempts or r.options.teams > NO_TEAMS) and counts.moment == now
-    walk.first, walk.reserving, walk.released, walk.notified = -1, -1, 0, 0
-    walk.passed, walk.starts, walk.unmet = 0, 0, 0
+    walk.first, walk.reserving = -1, -1
+    walk.released, walk.passed, walk.starts, walk.unmet = 0, 0, 0, 0
 
 
 @jit
@@ -114,13 +115,13 @@ def visit_waiting(r: Round, rules: Any) -> None:
         job = r.state.jobs[r.scratch.classes[i].head]
         if promises_open and within_guarantee(r, job) < 0:
             promises_open = False
-            honour_promises(r)
+            honour_promises(r, False)
             skip_placed(r)
         else:
             advance(r, rules, i, find_place(r, rules, job))
         i = next_class(r)
     if promises_open:
-        honour_promises(r)
+        honour_promises(r, False)
 
 
 @jit

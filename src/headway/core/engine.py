@@ -10,8 +10,7 @@ import numpy as np
 
 from headway.core.compiler.address import by_address
 from headway.core.decide import decide
-from headway.core.deciding.releasing import STOPPED
-from headway.core.deciding.reservation import PATIENCE, UNKNOWN_S, kept_for_first
+from headway.core.deciding.reservation import PATIENCE, UNKNOWN_S, reserve_for_first
 from headway.core.deciding.sizes import ALLOT_SIGNATURE, as_asked
 from headway.core.events import DEFERRED, DISCONNECTED, EXPLAINED, NAMES, NO_JOB, REFITTED, STOP, TICKED
 from headway.core.protocols import Placement, Policy, change_function, key_function, place_function, preempt_at_function
@@ -211,14 +210,17 @@ class Engine:
         """What is kept for the first waiting job that finds no place now. Who asks changes nothing, nor when to decide again."""
         self._decide(now)
         how = (self.key, self.preempt_at, self.place)
-        if not kept_for_first(self.state, self.options, *how, self.scratch, self.out):
+        holders = reserve_for_first(self.state, self.options, *how, self.scratch, self.out)
+        if holders < 0:
             return None
-        (kept,) = self._made()
+        kept = self._made()[-1]
         walk = self.scratch.walk[0]
-        running = self.state.run[: int(self.state.counts["running"][0])]
-        stopped = (self.scratch.jobs["released"][running] == STOPPED) & bool(walk["released"])
-        listed = self.scratch.listed[: int((~stopped).sum())]
-        free_by = {int(job["what"]): float(job["at"]) if job["at"] < UNKNOWN_S else np.inf for job in listed}
+        running = {int(j) for j in self.state.run[: int(self.state.counts["running"][0])]}
+        free_by = {
+            int(job["what"]): float(job["at"]) if job["at"] < UNKNOWN_S else np.inf
+            for job in self.scratch.listed[:holders]
+            if int(job["what"]) in running
+        }
         bound = float(walk["bound"])
         firm = now - float(self.state.jobs["queued"][kept.job]) >= PATIENCE * (bound - now)
         return Reservation(kept.job, kept.places, float(walk["bound_with_passes"]), bound, free_by, firm)

@@ -14,8 +14,8 @@ from headway.core.tables.scratch import PLACE_SIGNATURE
 def tightest(nodes: Any, gpus: int) -> int:
     """The node with the fewest GPUs on offer that holds so many, or -1."""
     best = -1
-    for x in range(len(nodes)):
-        if nodes[x].offer >= gpus and (best < 0 or nodes[x].offer < nodes[best].offer):
+    for x in range(len(nodes.offer)):
+        if nodes.offer[x] >= gpus and (best < 0 or nodes.offer[x] < nodes.offer[best]):
             best = x
     return best
 
@@ -24,8 +24,8 @@ def tightest(nodes: Any, gpus: int) -> int:
 def largest(nodes: Any) -> int:
     """The node with the most GPUs on offer."""
     best = 0
-    for x in range(1, len(nodes)):
-        if nodes[x].offer > nodes[best].offer:
+    for x in range(1, len(nodes.offer)):
+        if nodes.offer[x] > nodes.offer[best]:
             best = x
     return best
 
@@ -38,12 +38,12 @@ def fewest_on_offer(nodes: Any, gpus: int, most: int, out: Actions) -> bool:
         best = tightest(nodes, need)
         if best < 0:
             best = largest(nodes)
-        if nodes[best].offer == 0 or out.counts[0].seats - out.rows[out.counts[0].rows].seat_at == most:
+        if nodes.offer[best] == 0 or out.counts[0].seats - out.rows[out.counts[0].rows].seat_at == most:
             forget(out)
             return False
-        take = min(need, nodes[best].offer)
+        take = min(need, nodes.offer[best])
         add_seat(out, best, take)
-        nodes[best].offer -= take
+        nodes.offer[best] -= take
         need -= take
     return True
 
@@ -57,7 +57,7 @@ def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, o
 @jit(PLACE_SIGNATURE)
 def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """On the fewest nodes that can be had now."""
-    return fewest_on_offer(nodes, job.gpus, len(nodes), out)
+    return fewest_on_offer(nodes, job.gpus, len(nodes.offer), out)
 
 
 def make(given: Mapping[str, str]) -> Placement:

@@ -44,12 +44,12 @@ FOR_ALL = np.uint64(1)  # the link to the first spine
 @jit(allocates=True)
 def _room(nodes: Any, leaves: Any, each: int, free_now: bool) -> Room:
     """What is on offer, or of that what is free now, in parts of `each` GPUs; without a fabric, all on one leaf."""
-    room = Room(np.empty(len(nodes), SERVER), np.zeros(max(len(leaves), 1), LEAF), np.empty(len(nodes), SEAT))
-    for x in range(len(nodes)):
-        room.servers[x].free = min(nodes[x].offer, nodes[x].now) if free_now else nodes[x].offer
-        room.servers[x].leaf = nodes[x].leaf
-    for x in range(len(leaves)):
-        room.leaves[x].links = leaves[x].offer & leaves[x].now if free_now else leaves[x].offer
+    room = Room(np.empty(len(nodes.offer), SERVER), np.zeros(max(len(leaves.offer), 1), LEAF), np.empty(len(nodes.offer), SEAT))
+    for x in range(len(nodes.offer)):
+        room.servers[x].free = min(nodes.offer[x], nodes.now[x]) if free_now else nodes.offer[x]
+        room.servers[x].leaf = nodes.leaf[x]
+    for x in range(len(leaves.offer)):
+        room.leaves[x].links = leaves.offer[x] & leaves.now[x] if free_now else leaves.offer[x]
     keep_whole(room, each)
     return room
 
@@ -117,7 +117,7 @@ def _is_over(job: Any, wait: float, least: float, out: Actions) -> bool:
 def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """The best place for which waiting longer is not worth it."""
     gpus, most = np.int64(job.gpus), np.int64(fewest[job.gpus])
-    each, on_leaf = on_each(gpus, most), (len(fewest) - 1) // len(leaves) if len(leaves) > 0 else 0
+    each, on_leaf = on_each(gpus, most), (len(fewest) - 1) // len(leaves.offer) if len(leaves.offer) > 0 else 0
     room = _room(nodes, leaves, each, False)
     count = _alone(room, gpus, each, most, on_leaf)
     if count > 0:

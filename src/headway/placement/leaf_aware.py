@@ -21,10 +21,10 @@ from headway.placement.vclos import add_seats
 @jit(allocates=True)
 def _offered(nodes: Any, leaves: int) -> Room:
     """The GPUs on offer; without a fabric, all on one leaf."""
-    room = Room(np.empty(len(nodes), SERVER), np.zeros(max(leaves, 1), LEAF), np.empty(len(nodes), SEAT))
-    for x in range(len(nodes)):
-        room.servers[x].free = nodes[x].offer
-        room.servers[x].leaf = nodes[x].leaf
+    room = Room(np.empty(len(nodes.offer), SERVER), np.zeros(max(leaves, 1), LEAF), np.empty(len(nodes.offer), SEAT))
+    for x in range(len(nodes.offer)):
+        room.servers[x].free = nodes.offer[x]
+        room.servers[x].leaf = nodes.leaf[x]
     return room
 
 
@@ -57,7 +57,7 @@ def over_leaves(room: Room, need: int) -> int:
 @jit(PLACE_SIGNATURE, allocates=True)
 def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """On the fewest leaves that can be had now."""
-    room, gpus = _offered(nodes, len(leaves)), int(job.gpus)
+    room, gpus = _offered(nodes, len(leaves.offer)), int(job.gpus)
     count = within_one_leaf(room, gpus)
     if count < 0:
         return False

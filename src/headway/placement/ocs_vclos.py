@@ -27,9 +27,9 @@ from headway.placement.vclos import add_seats, few_servers, offered
 def _count_rows(leaves: Any) -> tuple[int, int]:
     """Leaves and spines; the rows of the spines come last."""
     first = 0
-    while first < len(leaves) and leaves[first].spine < 0:
+    while first < len(leaves.offer) and leaves.spine[first] < 0:
         first += 1
-    spines = leaves[len(leaves) - 1].spine + 1
+    spines = leaves.spine[len(leaves.offer) - 1] + 1
     return first, max(spines, 0)
 
 
@@ -38,10 +38,10 @@ def _pick(leaves: Any, first: int, last: int, spine: int, count: int, out: Actio
     """Reserve `count` ports of the rows first to last - 1 of a spine (-1: of a leaf), those free soonest first."""
     for room in range(3):
         for row in range(first, last):
-            if leaves[row].spine != spine:
+            if leaves.spine[row] != spine:
                 continue
-            within = leaves[row].now if room == 0 else leaves[row].soon if room == 1 else leaves[row].offer
-            bits, taken = leaves[row].offer & within, np.uint64(0)
+            within = leaves.now[row] if room == 0 else leaves.soon[row] if room == 1 else leaves.offer[row]
+            bits, taken = leaves.offer[row] & within, np.uint64(0)
             while count > 0 and bits != np.uint64(0):
                 lowest = bits & (~bits + np.uint64(1))
                 taken |= lowest
@@ -49,19 +49,19 @@ def _pick(leaves: Any, first: int, last: int, spine: int, count: int, out: Actio
                 count -= 1
             if taken != np.uint64(0):
                 add_link(out, row, taken)
-                leaves[row].offer &= ~taken
+                leaves.offer[row] &= ~taken
 
 
 @jit(allocates=True)
 def _planned(room: Room, leaves: Any, spines: int) -> Plan:
     """A plan with the free fibres of leaves and ports of spines counted."""
     plan, below = new_plan(room.leaves, spines), len(room.leaves)
-    for row in range(len(leaves)):
-        ports = popcount(leaves[row].offer)
+    for row in range(len(leaves.offer)):
+        ports = popcount(leaves.offer[row])
         if row < below:
             plan.leaves[row].fibres = ports
         else:
-            plan.spines[leaves[row].spine].ports += ports
+            plan.spines[leaves.spine[row]].ports += ports
     return plan
 
 
@@ -91,10 +91,10 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
         of_a_class += circuits
         _pick(leaves, part.leaf, part.leaf + 1, -1, circuits if case == ONE_SPINE else circuits * width, out)
     if case == ONE_SPINE:
-        _pick(leaves, below, len(leaves), plan.spine_of[0], gpus, out)
+        _pick(leaves, below, len(leaves.offer), plan.spine_of[0], gpus, out)
     else:
         for k in range(width):
-            _pick(leaves, below, len(leaves), plan.spine_of[k], of_a_class, out)
+            _pick(leaves, below, len(leaves.offer), plan.spine_of[k], of_a_class, out)
     return is_whole(out.counts[0].seats - out.rows[out.counts[0].rows].seat_at, gpus, most)
 
 

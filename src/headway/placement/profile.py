@@ -32,9 +32,9 @@ def leftovers(nodes: Any, gpus: int, out: Actions) -> bool:
     need = gpus
     while need > 0:
         least = tightest(nodes, 1)
-        take = min(need, nodes[least].offer)
+        take = min(need, nodes.offer[least])
         add_seat(out, least, take)
-        nodes[least].offer -= take
+        nodes.offer[least] -= take
         need -= take
     return True
 
@@ -51,7 +51,7 @@ def strictly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, o
 def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out: Actions) -> bool:
     """Skewed models on the fewest nodes that can be had now."""
     if job.skew > options.pack_limit:
-        return fewest_on_offer(nodes, job.gpus, len(nodes), out)
+        return fewest_on_offer(nodes, job.gpus, len(nodes.offer), out)
     return leftovers(nodes, job.gpus, out)
 
 

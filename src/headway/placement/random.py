@@ -19,9 +19,9 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     if free < job.gpus:
         return False
     need, draw = job.gpus, priority(options.seed + 1) ^ priority(1000003 * job.row + job.attempt)
-    for x in range(len(nodes)):
+    for x in range(len(nodes.offer)):
         take = 0
-        for _ in range(nodes[x].offer):
+        for _ in range(nodes.offer[x]):
             draw = priority(draw)
             if draw % free < need:
                 take += 1

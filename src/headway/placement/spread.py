@@ -14,8 +14,8 @@ from headway.core.tables.scratch import PLACE_SIGNATURE
 def on_offer(nodes: Any) -> int:
     """GPUs on offer in all."""
     total = 0
-    for x in range(len(nodes)):
-        total += nodes[x].offer
+    for x in range(len(nodes.offer)):
+        total += nodes.offer[x]
     return total
 
 
@@ -25,17 +25,17 @@ def place(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out:
     if on_offer(nodes) < job.gpus:
         return False
     level, above = 0, 0
-    for x in range(len(nodes)):
-        level = max(level, nodes[x].offer)
+    for x in range(len(nodes.offer)):
+        level = max(level, nodes.offer[x])
     while above < job.gpus:
         level -= 1
         above = 0
-        for x in range(len(nodes)):
-            above += max(0, nodes[x].offer - level)
+        for x in range(len(nodes.offer)):
+            above += max(0, nodes.offer[x] - level)
     # The last layer may be larger than needed: the nodes at the end of the list keep theirs.
     surplus = above - job.gpus
-    for x in range(len(nodes) - 1, -1, -1):
-        take = max(0, nodes[x].offer - level)
+    for x in range(len(nodes.offer) - 1, -1, -1):
+        take = max(0, nodes.offer[x] - level)
         if take > 0 and surplus > 0:
             take -= 1
             surplus -= 1

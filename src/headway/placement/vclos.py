@@ -31,12 +31,12 @@ from headway.placement.profile import PACK_LIMIT
 @jit(allocates=True)
 def offered(nodes: Any, leaves: Any, count: int) -> Room:
     """What is on offer, as the searches take it; the first `count` rows of links are those of leaves."""
-    room = Room(np.empty(len(nodes), SERVER), np.empty(count, LEAF), np.empty(len(nodes), SEAT))
-    for x in range(len(nodes)):
-        room.servers[x].free = nodes[x].offer
-        room.servers[x].leaf = nodes[x].leaf
+    room = Room(np.empty(len(nodes.offer), SERVER), np.empty(count, LEAF), np.empty(len(nodes.offer), SEAT))
+    for x in range(len(nodes.offer)):
+        room.servers[x].free = nodes.offer[x]
+        room.servers[x].leaf = nodes.leaf[x]
     for x in range(count):
-        room.leaves[x].links = leaves[x].offer
+        room.leaves[x].links = leaves.offer[x]
     return room
 
 
@@ -68,8 +68,8 @@ def _with_fallback(name: str) -> Any:
 
     @jit(PLACE_SIGNATURE, allocates=True)
     def place(nodes: Any, leaves: Any, fewest: Any, job: Any, given: Options, out: Actions) -> bool:
-        room = offered(nodes, leaves, len(leaves))
-        gpus, most = np.int64(job.gpus), few_servers(nodes, len(leaves), fewest, job, given)
+        room = offered(nodes, leaves, len(leaves.offer))
+        gpus, most = np.int64(job.gpus), few_servers(nodes, len(leaves.offer), fewest, job, given)
         block = on_each(gpus, most)
         keep_whole(room, block)
         status, count, width, _ = find(room, gpus, block, NODE_BUDGET)
@@ -82,7 +82,7 @@ def _with_fallback(name: str) -> Any:
         if not is_whole(count, gpus, most):
             return False
         add_seats(room, count, out)
-        for leaf in range(len(leaves)):
+        for leaf in range(len(leaves.offer)):
             if count > 0 and room.leaves[leaf].taken != np.uint64(0):
                 add_link(out, leaf, room.leaves[leaf].taken)
         return count > 0

@@ -16,9 +16,9 @@ from headway.core.tables.options import EMPTIEST, RANDOM, Options
 def place_on_nodes(nodes: Any, job: Any, per_node: int, options: Options, out: Actions) -> bool:
     """Place a job on `per_node` GPUs of each of its nodes. Return False if too few nodes offer that many."""
     need, enough, most = job.gpus // per_node, 0, 0
-    for x in range(len(nodes)):
-        enough += nodes[x].offer >= per_node
-        most = max(most, nodes[x].offer)
+    for x in range(len(nodes.offer)):
+        enough += nodes.offer[x] >= per_node
+        most = max(most, nodes.offer[x])
     if job.gpus % per_node != 0 or enough < need:
         return False
     if options.node_order == RANDOM:
@@ -26,8 +26,8 @@ def place_on_nodes(nodes: Any, job: Any, per_node: int, options: Options, out: A
         return True
     for step in range(most - per_node + 1):
         level = most - step if options.node_order == EMPTIEST else per_node + step
-        for x in range(len(nodes)):
-            if need > 0 and nodes[x].offer == level:
+        for x in range(len(nodes.offer)):
+            if need > 0 and nodes.offer[x] == level:
                 add_seat(out, x, per_node)
                 need -= 1
     return True
@@ -37,8 +37,8 @@ def place_on_nodes(nodes: Any, job: Any, per_node: int, options: Options, out: A
 def _draw_nodes(nodes: Any, job: Any, per_node: int, enough: int, options: Options, out: Actions) -> None:
     """Draw the nodes of a job, all choices equally likely, from the seed, the job and the attempt."""
     need, draw = job.gpus // per_node, priority(options.seed + 1) ^ priority(1000003 * job.row + job.attempt)
-    for x in range(len(nodes)):
-        if nodes[x].offer >= per_node:
+    for x in range(len(nodes.offer)):
+        if nodes.offer[x] >= per_node:
             draw = priority(draw)
             if draw % enough < need:
                 add_seat(out, x, per_node)
@@ -49,8 +49,8 @@ def _draw_nodes(nodes: Any, job: Any, per_node: int, enough: int, options: Optio
 @jit
 def cap_offer(nodes: Any, per_node: int) -> None:
     """Offer at most `per_node` GPUs of each node."""
-    for x in range(len(nodes)):
-        nodes[x].offer = min(nodes[x].offer, per_node)
+    for x in range(len(nodes.offer)):
+        nodes.offer[x] = min(nodes.offer[x], per_node)
 
 
 @jit

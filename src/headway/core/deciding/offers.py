@@ -1,6 +1,6 @@
 """Offers: the GPUs and links that a placement may choose from. They shrink as jobs are placed.
 
-Contract: `open_offers` sets `now`, `soon` and `noticed` of every node from the state. `finds_place` and `probe` call the placement
+Contract: `open_offers` sets what is free now, free soon and under notice on every node. `finds_place` and `probe` call the placement
 and leave its choice in the row being written, or nothing. `take` removes the places of a row from what is left.
 """
 
@@ -11,10 +11,9 @@ import numpy as np
 from headway.core.compiler.jit import jit
 from headway.core.deciding.equal_parts import cap_offer, has_equal_parts, place_on_nodes
 from headway.core.deciding.teams import is_below
-from headway.core.keys import is_non_preemptible, min_runtime, time_left
+from headway.core.keys import is_non_preemptible, min_runtime, resumes_in, time_left
 from headway.core.tables.actions import Actions, forget
 from headway.core.tables.scratch import Round
-from headway.core.tables.teams import NO_TEAMS
 
 # Which GPUs are offered: free now; free soon, below 0 if promises depend on notices; free soon or under notice.
 NOW: Final = 0
@@ -26,50 +25,75 @@ ALL_LINKS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @jit
 def open_offers(r: Round) -> None:
-    """Set what is free now, free soon and under notice on every node and leaf."""
-    state, walk, free, soon = r.state, r.scratch.walk[0], 0, 0
+    """Set what is free now, free soon and under notice on every node and leaf, and which nodes are reserved in advance."""
+    state, walk, nodes, links = r.state, r.scratch.walk[0], r.scratch.nodes, r.scratch.leaves
+    walk.free, walk.soon, walk.noticed = 0, 0, 0
     for x in range(len(state.nodes)):
-        node, left = state.nodes[x], r.scratch.nodes[x]
-        left.now = node.free
-        left.soon = node.free + node.stopping
-        left.extra = NO_BOUND
-        free += 0 if node.closed else node.free
-        soon += 0 if node.closed else node.free + node.stopping
-    walk.free, walk.soon, walk.reach = free, soon, soon
-    for x in range(len(state.nodes) if len(state.leaves) > 0 or len(state.teams) > NO_TEAMS else 0):
-        left = r.scratch.nodes[x]
-        left.leaf, left.noticed, left.reserved_for = state.nodes[x].leaf, 0, -1
+        node = state.nodes[x]
+        nodes.leaf[x], nodes.open[x], nodes.extra[x] = node.leaf, not node.closed, NO_BOUND
+        nodes.now[x], nodes.soon[x], nodes.noticed[x] = node.free, node.free + node.stopping, 0
+        walk.free += 0 if node.closed else node.free
+        walk.soon += 0 if node.closed else node.free + node.stopping
     for x in range(len(state.leaves)):
-        leaf, links = state.leaves[x], r.scratch.leaves[x]
-        links.spine = leaf.spine
-        links.now = leaf.free
-        links.soon = leaf.free | leaf.stopping
-        links.extra = ALL_LINKS
+        leaf = state.leaves[x]
+        links.spine[x], links.now[x], links.soon[x], links.extra[x] = (
+            leaf.spine,
+            leaf.free,
+            leaf.free | leaf.stopping,
+            ALL_LINKS,
+        )
     for i in range(state.counts[0].running if state.counts[0].notices > 0 else 0):
-        job = state.jobs[state.run[i]]
-        if job.until < np.inf:
-            count_noticed(r, job, 1)
-    _open_reserved_nodes(r)
+        if state.jobs[state.run[i]].until < np.inf:
+            count_noticed(r, state.jobs[state.run[i]], 1)
+    for x in range(len(state.nodes) if len(state.bookings) > 0 else 0):
+        nodes.reserved_for[x] = -1
+    for i in range(len(state.bookings)):  # by their beginning
+        booking = state.bookings[i]
+        if booking.end > walk.now and nodes.reserved_for[booking.node] < 0:
+            nodes.reserved_for[booking.node], nodes.reserved_from[booking.node] = booking.team, booking.begin
+
+
+# ---- what jobs hold
 
 
 @jit
-def _open_reserved_nodes(r: Round) -> None:
-    """Set for each node which team's advance reservation is in force or next, and when it begins."""
-    for i in range(len(r.state.bookings)):
-        booking = r.state.bookings[i]
-        left = r.scratch.nodes[booking.node]
-        if booking.end > r.scratch.walk[0].now and left.reserved_for < 0:
-            left.reserved_for = booking.team
-            left.reserved_from = booking.begin
+def count_held(r: Round, job: Any, column: Any, sign: int) -> None:
+    """Add the GPUs of a running job to a column of the nodes (1), or subtract them (-1)."""
+    seat = job.seat
+    while seat >= 0:
+        column[r.state.seats[seat].node] += sign
+        seat = r.state.seats[seat].next
+
+
+@jit
+def add_links(r: Round, job: Any, column: Any) -> None:
+    """Add the links of a running job to a column of the leaves."""
+    entry = job.link
+    while entry >= 0:
+        column[r.state.held_links[entry].leaf] |= r.state.held_links[entry].mask
+        entry = r.state.held_links[entry].next
 
 
 @jit
 def count_noticed(r: Round, job: Any, sign: int) -> None:
     """Count a job's GPUs among those under notice (1), or no longer (-1)."""
-    seat = job.seat
-    while seat >= 0:
-        r.scratch.nodes[r.state.seats[seat].node].noticed += sign
-        seat = r.state.seats[seat].next
+    r.scratch.walk[0].noticed += sign * job.gpus
+    count_held(r, job, r.scratch.nodes.noticed, sign)
+
+
+@jit
+def offer_held(r: Round, job: Any) -> None:
+    """Offer what a running job holds too."""
+    count_held(r, job, r.scratch.nodes.offer, 1)
+    add_links(r, job, r.scratch.leaves.offer)
+
+
+@jit
+def free_soon(r: Round, job: Any) -> None:
+    """Count what a running job holds, which this decision stops, among what is free soon."""
+    r.scratch.walk[0].soon += job.gpus
+    count_held(r, job, r.scratch.nodes.soon, 1)
+    add_links(r, job, r.scratch.leaves.soon)
 
 
 # ---- making an offer
@@ -78,55 +102,33 @@ def count_noticed(r: Round, job: Any, sign: int) -> None:
 @jit
 def offer(r: Round, within: int) -> None:
     """Offer what is left now, soon, or soon and under notice."""
-    for x in range(len(r.scratch.nodes)):
-        left = r.scratch.nodes[x]
-        left.offer = left.now if within == NOW else left.soon + (left.noticed if within == DUE else 0)
-    for x in range(len(r.scratch.leaves)):
-        links = r.scratch.leaves[x]
-        links.offer = links.now if within == NOW else links.soon
-
-
-@jit
-def offer_held(r: Round, job: Any) -> None:
-    """Offer what a job holds too."""
-    seat = job.seat
-    while seat >= 0:
-        r.scratch.nodes[r.state.seats[seat].node].offer += 1
-        seat = r.state.seats[seat].next
-    entry = job.link
-    while entry >= 0:
-        held = r.state.held_links[entry]
-        r.scratch.leaves[held.leaf].offer |= held.mask
-        entry = held.next
+    nodes, links = r.scratch.nodes, r.scratch.leaves
+    for x in range(len(nodes.offer)):
+        nodes.offer[x] = nodes.now[x] if within == NOW else nodes.soon[x] + (nodes.noticed[x] if within == DUE else 0)
+    for x in range(len(links.offer)):
+        links.offer[x] = links.now[x] if within == NOW else links.soon[x]
 
 
 @jit
 def offer_places(r: Round, places: Actions, row: int, sign: int) -> None:
     """Offer the places of a row too (1), or no longer (-1)."""
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
-        r.scratch.nodes[places.seats[k].node].offer += sign * places.seats[k].gpus
+        r.scratch.nodes.offer[places.seats[k].node] += sign * places.seats[k].gpus
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
-        links = r.scratch.leaves[places.links[k].leaf]
-        links.offer = links.offer | places.links[k].mask if sign > 0 else links.offer & ~places.links[k].mask
+        leaf, mask, offered = places.links[k].leaf, places.links[k].mask, r.scratch.leaves.offer
+        offered[leaf] = offered[leaf] | mask if sign > 0 else offered[leaf] & ~mask
 
 
 @jit
 def may_use(r: Round, job: Any, node: int) -> bool:
     """Return whether no advance reservation keeps a job that starts now from a node: it is of the team, or gone by the beginning."""
-    left, now = r.scratch.nodes[node], r.scratch.walk[0].now
-    if left.reserved_for < 0 or is_below(r, job.team, left.reserved_for):
+    team, begin, now = r.scratch.nodes.reserved_for[node], r.scratch.nodes.reserved_from[node], r.scratch.walk[0].now
+    if len(r.state.bookings) == 0 or team < 0 or is_below(r, job.team, team):
         return True
     stays = time_left(job, now, r.options)
     if not is_non_preemptible(job, r.options):
         stays = min(stays, min_runtime(job, r.options))
-    runs = now + (job.resume if job.attempt > 0 else 0.0)
-    return left.reserved_from > now and runs + stays <= left.reserved_from
-
-
-@jit
-def is_eligible(r: Round, job: Any, node: int) -> bool:
-    """Return whether a node has the GPU type and the features that a job asks for."""
-    return job.demand == 0 or r.state.suits[job.demand, node] != 0
+    return begin > now and now + resumes_in(job) + stays <= begin
 
 
 @jit
@@ -136,22 +138,20 @@ def narrow_offer(r: Round, job: Any, late: bool, reserved: bool) -> int:
     These are closed nodes, nodes that it is not eligible for or that have fewer GPUs left than it needs on each node, nodes of other
     teams' advance reservations (if `reserved`), and for a late job what the backfill reservation needs.
     """
-    state, gpus, reserved = r.state, 0, reserved and len(r.state.bookings) > 0
-    least = max(1, state.per_node[job.demand])
-    for x in range(len(r.scratch.nodes)):
-        left = r.scratch.nodes[x]
-        if late:
-            left.offer = min(left.offer, left.extra)
-        may_offer = left.offer >= least and not state.nodes[x].closed and is_eligible(r, job, x)
-        if not may_offer or (reserved and not may_use(r, job, x)):
-            left.offer = 0
-        left.shown = left.offer
-        gpus += left.offer
-    for x in range(len(r.scratch.leaves)):
-        links = r.scratch.leaves[x]
-        if late:
-            links.offer &= links.extra
-        links.shown = links.offer
+    nodes, links, gpus = r.scratch.nodes, r.scratch.leaves, 0
+    least = max(1, r.state.per_node[job.demand])
+    for x in range(len(nodes.offer)):
+        offered = min(nodes.offer[x], nodes.extra[x]) if late else nodes.offer[x]
+        may_offer = offered >= least and nodes.open[x] != 0 and r.state.suits[job.demand, x] != 0
+        nodes.offer[x] = offered if may_offer else 0
+    for x in range(len(nodes.offer) if reserved and len(r.state.bookings) > 0 else 0):
+        nodes.offer[x] = nodes.offer[x] if may_use(r, job, x) else 0
+    for x in range(len(nodes.offer)):
+        nodes.shown[x] = nodes.offer[x]
+        gpus += nodes.offer[x]
+    for x in range(len(links.offer)):
+        links.offer[x] &= links.extra[x] if late else ALL_LINKS
+        links.shown[x] = links.offer[x]
     return gpus
 
 
@@ -161,16 +161,14 @@ def narrow_offer(r: Round, job: Any, late: bool, reserved: bool) -> int:
 @jit
 def choose_place(r: Round, rules: Any, job: Any) -> bool:
     """Let the placement choose from the offer, and check its choice. True: it is in the row being written."""
-    out, per_node = r.out, r.state.per_node[job.demand]
-    if per_node > 0 and len(r.scratch.leaves) == 0:
-        return place_on_nodes(r.scratch.nodes, job, per_node, r.options, out)
+    nodes, out, per_node = r.scratch.nodes, r.out, r.state.per_node[job.demand]
+    if per_node > 0 and len(r.state.leaves) == 0:
+        return place_on_nodes(nodes, job, per_node, r.options, out)
     if per_node > 0 and job.gpus > per_node:
-        cap_offer(r.scratch.nodes, per_node)
-    if not rules.place(r.scratch.nodes, r.scratch.leaves, r.state.fewest[job.demand], job, r.options, out):
-        forget(out)  # what it added before it gave up
-        return False
-    if per_node > 0 and not has_equal_parts(out, per_node):
-        forget(out)
+        cap_offer(nodes, per_node)
+    placed = rules.place(nodes, r.scratch.leaves, r.state.fewest[job.demand], job, r.options, out)
+    if not placed or (per_node > 0 and not has_equal_parts(out, per_node)):
+        forget(out)  # also what it added before it gave up
         return False
     _check_place(r, job)
     return True
@@ -184,14 +182,14 @@ def _check_place(r: Round, job: Any) -> None:
         node, taken = out.seats[k].node, out.seats[k].gpus
         if node < 0 or node >= len(r.state.nodes):
             raise ValueError("the placement chose a node that does not exist")
-        if taken < 1 or taken > r.scratch.nodes[node].shown:
+        if taken < 1 or taken > r.scratch.nodes.shown[node]:
             raise ValueError("the placement took GPUs of a node that were not on offer")
         gpus += taken
     if gpus != job.gpus:
         raise ValueError("the placement placed a job on the wrong number of GPUs")
     for k in range(out.rows[out.counts[0].rows].link_at, out.counts[0].links):
         leaf, mask = out.links[k].leaf, out.links[k].mask
-        if leaf < 0 or leaf >= len(r.scratch.leaves) or mask & ~r.scratch.leaves[leaf].shown:
+        if leaf < 0 or leaf >= len(r.state.leaves) or mask & ~r.scratch.leaves.shown[leaf]:
             raise ValueError("the placement took links that were not on offer")
 
 
@@ -204,7 +202,8 @@ def probe(r: Round, rules: Any, job: Any, late: bool) -> bool:
 @jit
 def finds_place(r: Round, rules: Any, job: Any, within: int, late: bool) -> bool:
     """Return whether what is left has a place for the job. True: it is in the row being written."""
-    if within == NOW and job.gpus > r.scratch.walk[0].free:
+    walk = r.scratch.walk[0]
+    if job.gpus > (walk.free if within == NOW else walk.soon + walk.noticed):
         return False
     offer(r, within)
     return probe(r, rules, job, late)
@@ -215,8 +214,8 @@ def fits_empty_nodes(r: Round, rules: Any, job: Any) -> bool:
     """Return whether advance reservations leave a place for the job, were all nodes empty."""
     if len(r.state.bookings) == 0:
         return True
-    for x in range(len(r.scratch.nodes)):
-        r.scratch.nodes[x].offer = r.state.nodes[x].gpus
+    for x in range(len(r.state.nodes)):
+        r.scratch.nodes.offer[x] = r.state.nodes[x].gpus
     fits = probe(r, rules, job, False)
     forget(r.out)
     return fits
@@ -228,49 +227,40 @@ def fits_empty_nodes(r: Round, rules: Any, job: Any) -> bool:
 @jit
 def is_left(r: Round, places: Actions, row: int, within: int) -> bool:
     """Return whether all places of a row are left."""
+    nodes, links = r.scratch.nodes, r.scratch.leaves
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
-        node = places.seats[k].node
-        left = r.scratch.nodes[node]
-        there = left.now if within == NOW else left.soon + (left.noticed if within == DUE else 0)
-        if there < places.seats[k].gpus or r.state.nodes[node].closed:
+        x = places.seats[k].node
+        left = nodes.now[x] if within == NOW else nodes.soon[x] + (nodes.noticed[x] if within == DUE else 0)
+        if left < places.seats[k].gpus or not nodes.open[x]:
             return False
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
-        links, mask = r.scratch.leaves[places.links[k].leaf], places.links[k].mask
-        free = links.now if within == NOW else links.soon
-        if free & mask != mask:
+        x, mask = places.links[k].leaf, places.links[k].mask
+        if (links.now[x] if within == NOW else links.soon[x]) & mask != mask:
             return False
     return True
 
 
 @jit
-def take(r: Round, places: Actions, row: int, within: int, late: bool) -> None:
-    """Remove the places of a row from what is left; if `late`, also from what may be held beyond the bound of the reservation."""
+def take(r: Round, places: Actions, row: int, late: bool) -> None:
+    """Remove the places of a row from what is left, free GPUs first; if `late`, also from what may be held beyond the bound."""
+    walk, nodes, links = r.scratch.walk[0], r.scratch.nodes, r.scratch.leaves
     for k in range(places.rows[row].seat_at, places.rows[row + 1].seat_at):
-        left, gpus = r.scratch.nodes[places.seats[k].node], places.seats[k].gpus
-        left.soon -= gpus
-        free = gpus if within == NOW else min(gpus, left.now)  # a promise takes what is free first
-        left.now -= free
-        left.extra -= gpus if late else 0
-        r.scratch.walk[0].free -= free
-        r.scratch.walk[0].soon -= gpus
-        r.scratch.walk[0].reach -= gpus
+        x, gpus = places.seats[k].node, places.seats[k].gpus
+        free = min(gpus, nodes.now[x])
+        nodes.now[x] -= free
+        nodes.soon[x] -= gpus
+        nodes.extra[x] -= gpus if late else 0
+        walk.free -= free
+        walk.soon -= gpus
     for k in range(places.rows[row].link_at, places.rows[row + 1].link_at):
-        links, mask = r.scratch.leaves[places.links[k].leaf], places.links[k].mask
-        links.soon &= ~mask
-        links.now &= ~mask
-        if late:
-            links.extra &= ~mask
+        x, mask = places.links[k].leaf, places.links[k].mask
+        links.now[x] &= ~mask
+        links.soon[x] &= ~mask
+        links.extra[x] &= ~mask if late else ALL_LINKS
 
 
 @jit
-def free_soon(r: Round, job: Any) -> None:
-    """Count what a job holds, which this decision stops, among what is free soon."""
-    r.scratch.walk[0].soon += job.gpus
-    seat = job.seat
-    while seat >= 0:
-        r.scratch.nodes[r.state.seats[seat].node].soon += 1
-        seat = r.state.seats[seat].next
-    entry = job.link
-    while entry >= 0:
-        r.scratch.leaves[r.state.held_links[entry].leaf].soon |= r.state.held_links[entry].mask
-        entry = r.state.held_links[entry].next
+def decided(r: Round, j: int) -> int:
+    """Return the kind of this decision's action on job j, or -1; a promise that was kept is not an action."""
+    row = r.scratch.jobs[j].action
+    return int(r.out.rows[row].kind) if 0 <= row < r.out.counts[0].rows and r.out.rows[row].job == j else -1

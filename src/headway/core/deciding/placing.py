@@ -14,11 +14,12 @@ from headway.core.deciding.releasing import (
     DEFRAGMENT,
     PREEMPT,
     RECLAIM,
+    choose_from,
     choose_least,
-    first_that_suffices,
+    fits,
     list_releasable,
-    make_room,
-    release_if_it_pays,
+    pays_at,
+    release,
     saved_by,
 )
 from headway.core.deciding.reservation import is_late
@@ -30,6 +31,7 @@ from headway.core.events import (
     WAIT_ADVANCE_RESERVATION,
     WAIT_BACKFILL_RESERVATION,
     WAIT_GPUS,
+    WAIT_MIN_RUNTIME,
     WAIT_QUOTA,
 )
 from headway.core.tables.actions import drop_rows, forget
@@ -39,99 +41,104 @@ from headway.core.tables.scratch import Round
 @jit
 def find_place(r: Round, rules: Any, job: Any) -> int:
     """Find GPUs for a waiting job, and write what to do. Return NOT_WAITING, or why it waits."""
-    walk = r.scratch.walk[0]
-    limited = exceeded_limit(r, job, True) >= 0
+    walk, limited = r.scratch.walk[0], exceeded_limit(r, job, False, 0) >= 0
     if not may_stay(r, job) or (limited and not (walk.preempting and r.options.preempts)):
         return WAIT_QUOTA
-    guaranteed = within_guarantee(r, job) >= 0
-    row = -1 if limited else standing_promise(r, job, DUE if guaranteed else SOON)
-    if row >= 0 and start_promised(r, job, row):
+    promise = -1 if limited else standing_promise(r, job)
+    if promise >= 0 and start_promised(r, job, promise):
         return NOT_WAITING
-    if job.gpus > walk.reach:
+    if not _could_have_place(r, rules, job):
         return WAIT_QUOTA if limited else WAIT_GPUS
-    why = _start_or_promise(r, rules, job, row, limited, guaranteed)
-    if why == NOT_WAITING:
-        return why
-    walk.unmet += guaranteed and not limited
-    return _defragment(r, rules, job, WAIT_QUOTA if limited else why)
-
-
-@jit
-def _start_or_promise(r: Round, rules: Any, job: Any, row: int, limited: bool, guaranteed: bool) -> int:
-    """Start a waiting job on free GPUs, keep its promise (`row`), or make one. Return NOT_WAITING, or why it waits."""
-    walk = r.scratch.walk[0]
-    beside = r.options.reserves and walk.first >= 0 and not guaranteed
-    if beside and not _could_have_place(r, rules, job):
-        return WAIT_GPUS
-    late = beside and is_late(r, rules, job, walk.now)
-    may_start = not limited and exceeded_limit(r, job, False) < 0
-    if may_start and finds_place(r, rules, job, NOW, late):
-        place_in_row(r, START, job, NOW, late)
+    late = is_late(r, rules, job, walk.now)
+    if not limited and _take_unheld(r, rules, job, promise, late):
         return NOT_WAITING
-    if row >= 0 and keep_promise(r, job, row):
-        return NOT_WAITING
-    why = _promise(r, rules, job, late, limited, guaranteed)
-    return _kept_from_free(r, rules, job, late) if may_start and why == WAIT_GPUS else why
-
-
-@jit
-def _promise(r: Round, rules: Any, job: Any, late: bool, limited: bool, guaranteed: bool) -> int:
-    """Promise a waiting job GPUs that are free soon, or that other jobs release. Return NOT_WAITING, or why it waits."""
-    walk, why = r.scratch.walk[0], WAIT_GPUS
-    late = late or _starts_late(r, rules, job, max(walk.now, walk.stopped_by), guaranteed)
-    any_soon = r.state.counts[0].stopping + walk.released + (r.state.counts[0].notices if guaranteed else 0) > 0
-    if any_soon and not limited and finds_place(r, rules, job, DUE if guaranteed else SOON, late):
-        place_in_row(r, PROMISE, job, SOON, late)
-        return NOT_WAITING
-    if walk.preempting and r.options.preempts:
-        why = _preempt(r, rules, job, late, guaranteed)
-    if why != NOT_WAITING and guaranteed and not limited:
-        why = make_room(r, rules, job, RECLAIM, False)
-        if why != NOT_WAITING and _may_migrate_others(r):
-            why = make_room(r, rules, job, RECLAIM, True)
-    return why
-
-
-@jit
-def _starts_late(r: Round, rules: Any, job: Any, starts: float, guaranteed: bool) -> bool:
-    """Return whether a job that starts at `starts` has to leave the backfill reservation alone; jobs within a guarantee never have to."""
-    if guaranteed or not r.options.reserves or r.scratch.walk[0].first < 0:
-        return False
-    return is_late(r, rules, job, starts)
-
-
-@jit
-def _preempt(r: Round, rules: Any, job: Any, late: bool, guaranteed: bool) -> int:
-    """Preempt jobs for a waiting one. Return NOT_WAITING, or why it waits.
-
-    A job that is not late now may be once the preempted jobs have stopped: then the set is chosen again beside the reservation.
-    """
-    rows, n = r.out.counts[0].rows, list_releasable(r, job, PREEMPT, False)
-    if not choose_least(r, rules, job, PREEMPT, n, late):
-        return WAIT_GPUS
-    if not late and _starts_late(r, rules, job, saved_by(r, n), guaranteed):
-        late = True
-        drop_rows(r.out, rows)
-        if not choose_least(r, rules, job, PREEMPT, n, late):
-            return WAIT_GPUS
-    return release_if_it_pays(r, rules, job, PREEMPT, n, rows, late)
+    why = _take_released(r, rules, job, late, limited)
+    if limited and why != NOT_WAITING:
+        return WAIT_QUOTA
+    return _kept_from_free(r, rules, job, late) if why == WAIT_GPUS else why
 
 
 @jit
 def _could_have_place(r: Round, rules: Any, job: Any) -> bool:
-    """Return whether a job would get GPUs if there were no backfill reservation: only then is the reservation worked out."""
+    """Return False if a job would get no GPUs even without the backfill reservation, which then need not be worked out."""
+    walk = r.scratch.walk[0]
+    if not r.options.reserves or walk.first < 0 or within_guarantee(r, job) >= 0:
+        return True
     could = finds_place(r, rules, job, SOON, False)
-    if not could and r.scratch.walk[0].preempting:
+    if not could and walk.preempting:
         n = list_releasable(r, job, PREEMPT, False)
-        could = n > 0 and first_that_suffices(r, rules, job, PREEMPT, n, False) >= 0
+        choose_from(r, 0, 0, n)
+        could = n > 0 and fits(r, rules, job, n, False)
     forget(r.out)
     return could
+
+
+@jit
+def _take_unheld(r: Round, rules: Any, job: Any, promise: int, late: bool) -> bool:
+    """Start a waiting job on free GPUs, keep its promise (a row), or promise it GPUs that are free soon. Return whether one worked."""
+    walk, guaranteed = r.scratch.walk[0], within_guarantee(r, job) >= 0
+    if exceeded_limit(r, job, True, 0) < 0 and finds_place(r, rules, job, NOW, late):
+        place_in_row(r, START, job, late)
+        return True
+    if promise >= 0 and keep_promise(r, job, promise):
+        return True
+    late = late or is_late(r, rules, job, max(walk.now, walk.stopped_by))
+    any_soon = r.state.counts[0].stopping + walk.released + (r.state.counts[0].notices if guaranteed else 0) > 0
+    if any_soon and finds_place(r, rules, job, DUE if guaranteed else SOON, late):
+        place_in_row(r, PROMISE, job, late)
+        return True
+    return False
+
+
+@jit
+def _take_released(r: Round, rules: Any, job: Any, late: bool, limited: bool) -> int:
+    """Promise a waiting job GPUs that others release. Return NOT_WAITING, or why it waits; a job beyond limits can only preempt."""
+    walk, why, guaranteed = r.scratch.walk[0], WAIT_GPUS, within_guarantee(r, job) >= 0 and not limited
+    may_migrate = len(r.state.leaves) == 0 and not r.options.head_of_line_blocking and not limited
+    if walk.preempting and r.options.preempts:
+        why = make_room(r, rules, job, PREEMPT, False, late)
+    if why != NOT_WAITING and guaranteed:
+        why = make_room(r, rules, job, RECLAIM, False, False)
+    if why != NOT_WAITING and guaranteed and may_migrate:
+        why = make_room(r, rules, job, RECLAIM, True, False)
+    walk.unmet += why != NOT_WAITING and guaranteed
+    waited = walk.now >= job.queued + r.options.defragment_after
+    if why != NOT_WAITING and may_migrate and walk.preempting and waited and walk.first < 0:
+        defragmented = make_room(r, rules, job, DEFRAGMENT, True, False)
+        why = NOT_WAITING if defragmented == NOT_WAITING else why
+    return why
+
+
+@jit
+def make_room(r: Round, rules: Any, job: Any, why: int, migrating: bool, late: bool) -> int:
+    """Promise a waiting job the GPUs that the least set of jobs releases. Return NOT_WAITING, or why the job waits.
+
+    A job that is not late now may be once the released jobs have stopped: then the set is chosen again beside the reservation.
+    """
+    rows, n = r.out.counts[0].rows, list_releasable(r, job, why, migrating)
+    if n == 0 or not choose_least(r, rules, job, n, late):
+        return WAIT_GPUS
+    if not late and is_late(r, rules, job, saved_by(r, n)):
+        late = True
+        drop_rows(r.out, rows)
+        if not choose_least(r, rules, job, n, late):
+            return WAIT_GPUS
+    if r.options.weighs and why != RECLAIM:
+        at = pays_at(r, rules, job, n)
+        if at > r.scratch.walk[0].now:
+            r.out.counts[0].retry_at = min(r.out.counts[0].retry_at, at)
+            drop_rows(r.out, rows)
+            return WAIT_MIN_RUNTIME
+    release(r, job, why, n, rows, late)
+    return NOT_WAITING
 
 
 @jit
 def _kept_from_free(r: Round, rules: Any, job: Any, late: bool) -> int:
     """Return which reservation keeps a job from free GPUs: the backfill reservation, an advance reservation, or none (WAIT_GPUS)."""
     why = WAIT_GPUS
+    if exceeded_limit(r, job, True, 0) >= 0:
+        return why
     if late and finds_place(r, rules, job, NOW, False):
         why = WAIT_BACKFILL_RESERVATION
     elif len(r.state.bookings) > 0:
@@ -139,22 +146,4 @@ def _kept_from_free(r: Round, rules: Any, job: Any, late: bool) -> int:
         if narrow_offer(r, job, False, False) >= job.gpus and choose_place(r, rules, job):
             why = WAIT_ADVANCE_RESERVATION
     forget(r.out)
-    return why
-
-
-@jit
-def _may_migrate_others(r: Round) -> bool:
-    """Return whether jobs may migrate for others: not with links of their own, nor if a job without a place blocks others."""
-    return len(r.state.leaves) == 0 and not r.options.head_of_line_blocking
-
-
-@jit
-def _defragment(r: Round, rules: Any, job: Any, why: int) -> int:
-    """Let smaller jobs migrate for the first job without a place, once it has waited long enough. Return NOT_WAITING, or `why`."""
-    walk = r.scratch.walk[0]
-    waited = walk.now >= job.queued + r.options.defragment_after
-    if why == WAIT_QUOTA or not walk.preempting or not waited or walk.first >= 0:
-        return why
-    if _may_migrate_others(r) and make_room(r, rules, job, DEFRAGMENT, True) == NOT_WAITING:
-        return NOT_WAITING
     return why

@@ -15,17 +15,18 @@ from headway.core.deciding.offers import (
     ALL_LINKS,
     NO_BOUND,
     SOON,
+    decided,
     is_left,
     offer,
     offer_held,
     offer_places,
     probe,
 )
-from headway.core.deciding.releasing import is_stopped, notice_until, notified_until, pays_at
-from headway.core.deciding.teams import gives_way, may_reclaim, queue_of
-from headway.core.events import MIGRATE, PROMISE, START
+from headway.core.deciding.releasing import notice_until, notified_until, pays_at
+from headway.core.deciding.teams import gives_way, may_reclaim, queue_of, within_guarantee
+from headway.core.events import MIGRATE, PROMISE, START, STOP
 from headway.core.keys import is_non_preemptible, min_runtime, next_check, resumes_in, time_left
-from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row, forget
+from headway.core.tables.actions import ACTIONS_TYPE, Actions, close_row, forget
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, PREEMPT_AT_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Round, Rules, Scratch
 from headway.core.tables.state import STATE_TYPE, State
@@ -40,9 +41,16 @@ PATIENCE: Final = 64.0  # preemptible jobs pass until the reserving job has wait
 
 
 @jit
+def _is_stopped(r: Round, holder: Any) -> bool:
+    """Return whether this decision stops or migrates a running job."""
+    kind = decided(r, holder.row)
+    return kind == STOP or kind == MIGRATE
+
+
+@jit
 def _runs_from(r: Round, holder: Any, starts: float) -> float:
     """Return from when on a job with GPUs or a place runs; one that waits `starts` then."""
-    if holder.state == JobState.RUNNING and not is_stopped(r, holder):
+    if holder.state == JobState.RUNNING and not _is_stopped(r, holder):
         return holder.started
     return holder.since + holder.resume if holder.state == JobState.STARTING else starts + resumes_in(holder)
 
@@ -74,7 +82,7 @@ def _list_holders(r: Round, job: Any) -> int:
     stopped_by = max(walk.now, walk.stopped_by)
     for i in range(state.counts[0].running):
         running = state.jobs[state.run[i]]
-        if not is_stopped(r, running):
+        if not _is_stopped(r, running):
             n = _list_leaving(r, running, walk.now, job, n)
     for row in range(state.promises.counts[0].rows):
         waiting = state.jobs[state.promises.rows[row].job]
@@ -98,9 +106,9 @@ def _has_place(r: Round, row: int) -> bool:
 @jit
 def _find_standing(r: Round, job: Any) -> None:
     """Mark the promises that can still be kept though their jobs were not visited yet: what they need counts as held."""
-    promises = r.state.promises
-    for x in range(len(r.scratch.nodes)):
-        r.scratch.nodes[x].given = 0
+    promises, nodes = r.state.promises, r.scratch.nodes
+    for x in range(len(nodes.given)):
+        nodes.given[x] = 0
     for row in range(promises.counts[0].rows):
         waiting = r.state.jobs[promises.rows[row].job]
         mark = r.scratch.jobs[waiting.row]
@@ -109,12 +117,12 @@ def _find_standing(r: Round, job: Any) -> None:
             mark.standing = 0
             continue
         for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-            node = r.scratch.nodes[promises.seats[k].node]
-            mark.standing &= node.given + promises.seats[k].gpus <= node.soon
+            x = promises.seats[k].node
+            mark.standing &= nodes.given[x] + promises.seats[k].gpus <= nodes.soon[x]
         if mark.standing:
-            mark.place = -1 - row
+            mark.action = -1 - row
             for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-                r.scratch.nodes[promises.seats[k].node].given += promises.seats[k].gpus
+                nodes.given[promises.seats[k].node] += promises.seats[k].gpus
 
 
 # ---- the shortest prefix
@@ -143,8 +151,8 @@ def _offer_without(r: Round, n: int, gone: int) -> None:
     for i in range(n - gone, n):
         holder = r.state.jobs[r.scratch.listed[i].what]
         has_gpus = holder.state == JobState.RUNNING or holder.state == JobState.STARTING
-        row = r.scratch.jobs[holder.row].place
-        if has_gpus and not is_stopped(r, holder):
+        row = r.scratch.jobs[holder.row].action
+        if has_gpus and not _is_stopped(r, holder):
             offer_held(r, holder)
         elif row >= 0:
             offer_places(r, r.out, row, 1)
@@ -169,15 +177,18 @@ def _pays_by(r: Round, rules: Any, job: Any, n: int, gone: int) -> float:
 
 
 @jit
-def reserve(r: Round, rules: Any, job: Any) -> bool:
-    """Work out the reservation of a waiting job. True: its place is in the row being written, and its bound in `walk`."""
+def reserve(r: Round, rules: Any, job: Any) -> int:
+    """Work out the reservation of a waiting job: its place is in the row being written, and its bound in `walk`.
+
+    Return the number of listed holders; -1: there is no place.
+    """
     walk, listed = r.scratch.walk[0], r.scratch.listed
     _find_standing(r, job)
     n = _list_holders(r, job)
     low, high, done = 0, 0, 0  # without the first low - 1 it does not fit, without the first `high` it does
     while not _fits_without(r, rules, job, n, high):
         if high == n:
-            return False
+            return -1
         low, high = high + 1, min(2 * high + 1, n)
         done = _sort(listed, n, done, high)
     while low < high:
@@ -199,24 +210,24 @@ def reserve(r: Round, rules: Any, job: Any) -> bool:
             break
         low += 1  # gone by then too
     _keep_beside(r, n, low)
-    return True
+    return n
 
 
 @jit
 def _keep_beside(r: Round, n: int, gone: int) -> None:
     """Set what jobs may hold beyond the bound on the nodes and leaves of the place in the row being written: what it leaves of them."""
     _offer_without(r, n, gone)
-    for x in range(len(r.scratch.nodes)):
-        r.scratch.nodes[x].extra = NO_BOUND
-    for x in range(len(r.scratch.leaves)):
-        r.scratch.leaves[x].extra = ALL_LINKS
-    row = r.out.rows[r.out.counts[0].rows]
+    nodes, links, row = r.scratch.nodes, r.scratch.leaves, r.out.rows[r.out.counts[0].rows]
+    for x in range(len(nodes.extra)):
+        nodes.extra[x] = NO_BOUND
+    for x in range(len(links.extra)):
+        links.extra[x] = ALL_LINKS
     for k in range(row.seat_at, r.out.counts[0].seats):
-        node = r.scratch.nodes[r.out.seats[k].node]
-        node.extra = min(node.offer, node.extra) - r.out.seats[k].gpus
+        x = r.out.seats[k].node
+        nodes.extra[x] = min(nodes.offer[x], nodes.extra[x]) - r.out.seats[k].gpus
     for k in range(row.link_at, r.out.counts[0].links):
-        links, mask = r.scratch.leaves[r.out.links[k].leaf], r.out.links[k].mask
-        links.extra = links.offer & links.extra & ~mask
+        x = r.out.links[k].leaf
+        links.extra[x] &= links.offer[x] & ~r.out.links[k].mask
 
 
 # ---- who is late
@@ -255,7 +266,7 @@ def _is_firm(r: Round, first: Any) -> bool:
 def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     """Return whether a job that starts at `starts` may hold GPUs beyond the bound or, if that is unknown, for ever."""
     walk = r.scratch.walk[0]
-    if walk.first < 0 or job.row == walk.first:
+    if not r.options.reserves or walk.first < 0 or job.row == walk.first or within_guarantee(r, job) >= 0:
         return False
     preemptible = r.options.preempts and not is_non_preemptible(job, r.options)
     if preemptible and resumes_in(job) + min_runtime(job, r.options) + job.save == 0.0:
@@ -263,11 +274,10 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     if walk.reserving != walk.first:
         walk.reserving = walk.first
         visited, r.scratch.jobs[job.row].visited = r.scratch.jobs[job.row].visited, 0  # its own promise still stands
-        could = reserve(r, rules, r.state.jobs[walk.first])
+        holders = reserve(r, rules, r.state.jobs[walk.first])
         r.scratch.jobs[job.row].visited = visited
-        if could:
-            forget(r.out)
-        else:  # no place even on empty nodes
+        forget(r.out)
+        if holders < 0:  # no place even on empty nodes
             walk.first = -1
             return False
     if walk.bound == np.inf:
@@ -294,16 +304,15 @@ def _bound_with_passes(r: Round, first: Any) -> float:
     return max(walk.bound, first.queued + (PATIENCE + 1.0) * longest)
 
 
-@jit(types.boolean(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PREEMPT_AT_TYPE, PLACE_TYPE, SCRATCH_TYPE, ACTIONS_TYPE))
-def kept_for_first(
+@jit(types.int64(STATE_TYPE, OPTIONS_TYPE, KEY_TYPE, PREEMPT_AT_TYPE, PLACE_TYPE, SCRATCH_TYPE, ACTIONS_TYPE))
+def reserve_for_first(
     state: State, options: Options, key: Any, preempt_at: Any, place: Any, scratch: Scratch, out: Actions
-) -> bool:
-    """After a decision, write the backfill reservation into the first row of `out`. False: there is none."""
+) -> int:
+    """After a decision, append the backfill reservation to the rows of `out`. Return the number of listed holders; -1: no reservation."""
     r, rules = Round(state, options, scratch, out), Rules(key, preempt_at, place)
-    clear(out)
     first = scratch.walk[0].first
-    if first < 0 or not options.reserves or not reserve(r, rules, state.jobs[first]):
-        return False
-    scratch.walk[0].bound_with_passes = _bound_with_passes(r, state.jobs[first])
-    close_row(out, PROMISE, first)
-    return True
+    holders = reserve(r, rules, state.jobs[first]) if first >= 0 and options.reserves else -1
+    if holders >= 0:
+        scratch.walk[0].bound_with_passes = _bound_with_passes(r, state.jobs[first])
+        close_row(out, PROMISE, first)
+    return holders

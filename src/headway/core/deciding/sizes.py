@@ -9,9 +9,9 @@ from typing import Any
 from numba import types
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.offers import NOW, finds_place, is_eligible, take
-from headway.core.deciding.releasing import can_stop, is_stopped, stop
-from headway.core.deciding.visiting import placed_by
+from headway.core.deciding.offers import NOW, decided, finds_place, take
+from headway.core.deciding.promises import has_place
+from headway.core.deciding.releasing import can_stop, stop
 from headway.core.events import MIGRATE, PACK, RESIZE
 from headway.core.keys import keeps_gpus
 from headway.core.order import before, first_waiting, next_waiting
@@ -112,9 +112,9 @@ def _gather(r: Round, rules: Any, job: Any) -> None:
     if r.out.counts[0].seats - r.out.rows[row].seat_at >= nodes:
         forget(r.out)
         return
-    close_row(r.out, MIGRATE, job.row)
-    take(r, r.out, row, NOW, True)
     stop(r, job)
+    close_row(r.out, MIGRATE, job.row)
+    take(r, r.out, row, True)
     r.out.counts[0].repeat = 1
 
 
@@ -133,7 +133,7 @@ def _pack_rest(r: Round) -> None:
             if before(r.state.jobs, classes[k].head, classes[i].head):
                 i = k
         c, job = classes[i].id, r.state.jobs[classes[i].head]
-        goes_on = placed_by(r, job.row) >= 0 or _pack(r, job)
+        goes_on = has_place(r, job.row) or _pack(r, job)
         classes[i].head = next_waiting(r.state, c, job.row) if goes_on else -1
         if classes[i].head < 0:
             n -= 1
@@ -146,7 +146,7 @@ def _pack(r: Round, job: Any) -> bool:
     """Pack a waiting job on the GPUs of one of the same size that runs alone and is no bad partner. Return whether there is one."""
     for i in range(r.state.counts[0].running):
         other = r.state.jobs[r.scratch.order[i]]
-        is_free = other.partner < 0 and not r.scratch.jobs[other.row].paired and not is_stopped(r, other)
+        is_free = other.partner < 0 and not r.scratch.jobs[other.row].paired and decided(r, other.row) < 0
         if (
             is_free
             and other.state == JobState.RUNNING
@@ -171,7 +171,7 @@ def _is_eligible_for_all(r: Round, job: Any, other: Any) -> bool:
         if per_node > 0 and node != last and run % per_node != 0:
             return False
         run = run + 1 if node == last else 1
-        if not is_eligible(r, job, node) or (per_node > 0 and run > per_node):
+        if not r.state.suits[job.demand, node] or (per_node > 0 and run > per_node):
             return False
         seat, last = r.state.seats[seat].next, node
     return per_node == 0 or run == per_node

@@ -18,6 +18,10 @@ from headway.core.tables.teams import CLUSTER, NO_TEAMS
 from headway.job_state import JobState
 
 NO_GUARANTEE: Final = 2  # rank of a job that is within no guarantee
+# How a job releases its GPUs.
+STAYS: Final = 0
+MIGRATES: Final = 1
+STOPS: Final = 2
 
 # ---- accounts
 
@@ -51,9 +55,7 @@ def _count_migrating(r: Round) -> None:
     for row in range(r.state.promises.counts[0].rows):
         job = r.state.jobs[r.state.promises.rows[row].job]
         if job.promise == row and job.migrating:
-            if job.state == JobState.STOPPING:
-                count_leaving(r, job, -1)
-            count_placed(r, job, 1)
+            count(r, job, 1, -1 if job.state == JobState.STOPPING else 0)
 
 
 @jit
@@ -106,15 +108,18 @@ def _cover(r: Round, job: Any, level: int) -> None:
 
 
 @jit
-def count_placed(r: Round, job: Any, sign: int) -> None:
-    """Count a job that got GPUs in its teams (1), or no longer (-1)."""
+def count(r: Round, job: Any, used: int, stopping: int) -> None:
+    """Count a job in its teams among those that use GPUs and among stopping jobs: 1 one more, -1 one less, 0 no change."""
     t = job.team
     r.scratch.walk[0].changed = 1
     if is_non_preemptible(job, r.options):
-        _count_fixed(r, job, sign)
+        _count_fixed(r, job, used)
     while t >= CLUSTER:
-        r.scratch.teams[t].used += sign * job.gpus
-        r.scratch.teams[t].running += sign
+        account = r.scratch.teams[t]
+        account.used += used * job.gpus
+        account.running += used
+        account.leaving += stopping * job.gpus
+        account.stopping += stopping
         t = r.state.teams[t].parent
 
 
@@ -123,17 +128,7 @@ def count_waiting(r: Round, job: Any) -> None:
     """Count a waiting job that gets GPUs or keeps its promise in its teams; a job that migrates is counted already."""
     if not job.migrating:
         r.scratch.jobs[job.row].covered, r.scratch.jobs[job.row].partly = -1, 0
-        count_placed(r, job, 1)
-
-
-@jit
-def count_leaving(r: Round, job: Any, sign: int) -> None:
-    """Count a job among the stopping jobs of its teams (1), or no longer (-1)."""
-    t = job.team
-    while t >= CLUSTER:
-        r.scratch.teams[t].leaving += sign * job.gpus
-        r.scratch.teams[t].stopping += sign
-        t = r.state.teams[t].parent
+        count(r, job, 1, 0)
 
 
 @jit
@@ -166,48 +161,25 @@ def within_guarantee(r: Round, job: Any) -> int:
 
 
 @jit
-def exceeded_limit(r: Round, job: Any, soon: bool) -> int:
-    """Return the team whose limit a waiting job would exceed, with stopping jobs counted unless `soon`; -1: none."""
-    t = job.team
+def exceeded_limit(r: Round, job: Any, stopping: bool, n: int) -> int:
+    """Return the highest team whose limit a waiting job would exceed, or -1.
+
+    Stopping jobs count if `stopping`. Jobs among the first n listed that are chosen to be stopped do not count.
+    """
+    exceeded, t = -1, job.team
     while t >= CLUSTER:
         account, team = r.scratch.teams[t], r.state.teams[t]
-        gpus = account.used + (0 if job.migrating else job.gpus) + (0 if soon else account.leaving)
-        jobs = account.running + (0 if job.migrating else 1) + (0 if soon else account.stopping)
+        gpus = account.used + (0 if job.migrating else job.gpus) + (account.leaving if stopping else 0)
+        jobs = account.running + (0 if job.migrating else 1) + (account.stopping if stopping else 0)
+        for i in range(n if gpus > team.most_gpus or jobs > team.most_running else 0):
+            listed = r.scratch.listed[i]
+            if listed.chosen and listed.how == STOPS and is_below(r, r.state.jobs[listed.what].team, t):
+                gpus -= r.state.jobs[listed.what].gpus
+                jobs -= 1
         if gpus > team.most_gpus or jobs > team.most_running:
-            return int(t)
+            exceeded = t
         t = team.parent
-    return -1
-
-
-@jit
-def clear_freed(r: Round) -> None:
-    """Begin to count what teams get back from a set of released jobs."""
-    for t in range(len(r.state.teams)):
-        r.scratch.teams[t].freed_gpus, r.scratch.teams[t].freed_jobs = 0, 0
-
-
-@jit
-def count_freed(r: Round, other: Any) -> None:
-    """Count what teams get back if a job is released."""
-    t = other.team
-    while t >= CLUSTER:
-        r.scratch.teams[t].freed_gpus += other.gpus
-        r.scratch.teams[t].freed_jobs += 1
-        t = r.state.teams[t].parent
-
-
-@jit
-def within_limits(r: Round, job: Any) -> bool:
-    """Return whether a job keeps all limits once the counted jobs are released."""
-    t = job.team
-    while t >= CLUSTER:
-        account, team = r.scratch.teams[t], r.state.teams[t]
-        if account.used - account.freed_gpus + (0 if job.migrating else job.gpus) > team.most_gpus:
-            return False
-        if account.running - account.freed_jobs + (0 if job.migrating else 1) > team.most_running:
-            return False
-        t = team.parent
-    return True
+    return int(exceeded)
 
 
 @jit

@@ -8,12 +8,13 @@ closed, unless the reason was about that job alone. The first job without a plac
 from typing import Any, Final
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.offers import NO_BOUND, fits_empty_nodes
-from headway.core.deciding.teams import goes_first, is_below, leads, may_stay, queue_of
-from headway.core.events import NOT_WAITING, PROMISE, START, WAIT_BACKFILL_RESERVATION, WAIT_QUOTA
-from headway.core.order import first_waiting, next_waiting, rank_of
+from headway.core.deciding.offers import fits_empty_nodes
+from headway.core.deciding.promises import has_place
+from headway.core.deciding.teams import exceeded_limit, goes_first, is_below, leads, may_stay, queue_of
+from headway.core.events import NOT_WAITING, WAIT_BACKFILL_RESERVATION, WAIT_QUOTA
+from headway.core.order import first_waiting, next_waiting
 from headway.core.tables.scratch import Round
-from headway.core.tables.teams import CLUSTER, NO_TEAMS
+from headway.core.tables.teams import CLUSTER
 
 # Jobs per decision after which a class stays open though they found no place, because the reason was about them alone.
 MOST_PASSED: Final = 100
@@ -39,24 +40,6 @@ def open_classes(r: Round) -> None:
         classes[c].rest, classes[c].why = first, NOT_WAITING
         account.classes = i
     skip_placed(r)
-    if len(state.teams) > NO_TEAMS:
-        walk.reach = NO_BOUND  # for a guarantee, any job may be released
-    elif walk.preempting and next_class(r) >= 0:
-        first = rank_of(r, state.jobs[classes[next_class(r)].head])
-        for k in range(first, state.counts[0].running):
-            walk.reach += state.jobs[r.scratch.order[k]].gpus
-
-
-@jit
-def placed_by(r: Round, j: int) -> int:
-    """Return START if this decision starts waiting job j, PROMISE if it promises it GPUs or keeps its promise, otherwise -1."""
-    if r.state.jobs[j].promise >= 0 and r.scratch.jobs[j].kept:
-        return int(PROMISE)
-    row = r.scratch.jobs[j].place
-    if row < 0 or row >= r.out.counts[0].rows or r.out.rows[row].job != j:
-        return -1
-    kind = r.out.rows[row].kind
-    return int(kind) if kind == START or kind == PROMISE else -1
 
 
 @jit
@@ -73,7 +56,7 @@ def skip_placed(r: Round) -> None:
 def _go_on(r: Round, i: int, j: int) -> None:
     """Let the first job from job j on that is not placed be the next of open class i (-1: the class is closed)."""
     classes, c = r.scratch.classes, r.scratch.classes[i].id
-    while j >= 0 and placed_by(r, j) >= 0:
+    while j >= 0 and has_place(r, j):
         j = next_waiting(r.state, c, j)
     classes[i].head = j
     if classes[c].why == NOT_WAITING:
@@ -172,12 +155,7 @@ def _is_alone(r: Round, job: Any, why: int) -> bool:
 @jit
 def _block(r: Round, job: Any, why: int) -> None:
     """Close the classes that a job without a place blocks (fifo): those under the highest limit it exceeds, or those of its queue."""
-    above, t = -1, job.team
-    while t >= CLUSTER and why == WAIT_QUOTA:
-        account, team = r.scratch.teams[t], r.state.teams[t]
-        if account.used + job.gpus > team.most_gpus or account.running + 1 > team.most_running:
-            above = t
-        t = team.parent
+    above = exceeded_limit(r, job, False, 0) if why == WAIT_QUOTA else -1
     limited = above >= 0
     for i in range(r.scratch.walk[0].open - 1, -1, -1):
         c = r.scratch.classes[i].id

@@ -3,8 +3,7 @@
 from typing import Any
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.offers import is_eligible
-from headway.core.deciding.releasing import is_released
+from headway.core.deciding.offers import decided
 from headway.core.deciding.teams import gives_way
 from headway.core.events import (
     NOT_WAITING,
@@ -54,12 +53,11 @@ def _reason(r: Round, job: Any, before: int, any_kept: bool, gpus: tuple[int, in
 @jit
 def _gpus_for(r: Round, demand: int) -> tuple[int, int, int]:
     """Return the GPUs that are free, free soon, and there for such jobs at all, on open nodes that are eligible."""
-    free, soon, gpus, per_node = 0, 0, 0, r.state.per_node[demand]
+    free, soon, gpus, per_node, nodes = 0, 0, 0, r.state.per_node[demand], r.scratch.nodes
     for x in range(len(r.state.nodes)):
-        left = r.scratch.nodes[x]
-        if not r.state.nodes[x].closed and (demand == 0 or r.state.suits[demand, x] != 0):
-            free += left.now
-            soon += max(0, left.soon)
+        if nodes.open[x] and r.state.suits[demand, x]:
+            free += nodes.now[x]
+            soon += max(0, nodes.soon[x])
             gpus += per_node if per_node > 0 else r.state.nodes[x].gpus
     return free, soon, gpus
 
@@ -71,7 +69,7 @@ def _sum_preemptible(r: Round) -> bool:
     r.scratch.after[n] = 0
     for i in range(n - 1, -1, -1):
         job = r.state.jobs[r.scratch.order[i]]
-        counts = not is_non_preemptible(job, r.options) and not is_released(r, job)
+        counts = not is_non_preemptible(job, r.options) and decided(r, job.row) < 0
         any_kept |= counts and keeps_gpus(job, r.scratch.walk[0].now, r.options)
         r.scratch.after[i] = r.scratch.after[i + 1] + (job.gpus if counts else 0)
     return any_kept
@@ -85,11 +83,11 @@ def _preemptible_for(r: Round, job: Any, enough: int) -> int:
         return int(r.scratch.after[rank])
     for i in range(rank, r.state.counts[0].running):
         other = r.state.jobs[r.scratch.order[i]]
-        if is_non_preemptible(other, r.options) or is_released(r, other) or not gives_way(r, job, other):
+        if is_non_preemptible(other, r.options) or decided(r, other.row) >= 0 or not gives_way(r, job, other):
             continue
         seat = other.seat
         while seat >= 0:
-            gpus += is_eligible(r, job, r.state.seats[seat].node)
+            gpus += r.state.suits[job.demand, r.state.seats[seat].node] != 0
             seat = r.state.seats[seat].next
         if gpus >= enough:
             break

@@ -12,25 +12,49 @@ from headway.core.tables.jobs import JOB, JOB_TYPE
 from headway.core.tables.options import OPTIONS_TYPE, STOPS, Options
 from headway.core.tables.state import State, new_state
 
-# What is left for jobs without a place, GPUs per node and links per leaf (as bits).
-LEFT: Final = (
-    "now",  # free
-    "soon",  # free or held by stopping jobs, less what was given away; below 0: that much depends on notices
-    "extra",  # what jobs may hold beyond the bound of the backfill reservation
-    "offer",  # what a placement may choose from; it may change this column
-    "shown",  # the offer as the placement was shown it
-)
-NODE_OFFER: Final = np.dtype(
-    [
-        ("leaf", "i4"),
-        *((name, "i4") for name in LEFT),
-        ("noticed", "i4"),  # GPUs of jobs under notice
-        ("given", "i4"),  # GPUs given away in a trial: by the probe of a set, or to promises that stand
-        ("reserved_for", "i4"),  # the team of the advance reservation that is in force or next; -1: none
-        ("reserved_from", "f8"),  # when that one begins
-    ]
-)
-LEAF_OFFER: Final = np.dtype([("spine", "i8"), *((name, "u8") for name in LEFT)])
+
+
+@by_address
+class NodeOffers(NamedTuple):
+    """What is left on each node for jobs without a place, in columns by node: a decision goes over one column at a time."""
+
+    leaf: NDArray[np.int32]  # the row of its leaf switch
+    open: NDArray[np.int32]  # it takes new jobs
+    now: NDArray[np.int32]  # GPUs that are free
+    soon: NDArray[np.int32]  # free or of stopping jobs, less what was given away; below 0: so many depend on notices
+    noticed: NDArray[np.int32]  # GPUs of jobs under notice
+    extra: NDArray[np.int32]  # what jobs may hold beyond the bound of the backfill reservation
+    offer: NDArray[np.int32]  # what a placement may choose from; it may change this column
+    shown: NDArray[np.int32]  # the offer as the placement was shown it
+    given: NDArray[np.int32]  # GPUs given away in a trial: by the probe of a set, or to promises that stand
+    reserved_for: NDArray[np.int32]  # the team of the advance reservation that is in force or next; -1: none
+    reserved_from: NDArray[np.float64]  # when that one begins
+
+
+@by_address
+class LeafOffers(NamedTuple):
+    """What is left of the links of each leaf switch, as bits, in the same sense."""
+
+    spine: NDArray[np.int64]  # whose ports the bits of this row are; -1: a leaf's links
+    now: NDArray[np.uint64]
+    soon: NDArray[np.uint64]
+    extra: NDArray[np.uint64]
+    offer: NDArray[np.uint64]
+    shown: NDArray[np.uint64]
+
+
+def node_offers(nodes: int) -> NodeOffers:
+    """Return empty offers of this many nodes."""
+    columns = [np.zeros(nodes, np.int32) for _ in NodeOffers._fields[:-1]]
+    return NodeOffers(*columns, np.zeros(nodes))
+
+
+def leaf_offers(leaves: int) -> LeafOffers:
+    """Return empty offers of this many leaf switches."""
+    columns = [np.zeros(leaves, np.uint64) for _ in LeafOffers._fields[1:]]
+    return LeafOffers(np.zeros(leaves, np.int64), *columns)
+
+
 # Rows 0 to `open` - 1 are the open classes: their number, the next job to visit, its team, and the next open class of the same team.
 # By class number: the first job without a place (`rest`) and why it waits.
 CLASS_VISIT: Final = np.dtype([(name, "i4") for name in ("id", "head", "team", "next", "rest", "why")])
@@ -38,12 +62,11 @@ JOB_MARK: Final = np.dtype(
     [
         ("k1", "f8"),  # key of a running job now, if keys are dynamic
         ("k2", "f8"),
-        ("place", "i8"),  # its row in this decision's actions; of a promise that was kept: -1 less the promise's row
+        ("action", "i8"),  # its row in this decision's actions; of a promise that was kept: -1 less the promise's row
         ("covered", "i4"),  # the team whose guarantee covers its GPUs, wholly or (`partly`) in part; -1: none
         ("want", "i4"),  # GPUs that an elastic policy gives it
         ("partly", "i1"),  # borrowed in part
         ("ordered", "i1"),  # it is in `order`
-        ("released", "i1"),  # STOPPED or NOTIFIED by this decision (core/deciding/releasing.py); 0: neither
         ("needed", "i1"),  # promises depend on its notice, or an advance reservation does
         # Of a job with a promise: it was visited; the promise was kept; it was not visited, but the promise can still be kept.
         ("visited", "i1"),
@@ -60,8 +83,6 @@ TEAM_ACCOUNT: Final = np.dtype(
         ("covered", "i8"),  # GPUs of its jobs that are within its guarantee
         ("fixed", "i8"),  # GPUs that the teams below it need, and those of its own non-preemptible jobs
         ("needed", "i8"),  # the larger of its guarantee and `fixed`
-        ("freed_gpus", "i8"),  # of jobs that the set being probed releases
-        ("freed_jobs", "i8"),
         ("usage", "f8"),  # decayed GPU-seconds (core/ledger.py)
         ("best", "i8"),  # the open class whose next job comes first in the team
         ("child", "i8"),  # the team below it that `best` is from
@@ -85,9 +106,8 @@ WALK: Final = np.dtype(
         ("open", "i8"),  # open classes
         ("free", "i8"),  # GPUs free now in all
         ("soon", "i8"),  # GPUs free soon in all
-        ("reach", "i8"),  # GPUs that a waiting job could get at most
-        ("released", "i8"),  # jobs that this decision releases
-        ("notified", "i8"),  # of these, jobs that it gives notice to
+        ("noticed", "i8"),  # GPUs under notice in all
+        ("released", "i8"),  # jobs that this decision stops, migrates or gives notice to
         ("passed", "i8"),  # jobs passed though their class stayed open
         ("first", "i8"),  # the first job without a place; -1: none
         ("reserving", "i8"),  # the job that the backfill reservation was worked out for; -1: none
@@ -102,8 +122,8 @@ WALK: Final = np.dtype(
 class Scratch(NamedTuple):
     """Tables beside those of the state."""
 
-    nodes: NDArray[Any]
-    leaves: NDArray[Any]
+    nodes: NodeOffers
+    leaves: LeafOffers
     classes: NDArray[Any]
     jobs: NDArray[Any]
     order: NDArray[np.int32]  # running jobs in the policy's order now
@@ -135,11 +155,9 @@ class Rules(NamedTuple):
 
 def new_scratch(state: State) -> Scratch:
     """Return the scratch for decisions on this state, until its tables grow."""
-    nodes, leaves = np.zeros(len(state.nodes), NODE_OFFER), np.zeros(len(state.leaves), LEAF_OFFER)
-    nodes["leaf"], leaves["spine"] = state.nodes["leaf"], state.leaves["spine"]
     return Scratch(
-        nodes,
-        leaves,
+        node_offers(len(state.nodes)),
+        leaf_offers(len(state.leaves)),
         np.zeros(len(state.classes), CLASS_VISIT),
         np.zeros(len(state.jobs), JOB_MARK),
         np.zeros(len(state.run), np.int32),
@@ -161,14 +179,15 @@ def room_for_actions(state: State) -> Actions:
 
 SCRATCH_TYPE = typeof(new_scratch(new_state(1, np.ones(1, np.int32))))
 
-# A placement: place(nodes, leaves, fewest, job, options, out). Nodes and leaves are those of the scratch: it adds GPUs (and links) among
-# those on `offer` to `out` and returns True, or adds nothing and returns False. It may change the offer, which is made again for each call.
-# Of what is on offer, `now` is free now, `soon` is free now or when stopping jobs have stopped; the rest would be freed by releasing jobs.
+# A placement: place(nodes, leaves, fewest, job, options, out). Nodes and leaves are those of the scratch, in columns: `nodes.offer[x]`.
+# It adds GPUs (and links) among those on `offer` to `out` and returns True, or adds nothing and returns False. It may change the offer,
+# which is made again for each call. Of what is on offer, `now` is free now, `soon` is free now or when stopping jobs have stopped; the rest
+# would be freed by releasing jobs.
 # Without leaf switches it is not called for jobs with a given number of nodes: `node_order` of the placement says which nodes they get.
 # `out.counts[0].now` is the time; `out.counts[0].again` is when it wants to be asked again, though nothing happens.
 PLACE_SIGNATURE = types.boolean(
-    typeof(np.zeros(1, NODE_OFFER)),
-    typeof(np.zeros(1, LEAF_OFFER)),
+    typeof(node_offers(1)),
+    typeof(leaf_offers(1)),
     typeof(np.zeros(1, np.int32)),
     JOB_TYPE,
     OPTIONS_TYPE,

@@ -29,9 +29,9 @@ def keep_whole(room: Room, each: int) -> None:
 def can_be_whole(nodes: Any, leaves: int, gpus: int, total: int, each: int) -> bool:
     """Whether an empty fabric has a slice of `gpus` GPUs with `each` on every server: one leaf, or m leaves x n with `each` dividing n."""
     servers = np.zeros(leaves, np.int64)
-    for x in range(len(nodes)):
-        servers[nodes[x].leaf] += 1
-    on_leaf = servers.min() * (total // len(nodes))
+    for x in range(len(nodes.leaf)):
+        servers[nodes.leaf[x]] += 1
+    on_leaf = servers.min() * (total // len(nodes.leaf))
     if gpus <= on_leaf:
         return True
     found = False
