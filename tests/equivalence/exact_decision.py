@@ -57,21 +57,17 @@ class Decision(Search):
                     self.notify(job, booking.begin)
 
     def honour_protected_promises(self) -> None:
-        """Start or keep protected promises, oldest first; then start jobs within a guarantee on other free GPUs."""
+        """Start or keep protected promises, oldest first; then visit jobs within a guarantee that have a promise."""
         for job in self.promised(WAITING, STOPPING):
             if self.is_protected(job) and (job.state == STOPPING or not self.start_promised(job)):
                 self.keep_if_it_stands(job)
-        for job in [job for job in self.with_promise if job.state == WAITING and not job.migrating]:
-            self.put_back(job)
-            place = self.placed_free(job) if self.accounts.within(job) else None
-            if place:
-                self.start(job, place)
-            else:
-                self.keep(job)
+        for job in self.promised(WAITING):
+            if self.accounts.within(job):
+                self.place(job)
 
     def is_protected(self, job: Job) -> bool:
-        """Return whether no other job takes the promise: of a migration, within a guarantee, or made at this instant."""
-        if job.migrating or self.accounts.within(job):
+        """Return whether no other job takes the promise: of a migration, or made at this instant."""
+        if job.migrating:
             return True
         return bool(self.teams.teams) and job.promised_at == self.now
 

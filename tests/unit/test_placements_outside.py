@@ -57,7 +57,7 @@ def test_an_object_runs_too_also_one_that_cannot_be_compiled(outside):
         """Names in a set: not for the compiler."""
 
         def place(self, nodes, leaves, fewest, job, options, out):
-            fitting = {x for x in range(len(nodes)) if nodes[x]["offer"] >= job["gpus"]}
+            fitting = {x for x, gpus in enumerate(nodes.offer) if gpus >= job["gpus"]}
             if not fitting:
                 return False
             add_seat(out, max(fitting), int(job["gpus"]))
@@ -109,8 +109,8 @@ def test_what_it_added_before_it_gave_up_is_forgotten():
 
         def place(self, nodes, leaves, fewest, job, options, out):
             left = int(job["gpus"])
-            for x in range(len(nodes)):
-                taken = min(left, int(nodes[x]["offer"]))
+            for x in range(len(nodes.offer)):
+                taken = min(left, int(nodes.offer[x]))
                 if taken:
                     add_seat(out, x, taken)
                 left -= taken

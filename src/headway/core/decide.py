@@ -16,7 +16,6 @@ from headway.core.deciding.promises import (
     end_notices,
     honour_promises,
     open_promises,
-    start_elsewhere,
     vacate_reserved_nodes,
     withdraw_notices,
     withdraw_promises,
@@ -25,12 +24,14 @@ from headway.core.deciding.sizes import ALLOT_TYPE, adjust_sizes, share_gpus
 from headway.core.deciding.teams import open_accounts, within_guarantee
 from headway.core.deciding.visiting import advance, next_class, open_classes, skip_placed
 from headway.core.deciding.why import explain
+from headway.core.events import NOT_WAITING
 from headway.core.order import sort_running
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, PREEMPT_AT_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Round, Rules, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import NO_TEAMS
+from headway.job_state import JobState
 
 
 @jit(
@@ -60,7 +61,7 @@ def decide(
         return
     vacate_reserved_nodes(r)
     honour_promises(r, True)
-    start_elsewhere(r, rules)
+    visit_promised(r, rules)
     if not end_notices(r, rules):
         return
     visit_waiting(r, rules)
@@ -81,6 +82,7 @@ def begin(r: Round, now: float) -> None:
     r.out.counts[0].retry_at = np.inf if counts.moment == now or counts.waiting == 0 else counts.retry_at
     walk.now, walk.stopped_by, walk.explained = now, counts.stopped_by, 0
     walk.preempting = (r.options.preempts or r.options.teams > NO_TEAMS) and counts.moment == now
+    walk.migrating = len(r.state.leaves) == 0 and not r.options.head_of_line_blocking
     walk.first, walk.reserving = -1, -1
     walk.released, walk.passed, walk.starts, walk.unmet = 0, 0, 0, 0
 
@@ -101,6 +103,16 @@ def look(r: Round, rules: Any) -> None:
     if r.scratch.walk[0].preempting or r.options.dynamic_keys or r.options.packs or r.options.teams > NO_TEAMS:
         sort_running(r, rules.key)
     open_accounts(r)
+
+
+@jit
+def visit_promised(r: Round, rules: Any) -> None:
+    """Visit the jobs within a guarantee that have a promise, the oldest promise first."""
+    for row in range(r.state.promises.counts[0].rows):
+        job = r.state.jobs[r.state.promises.rows[row].job]
+        waits = job.promise == row and job.state == JobState.PENDING and not r.scratch.jobs[job.row].visited
+        if waits and within_guarantee(r, job) >= 0:
+            r.scratch.jobs[job.row].visited = find_place(r, rules, job) == NOT_WAITING
 
 
 @jit

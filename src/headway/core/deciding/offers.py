@@ -14,6 +14,7 @@ from headway.core.deciding.teams import is_below
 from headway.core.keys import is_non_preemptible, min_runtime, resumes_in, time_left
 from headway.core.tables.actions import Actions, forget
 from headway.core.tables.scratch import Round
+from headway.core.tables.teams import NO_TEAMS
 
 # Which GPUs are offered: free now; free soon, below 0 if promises depend on notices; free soon or under notice.
 NOW: Final = 0
@@ -26,27 +27,23 @@ ALL_LINKS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 @jit
 def open_offers(r: Round) -> None:
     """Set what is free now, free soon and under notice on every node and leaf, and which nodes are reserved in advance."""
-    state, walk, nodes, links = r.state, r.scratch.walk[0], r.scratch.nodes, r.scratch.leaves
-    walk.free, walk.soon, walk.noticed = 0, 0, 0
+    state, walk, nodes, links, free, soon = r.state, r.scratch.walk[0], r.scratch.nodes, r.scratch.leaves, 0, 0
     for x in range(len(state.nodes)):
         node = state.nodes[x]
-        nodes.leaf[x], nodes.open[x], nodes.extra[x] = node.leaf, not node.closed, NO_BOUND
-        nodes.now[x], nodes.soon[x], nodes.noticed[x] = node.free, node.free + node.stopping, 0
-        walk.free += 0 if node.closed else node.free
-        walk.soon += 0 if node.closed else node.free + node.stopping
+        nodes.open[x], nodes.now[x], nodes.soon[x] = not node.closed, node.free, node.free + node.stopping
+        free += nodes.open[x] * nodes.now[x]
+        soon += nodes.open[x] * nodes.soon[x]
+    walk.free, walk.soon, walk.noticed = free, soon, 0
+    for x in range(len(state.nodes) if len(state.teams) > NO_TEAMS else 0):
+        nodes.noticed[x], nodes.reserved_for[x] = 0, -1
     for x in range(len(state.leaves)):
         leaf = state.leaves[x]
-        links.spine[x], links.now[x], links.soon[x], links.extra[x] = (
-            leaf.spine,
-            leaf.free,
-            leaf.free | leaf.stopping,
-            ALL_LINKS,
-        )
+        links.spine[x], links.now[x], links.soon[x] = leaf.spine, leaf.free, leaf.free | leaf.stopping
+    for x in range(len(state.nodes) if len(state.leaves) > 0 else 0):
+        nodes.leaf[x] = state.nodes[x].leaf
     for i in range(state.counts[0].running if state.counts[0].notices > 0 else 0):
         if state.jobs[state.run[i]].until < np.inf:
             count_noticed(r, state.jobs[state.run[i]], 1)
-    for x in range(len(state.nodes) if len(state.bookings) > 0 else 0):
-        nodes.reserved_for[x] = -1
     for i in range(len(state.bookings)):  # by their beginning
         booking = state.bookings[i]
         if booking.end > walk.now and nodes.reserved_for[booking.node] < 0:
@@ -138,15 +135,12 @@ def narrow_offer(r: Round, job: Any, late: bool, reserved: bool) -> int:
     These are closed nodes, nodes that it is not eligible for or that have fewer GPUs left than it needs on each node, nodes of other
     teams' advance reservations (if `reserved`), and for a late job what the backfill reservation needs.
     """
-    nodes, links, gpus = r.scratch.nodes, r.scratch.leaves, 0
-    least = max(1, r.state.per_node[job.demand])
+    nodes, links, gpus, reserved = r.scratch.nodes, r.scratch.leaves, 0, reserved and len(r.state.bookings) > 0
+    least, eligible = max(1, r.state.per_node[job.demand]), r.state.suits[job.demand]
     for x in range(len(nodes.offer)):
         offered = min(nodes.offer[x], nodes.extra[x]) if late else nodes.offer[x]
-        may_offer = offered >= least and nodes.open[x] != 0 and r.state.suits[job.demand, x] != 0
-        nodes.offer[x] = offered if may_offer else 0
-    for x in range(len(nodes.offer) if reserved and len(r.state.bookings) > 0 else 0):
-        nodes.offer[x] = nodes.offer[x] if may_use(r, job, x) else 0
-    for x in range(len(nodes.offer)):
+        usable = offered >= least and nodes.open[x] and eligible[x] and not (reserved and not may_use(r, job, x))
+        nodes.offer[x] = offered if usable else 0
         nodes.shown[x] = nodes.offer[x]
         gpus += nodes.offer[x]
     for x in range(len(links.offer)):

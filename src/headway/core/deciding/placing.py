@@ -14,7 +14,7 @@ from headway.core.deciding.releasing import (
     DEFRAGMENT,
     PREEMPT,
     RECLAIM,
-    choose_from,
+    choose_last,
     choose_least,
     fits,
     list_releasable,
@@ -42,7 +42,8 @@ from headway.core.tables.scratch import Round
 def find_place(r: Round, rules: Any, job: Any) -> int:
     """Find GPUs for a waiting job, and write what to do. Return NOT_WAITING, or why it waits."""
     walk, limited = r.scratch.walk[0], exceeded_limit(r, job, False, 0) >= 0
-    if not may_stay(r, job) or (limited and not (walk.preempting and r.options.preempts)):
+    may_preempt = walk.preempting and r.options.preempts
+    if not may_stay(r, job) or (limited and not may_preempt):
         return WAIT_QUOTA
     promise = -1 if limited else standing_promise(r, job)
     if promise >= 0 and start_promised(r, job, promise):
@@ -50,12 +51,12 @@ def find_place(r: Round, rules: Any, job: Any) -> int:
     if not _could_have_place(r, rules, job):
         return WAIT_QUOTA if limited else WAIT_GPUS
     late = is_late(r, rules, job, walk.now)
-    if not limited and _take_unheld(r, rules, job, promise, late):
+    if limited:  # it gets GPUs only if jobs under the same limits release theirs
+        why = make_room(r, rules, job, PREEMPT, False, late)
+        return NOT_WAITING if why == NOT_WAITING else WAIT_QUOTA
+    if _take_unheld(r, rules, job, promise, late):
         return NOT_WAITING
-    why = _take_released(r, rules, job, late, limited)
-    if limited and why != NOT_WAITING:
-        return WAIT_QUOTA
-    return _kept_from_free(r, rules, job, late) if why == WAIT_GPUS else why
+    return _take_released(r, rules, job, late)
 
 
 @jit
@@ -67,7 +68,7 @@ def _could_have_place(r: Round, rules: Any, job: Any) -> bool:
     could = finds_place(r, rules, job, SOON, False)
     if not could and walk.preempting:
         n = list_releasable(r, job, PREEMPT, False)
-        choose_from(r, 0, 0, n)
+        choose_last(r, n, n)
         could = n > 0 and fits(r, rules, job, n, False)
     forget(r.out)
     return could
@@ -91,22 +92,27 @@ def _take_unheld(r: Round, rules: Any, job: Any, promise: int, late: bool) -> bo
 
 
 @jit
-def _take_released(r: Round, rules: Any, job: Any, late: bool, limited: bool) -> int:
-    """Promise a waiting job GPUs that others release. Return NOT_WAITING, or why it waits; a job beyond limits can only preempt."""
-    walk, why, guaranteed = r.scratch.walk[0], WAIT_GPUS, within_guarantee(r, job) >= 0 and not limited
-    may_migrate = len(r.state.leaves) == 0 and not r.options.head_of_line_blocking and not limited
+def _take_released(r: Round, rules: Any, job: Any, late: bool) -> int:
+    """Promise a waiting job GPUs that others release. Return NOT_WAITING, or why it waits."""
+    walk, why = r.scratch.walk[0], WAIT_GPUS
     if walk.preempting and r.options.preempts:
         why = make_room(r, rules, job, PREEMPT, False, late)
-    if why != NOT_WAITING and guaranteed:
+    if why != NOT_WAITING and within_guarantee(r, job) >= 0:
         why = make_room(r, rules, job, RECLAIM, False, False)
-    if why != NOT_WAITING and guaranteed and may_migrate:
-        why = make_room(r, rules, job, RECLAIM, True, False)
-    walk.unmet += why != NOT_WAITING and guaranteed
+        if why != NOT_WAITING and walk.migrating:
+            why = make_room(r, rules, job, RECLAIM, True, False)
+        walk.unmet += why != NOT_WAITING
+    if why != NOT_WAITING and _may_defragment(r, job) and make_room(r, rules, job, DEFRAGMENT, True, False) == NOT_WAITING:
+        why = NOT_WAITING
+    return _kept_from_free(r, rules, job, late) if why == WAIT_GPUS else why
+
+
+@jit
+def _may_defragment(r: Round, job: Any) -> bool:
+    """Return whether smaller jobs may migrate for a job: it is the first without a place, and has waited long enough."""
+    walk = r.scratch.walk[0]
     waited = walk.now >= job.queued + r.options.defragment_after
-    if why != NOT_WAITING and may_migrate and walk.preempting and waited and walk.first < 0:
-        defragmented = make_room(r, rules, job, DEFRAGMENT, True, False)
-        why = NOT_WAITING if defragmented == NOT_WAITING else why
-    return why
+    return waited and walk.preempting == 1 and walk.migrating == 1 and walk.first < 0
 
 
 @jit

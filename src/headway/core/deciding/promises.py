@@ -1,8 +1,8 @@
 """Promises and notices: GPUs that are set aside for jobs, and jobs that have been told to release theirs.
 
-Contract: `honour_promises` starts jobs on what they were promised, or keeps their promises, oldest first; `start_elsewhere` then lets
-jobs within a guarantee start on other free GPUs. `end_notices` stops or migrates jobs whose notice is over; `vacate_reserved_nodes` clears nodes for
-advance reservations. At the end of a decision, `withdraw_promises` and `withdraw_notices` withdraw what no stage kept or needs.
+Contract: `honour_promises` starts jobs on what they were promised, or keeps their promises, oldest first. `end_notices` stops or
+migrates jobs whose notice is over; `vacate_reserved_nodes` clears nodes for advance reservations. At the end of a decision,
+`withdraw_promises` and `withdraw_notices` withdraw what no stage kept or needs.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import DUE, NOW, SOON, count_noticed, decided, finds_place, is_left, may_use, take
 from headway.core.deciding.releasing import notified_until, notify, stop, stop_for_others
-from headway.core.deciding.teams import count, count_waiting, exceeded_limit, is_below, is_borrowed_from, may_stay, within_guarantee
+from headway.core.deciding.teams import count_waiting, exceeded_limit, is_below, is_borrowed_from, may_stay, within_guarantee
 from headway.core.events import MIGRATE, NOTIFY, PROMISE, START
 from headway.core.keys import is_non_preemptible, notice_over_at
 from headway.core.tables.actions import close_row, close_row_until, copy_places, drop_rows
@@ -59,8 +59,6 @@ def keep_promise(r: Round, job: Any, row: int) -> bool:
     if exceeded_limit(r, job, False, 0) >= 0 or not may_stay(r, job):
         return False
     promises, mark = r.state.promises, r.scratch.jobs[job.row]
-    for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-        r.scratch.taken_now[k] = min(promises.seats[k].gpus, r.scratch.nodes.now[promises.seats[k].node])
     count_waiting(r, job)
     mark.visited, mark.kept, mark.action = 1, 1, -1 - row
     take(r, promises, row, False)
@@ -94,14 +92,12 @@ def _ready_by(r: Round, row: int) -> float:
 
 @jit
 def _is_protected(r: Round, job: Any) -> bool:
-    """Return whether no other job takes what this one was promised: it migrates, is within a guarantee, or was promised it just now.
+    """Return whether no other job takes what this one was promised: it migrates or, with queues, was promised it just now.
 
     Under policies that gather jobs on fewer nodes, others may take what a migrating job was promised.
     """
-    if job.migrating and not r.options.migrates:
-        return True
-    is_new = r.options.teams > NO_TEAMS and r.state.promises.rows[job.promise].until == r.scratch.walk[0].now
-    return is_new or within_guarantee(r, job) >= 0
+    is_new = r.state.promises.rows[job.promise].until == r.scratch.walk[0].now
+    return (job.migrating == 1 and not r.options.migrates) or (is_new and r.options.teams > NO_TEAMS)
 
 
 @jit
@@ -118,35 +114,6 @@ def honour_promises(r: Round, protected: bool) -> None:
             mark.visited = 1
         else:
             keep_promise(r, job, row)
-
-
-@jit
-def start_elsewhere(r: Round, rules: Any) -> None:
-    """Let jobs within a guarantee whose promise was kept start on any GPUs that are free."""
-    for row in range(r.state.promises.counts[0].rows if len(r.state.teams) > NO_TEAMS else 0):
-        job = r.state.jobs[r.state.promises.rows[row].job]
-        if job.promise != row or not r.scratch.jobs[job.row].kept or job.migrating:
-            continue
-        _put_back(r, job, row)
-        may_start = within_guarantee(r, job) >= 0 and exceeded_limit(r, job, True, 0) < 0 and may_stay(r, job)
-        if may_start and finds_place(r, rules, job, NOW, False):
-            place_in_row(r, START, job, False)
-        else:
-            keep_promise(r, job, row)
-
-
-@jit
-def _put_back(r: Round, job: Any, row: int) -> None:
-    """Undo the keeping of a promise: its GPUs are left for others again. Promises within guarantees have no links."""
-    promises, walk = r.state.promises, r.scratch.walk[0]
-    count(r, job, -1, 0)
-    r.scratch.jobs[job.row].kept = 0
-    for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-        node, gpus = promises.seats[k].node, promises.seats[k].gpus
-        r.scratch.nodes.now[node] += r.scratch.taken_now[k]
-        r.scratch.nodes.soon[node] += gpus
-        walk.free += r.scratch.taken_now[k]
-        walk.soon += gpus
 
 
 @jit
@@ -288,7 +255,7 @@ def vacate_reserved_nodes(r: Round) -> None:
 def _reserved_from(r: Round, job: Any) -> tuple[float, int]:
     """Return when the first advance reservation of another team begins on a node of a job (infinity: none), and the team."""
     begin, team, seat, nodes = np.inf, -1, job.seat, r.scratch.nodes
-    while seat >= 0 and len(r.state.bookings) > 0:
+    while seat >= 0:
         node = r.state.seats[seat].node
         reserved = nodes.reserved_for[node] >= 0 and not is_below(r, job.team, nodes.reserved_for[node])
         if reserved and nodes.reserved_from[node] < begin:

@@ -4,7 +4,7 @@ Contract: `list_releasable` writes the jobs that could release GPUs into `scratc
 `make_room` chooses the least set of them that gives the waiting job a place, and is the only writer of Stop, Migrate and Notify
 rows for waiting jobs. The backfill reservation (core/deciding/reservation.py) uses the same list with the time at which each job leaves.
 
-The least set: release jobs from the last on until the placement finds a place; then, from the first on, put back every job without
+The least set: release the last 1, 2, 4, ... jobs until the placement finds a place; then, from the first on, put back every job without
 which there still is one. So no job is released in vain, and none while a later one could be instead.
 """
 
@@ -111,10 +111,10 @@ def list_releasable(r: Round, job: Any, why: int, migrating: bool) -> int:
 
 
 @jit
-def choose_from(r: Round, low: int, first: int, n: int) -> None:
-    """Of the listed jobs from `low` on, choose those from `first` on."""
-    for i in range(low, n):
-        r.scratch.listed[i].chosen = i >= first
+def choose_last(r: Round, size: int, n: int) -> None:
+    """Choose the last `size` of n listed jobs."""
+    for i in range(n):
+        r.scratch.listed[i].chosen = i >= n - size
 
 
 @jit
@@ -197,28 +197,16 @@ def _finds_other_place(r: Round, rules: Any, other: Any, free: bool) -> bool:
 def choose_least(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
     """Choose the least set of the n listed jobs. True: it is marked, and the rows of jobs that get places are written.
 
-    With jobs that migrate, releasing more may help less: begin with few.
+    The last 1, 2, 4, ... jobs are tried; then those are put back that keep their GPUs, and from the first on each that is not needed.
     """
-    rows, migrating = r.out.counts[0].rows, r.scratch.listed[0].how == MIGRATES
-    size = 1 if migrating else n
-    choose_from(r, 0, n - size, n)
+    rows, size, listed = r.out.counts[0].rows, 1, r.scratch.listed
+    choose_last(r, size, n)
     while not fits(r, rules, job, n, late):
         if size == n:
             return False
         size = min(2 * size, n)
-        choose_from(r, 0, n - size, n)
+        choose_last(r, size, n)
     drop_rows(r.out, rows)
-    if migrating:
-        _spare_each(r, rules, job, n, late)
-    else:
-        _spare_by_bisection(r, rules, job, n, late)
-    return fits(r, rules, job, n, late)
-
-
-@jit
-def _spare_each(r: Round, rules: Any, job: Any, n: int, late: bool) -> None:
-    """Put back the chosen jobs that keep their GPUs; then, from the first on, every one that is not needed."""
-    rows, listed = r.out.counts[0].rows, r.scratch.listed
     for i in range(n):
         listed[i].chosen &= not listed[i].keeps
     for i in range(n):
@@ -226,26 +214,7 @@ def _spare_each(r: Round, rules: Any, job: Any, n: int, late: bool) -> None:
             listed[i].chosen = 0
             listed[i].chosen = not fits(r, rules, job, n, late)
             drop_rows(r.out, rows)
-
-
-@jit
-def _spare_by_bisection(r: Round, rules: Any, job: Any, n: int, late: bool) -> None:
-    """Choose the same set if no job migrates: releasing more never helps less, so whole ranges can be put back at once."""
-    rows, low = r.out.counts[0].rows, 0
-    while low < n:
-        # Find the last place in the list from which on jobs suffice, together with the chosen ones before: the job there is needed.
-        high = n
-        while low < high:
-            middle = (low + high + 1) >> 1
-            choose_from(r, low, middle, n)
-            if fits(r, rules, job, n, late):
-                low = middle
-                drop_rows(r.out, rows)
-            else:
-                high = middle - 1
-        if low < n:
-            r.scratch.listed[low].chosen = 1
-            low += 1
+    return fits(r, rules, job, n, late)
 
 
 # ---- what releasing a set costs

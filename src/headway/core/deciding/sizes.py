@@ -99,14 +99,14 @@ def share_gpus(r: Round, rules: Any) -> None:
 @jit
 def _gather(r: Round, rules: Any, job: Any) -> None:
     """Migrate a job to fewer nodes, if there are free GPUs for it on fewer."""
-    nodes, last, seat = 0, -1, job.seat
+    nodes, last, seat, late = 0, -1, job.seat, r.scratch.walk[0].reserving >= 0
     while seat >= 0:  # seats of one node follow each other
         nodes, last, seat = (
             nodes + (r.state.seats[seat].node != last),
             r.state.seats[seat].node,
             r.state.seats[seat].next,
         )
-    if nodes == r.state.fewest[job.demand, job.gpus] or not finds_place(r, rules, job, NOW, True):
+    if nodes == r.state.fewest[job.demand, job.gpus] or not finds_place(r, rules, job, NOW, late):
         return
     row = r.out.counts[0].rows
     if r.out.counts[0].seats - r.out.rows[row].seat_at >= nodes:
@@ -114,7 +114,7 @@ def _gather(r: Round, rules: Any, job: Any) -> None:
         return
     stop(r, job)
     close_row(r.out, MIGRATE, job.row)
-    take(r, r.out, row, True)
+    take(r, r.out, row, late)
     r.out.counts[0].repeat = 1
 
 

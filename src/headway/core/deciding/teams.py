@@ -166,11 +166,11 @@ def exceeded_limit(r: Round, job: Any, stopping: bool, n: int) -> int:
 
     Stopping jobs count if `stopping`. Jobs among the first n listed that are chosen to be stopped do not count.
     """
-    exceeded, t = -1, job.team
+    exceeded, t, more = -1, job.team, 0 if job.migrating else 1  # a job that migrates is counted already
     while t >= CLUSTER:
         account, team = r.scratch.teams[t], r.state.teams[t]
-        gpus = account.used + (0 if job.migrating else job.gpus) + (account.leaving if stopping else 0)
-        jobs = account.running + (0 if job.migrating else 1) + (account.stopping if stopping else 0)
+        gpus = account.used + more * job.gpus + stopping * account.leaving
+        jobs = account.running + more + stopping * account.stopping
         for i in range(n if gpus > team.most_gpus or jobs > team.most_running else 0):
             listed = r.scratch.listed[i]
             if listed.chosen and listed.how == STOPS and is_below(r, r.state.jobs[listed.what].team, t):

@@ -22,15 +22,15 @@ from headway.core.tables.teams import NO_TEAMS
 @jit
 def explain(r: Round) -> None:
     """Refine the reason of each class: nodes are down, minimum run times are not over, or free GPUs are scattered or not isolated."""
-    walk, classes, everywhere = r.scratch.walk[0], r.scratch.classes, _gpus_for(r, 0)
-    any_kept = walk.preempting and _sum_preemptible(r)
+    walk, classes, any_kept, first, everywhere = r.scratch.walk[0], r.scratch.classes, False, True, (0, 0, 0)
     walk.explained = 1
     for i in range(r.state.counts[0].classes):
         c = r.state.classes[i].open
-        head = classes[c].rest
         # Without a reason, the class is behind a job that blocks others.
-        if head >= 0 and (classes[c].why == NOT_WAITING or classes[c].why == WAIT_GPUS):
-            job = r.state.jobs[head]
+        if classes[c].rest >= 0 and (classes[c].why == NOT_WAITING or classes[c].why == WAIT_GPUS):
+            if first:
+                first, any_kept, everywhere = False, walk.preempting and _sum_preemptible(r), _gpus_for(r, 0)
+            job = r.state.jobs[classes[c].rest]
             gpus = everywhere if job.demand == 0 else _gpus_for(r, job.demand)
             classes[c].why = _reason(r, job, r.state.classes[c].why, any_kept, gpus)
 

@@ -101,6 +101,7 @@ WALK: Final = np.dtype(
         ("bound", "f8"),  # when the GPUs of the backfill reservation are free
         ("bound_with_passes", "f8"),  # the same if jobs still pass the reserving job
         ("preempting", "i8"),  # whether this is a preemption point
+        ("migrating", "i8"),  # whether smaller jobs may migrate for others
         ("explained", "i8"),  # whether this decision says why jobs wait
         ("ordered", "i8"),  # jobs in `order`: a hint for the next decision, which checks each entry
         ("open", "i8"),  # open classes
@@ -129,7 +130,6 @@ class Scratch(NamedTuple):
     order: NDArray[np.int32]  # running jobs in the policy's order now
     after: NDArray[np.int64]  # GPUs of preemptible jobs from each place in `order` on
     listed: NDArray[Any]  # jobs that could release GPUs
-    taken_now: NDArray[np.int32]  # by entry of the promises' places: GPUs that were free when the promise was kept
     trial: NDArray[Any]  # one job, as it would be if it started
     stops: NDArray[Any]  # one row of STOPS: what the chosen set would cost
     teams: NDArray[Any]
@@ -163,7 +163,6 @@ def new_scratch(state: State) -> Scratch:
         np.zeros(len(state.run), np.int32),
         np.zeros(len(state.run) + 1, np.int64),
         np.zeros(2 * len(state.run), LISTED),
-        np.zeros(len(state.promises.seats), np.int32),
         np.zeros(1, JOB),
         np.zeros(1, STOPS),
         np.zeros(len(state.teams), TEAM_ACCOUNT),
