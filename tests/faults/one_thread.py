@@ -75,6 +75,9 @@ class TwinWorld(LiveWorld):
         self.requests.append(request)
         self.twin.asked.append((self.twin.asking, request.done))
 
+    def wait_for_decision(self) -> None:
+        """Return at once: the loop runs later, in this thread."""
+
     def _sleep(self, until: float, always: bool = False) -> None:
         machine, twin = self.twin.machine, self.twin
         executor: Any = self.executor

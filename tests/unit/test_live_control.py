@@ -168,8 +168,8 @@ def test_explanations_name_the_cause_and_who_is_ahead(serve: Callable[..., Manag
         until(manager, job, "RUNNING")
     split = one(manager, run="true", resources={"accelerators": 2})
     blocked = one(manager, run="true", num_nodes=2, resources={"accelerators": 2})
-    for job in (split, blocked):
-        until(manager, job, "PENDING", true=lambda view: view.reason == "gpus")
+    manager.settle()  # until the engine has recorded a job, its reason is `gpus`
+    assert [manager.job(job).reason for job in (split, blocked)] == ["gpus", "gpus"]  # type: ignore[union-attr]
     found = manager.explain(blocked)
     assert (found.reason, found.ahead, found.numbers["gpus_free"]) == ("gpus", (split,), 1)
     assert found.would_change
@@ -262,8 +262,8 @@ def test_behind_the_head_of_the_line_the_cause_is_the_line(serve: Callable[..., 
     until(manager, running, "RUNNING")
     head = one(manager, run="true", resources={"accelerators": 2})
     behind = one(manager, run="true")
-    for job in (head, behind):
-        until(manager, job, "PENDING", true=lambda view: view.reason == "gpus")
+    manager.settle()  # until the engine has recorded a job, its reason is `gpus`
+    assert [manager.job(job).reason for job in (head, behind)] == ["gpus", "gpus"]  # type: ignore[union-attr]
     found = manager.explain(behind)
     assert (found.reason, found.ahead, found.numbers["gpus_free"]) == ("gpus", (head,), 1)
     assert "overtakes" in found.message

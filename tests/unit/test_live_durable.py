@@ -276,6 +276,7 @@ def test_a_broken_disk_gives_a_clear_error_and_no_false_acknowledgement(
     runs = manager.submit(JobSpec(run="sleep 600"), ME)
     held = manager.submit(JobSpec(run="true", after=tuple(runs)), ME)[0]
     live_manager.until(manager, runs[0], "RUNNING")
+    manager.settle()  # or the engine's own rows fail first
     if kind == "full":
         subprocess.run(break_it, check=True)
     else:
@@ -293,7 +294,9 @@ def test_a_broken_disk_gives_a_clear_error_and_no_false_acknowledgement(
 
     with pytest.raises(JournalFailed, match=r"cannot be written .*nothing was accepted"):
         submit_until_refused()
-    with pytest.raises(JournalFailed, match=r"cannot be written .*not done yet"):
+    # On a full disk the engine may be retrying rows of the accepted jobs: it has not begun what is asked then.
+    refused = "not done yet|nothing was accepted" if kind == "full" else "not done yet"
+    with pytest.raises(JournalFailed, match=rf"cannot be written .*({refused})"):
         ask_until_refused()
     assert manager.trouble
     if kind == "full":

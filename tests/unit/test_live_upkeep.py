@@ -72,6 +72,13 @@ def test_gpu_hours_have_the_time_that_a_job_takes_to_stop(tmp_path: Path) -> Non
     manager.stop()
 
 
+def test_a_manager_that_has_started_has_decided(tmp_path: Path) -> None:
+    """Reasons that the last manager recorded may be wrong on this cluster."""
+    manager = opened(tmp_path)
+    assert manager._state.engine.spent.count
+    manager.stop()
+
+
 @pytest.mark.parametrize("policy", ["headway", "tiresias-l", "gittins", "gandiva", "backfill?limit=1h", "best-effort"])
 def test_a_rehearsal_needs_nothing_but_the_rules(policy: str) -> None:
     rehearse(cluster("2x2"), policy, "consolidated")

@@ -1,9 +1,13 @@
 """Cables and spines that fail: in `fabric allocate`, on shared networks, and where jobs have links of their own."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.waiting import COMPILES_S, PATIENCE_S
 from typer.testing import CliRunner
 
 from headway.cli.main import app
@@ -12,6 +16,7 @@ from headway.core.engine import drive
 from headway.core.events import START
 from headway.core.tables.journal import journal
 from headway.errors import BadInput
+from headway.iteration.plans import BEST
 from headway.job_state import JobState
 from headway.network.certificates.allocate import allocate, holders, occupied_by
 from headway.network.fabric.failures import failed_cables
@@ -101,6 +106,49 @@ def test_flows_take_the_uplinks_that_both_leaves_still_have():
             assert spine != 2
             assert spine != 5 or 1 not in (here, there)
         assert {up // 2 % 8 for up, _ in paths[:count, :2].tolist() if up // 16 == 3} - {2}, "others still use them"
+
+
+def test_flows_share_held_uplinks_if_no_others_work():
+    """Slices hold what failures left of leaf 0: flows of other jobs share a held uplink and avoid the failed ones."""
+    across, paths = np.array([(SHIFT, 8, 1.0)], STEP)[0], np.empty((32, LINKS_PER_FLOW), np.int64)
+    for rule in ("ecmp", "balanced", "source"):
+        links = new_links(FABRIC, Sharing(rule), 0, 1, 1 << 10)
+        for one in outages(FABRIC, ("leaf0-spine0", "leaf0-spine1")):
+            lose_uplinks(links, one)
+        links.leaves["alive"][0], links.leaves["left"][0] = 0, 0
+        count = route_step(links, 0, np.arange(32), across, paths)
+        assert count == 32
+        spines = {up // 2 % 8 for up, down in paths[:count, :2].tolist() if 0 in (up // 16, down // 16)}
+        assert spines
+        assert not spines & {0, 1}
+
+
+JOINT = f"""
+import signal
+from tests.unit.test_network_failures import run_joint
+run_joint("source")  # compiles
+signal.alarm({PATIENCE_S:.0f})
+print(run_joint("source?failed=leaf0-spine0@300+leaf0-spine1@300").starts["shared"])
+"""
+
+
+def run_joint(network):
+    """Run jobs of odd sizes with slices beside shared links, on few spines."""
+    rng = np.random.default_rng(3)
+    sizes = rng.choice([2, 3, 4, 5, 6, 10, 12, 16], 60)
+    submit, duration = np.cumsum(rng.exponential(20, 60)), rng.uniform(50, 400, 60)
+    jobs = workload("x", submit, sizes, duration, model=["ResNet50"] * 60)
+    setting = Setting(preemption_cost=5.0, network=Network(network, FABRIC), plan=BEST)
+    placement = find_placement("joint?patience=0&spread=0")
+    return simulate_run(jobs, cluster("8x4"), find_policy("fifo"), placement, setting)
+
+
+def test_slices_that_cut_off_a_leaf_do_not_stop_the_simulation():
+    """In a process of its own, which ends after a while: the kernel that rerouted jobs for ever cannot be interrupted."""
+    command, root = [sys.executable, "-c", JOINT], Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=COMPILES_S, check=False)
+    assert done.returncode == 0, done
+    assert int(done.stdout) > 0
 
 
 def jobs_of(seed, count=40):

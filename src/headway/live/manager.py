@@ -106,7 +106,10 @@ class Manager(Accepting, Questions, Verbs):
     # ---- life
 
     def start(self) -> None:
-        """Adopt what runs, then schedule until stopped."""
+        """Adopt running jobs and schedule until stopped. Return after the first decision.
+
+        Reasons recorded by the last manager may be wrong on this cluster. No question is answered with them.
+        """
         self._journal.remember("clock", self._saved_clock())
         self._journal.remember(REMEMBERED, self._links)
         about: dict[str, Any] = {"policy": self.policy, "placement": self.placement}
@@ -120,7 +123,9 @@ class Manager(Accepting, Questions, Verbs):
         if self._aftermath and hasattr(self._executor, "strays"):
             self.warnings += self._executor.strays()
         self._thread = threading.Thread(target=self._world.run, name="engine", daemon=True)
+        self._world.wake()  # decide at once, not at the first event
         self._thread.start()
+        self._world.wait_for_decision()
 
     def stop(self, drain: bool = False) -> None:
         """End. Running jobs go on and are adopted by the next manager; with `drain` they are stopped first and will be run again."""

@@ -96,6 +96,7 @@ class LiveWorld(Lifecycle):
         self._wake = threading.Condition()
         self._woken = self._closing = self._gone = False
         self._first = True  # no round has been yet
+        self._decided = threading.Event()  # set after the first decision, and when the engine has stopped
         self._answers: list[Future[None]] = []
         self._ledger: SliceLedger | None = None  # where there is a fabric whose links are reserved
         self._refused: list[Report] = []  # starts on slices that the verifier did not accept
@@ -113,6 +114,8 @@ class LiveWorld(Lifecycle):
         """End the round: journal, perform, answer; then sleep until something happens."""
         self.measures.rounds.add(perf_counter() - self._began)
         self._tidy()
+        if not self._first:
+            self._decided.set()
         self.lock.release()
         try:
             if self._commit():
@@ -260,6 +263,10 @@ class LiveWorld(Lifecycle):
             with self.committed:
                 self.committed.wait(0.1)
 
+    def wait_for_decision(self) -> None:
+        """Wait for the first decision, or until the engine has stopped. The journal may not have the decision yet."""
+        self._decided.wait()
+
     def close(self) -> None:
         """End the loop after this round."""
         self._closing = True
@@ -283,6 +290,7 @@ class LiveWorld(Lifecycle):
             self.lock.release()
             self.refuse_all(JournalFailed(STOPPED_MESSAGE))
             self.engine_gone.set()
+            self._decided.set()
 
     def open(self, cluster: Cluster, rules: dict[str, Any], numbered: bool) -> None:
         """Write down that a manager opens, before the loop begins. On another cluster than before, jobs on what is gone make room first."""

@@ -208,16 +208,18 @@ def _retime_met(state: State, world: World, journal: Journal, count: int, now: f
 
 @jit
 def _follow_slices(state: State, world: World, journal: Journal, now: float) -> None:
-    """A slice came: those who sent over its links choose others, and then everybody's speed is worked out once."""
+    """Reroute the jobs that send over links of a new slice, each once, then set the speed of all running jobs."""
     open_links(state, world.links)
-    j = first_on_held(world.links)
+    world.links.head[0].slices_started += 1
+    started = world.links.head[0].slices_started
+    j = first_on_held(world.links, started)
     if j < 0:
         return
     while j >= 0:
         _advance(state, world, j, now)
         end_sending(world.links, j, now)
         begin_sending(state, world.links, j, world.truth[j].left, now)
-        j = first_on_held(world.links)
+        j = first_on_held(world.links, started)
     for i in range(state.counts[0].running):
         j = state.run[i]
         if state.jobs[j].state == JobState.RUNNING and _rate(state, world, j) != state.jobs[j].rate:

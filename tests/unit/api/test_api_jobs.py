@@ -121,6 +121,7 @@ def test_lists_are_filtered_and_paged(idle: Any) -> None:
 
 def test_explain_names_the_drained_nodes_and_its_receipt_sums(idle: Any) -> None:
     number = idle.submit(resources={"accelerators": 2})
+    idle.manager.settle()
     answer = idle.ask("GET", f"/v1/jobs/{number}/explain").json()
     assert answer["reason"] == "node_down"
     assert sum(answer["receipt_us"].values()) == answer["wait_us"] > 0

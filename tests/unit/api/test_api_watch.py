@@ -15,6 +15,7 @@ def busy(serve_apart: Any) -> Any:
         live.until(ada, "RUNNING")
         live.until(bob, "RUNNING")
         held = {"ada": ada, "bob": bob, "waits": live.submit("ada", name="next", **two)}
+        live.manager.settle()  # PENDING is also shown before the engine has recorded a job
         live.until(held["waits"], "PENDING")
         live.held = held
         yield live

@@ -27,7 +27,8 @@ class Served:
         return self.manager.submit(job_spec({"run": "true", **spec}), user)[0]
 
     def explained(self, job: int, reason: str) -> Explanation:
-        """What is said of a job's wait, once it waits for this reason."""
+        """Return the explanation of a job's wait, once a decision has found this reason."""
+        self.manager.settle()  # until the engine has recorded a job, its reason is `gpus`
         wait_for(lambda: self.manager.explain(job).reason == reason, lambda: self.manager.explain(job))
         return self.manager.explain(job)
 

@@ -67,8 +67,9 @@ def test_jobs_run_on_nodes_that_have_what_they_ask_for(opened: Callable[..., Man
     first, second = (one(manager, **SLEEP, **A100) for _ in range(2))
     assert {nodes_of(manager, first)[0], nodes_of(manager, second)[0]} == {"a0", "a1"}
     third = one(manager, **SLEEP, resources={"type": "a100", "accelerators": 2})
-    wait_for(lambda: manager.explain(third).reason == "gpus")
+    manager.settle()
     said = manager.explain(third)
+    assert said.reason == "gpus"
     assert said.message.startswith(
         "it needs 2 GPUs on nodes with a100 (2 of 3 nodes), and none is free there; 0 jobs are ahead"
     )
@@ -144,7 +145,8 @@ def test_a_restart_keeps_what_jobs_ask_for(opened: Callable[..., Manager], lab: 
     waits = one(manager, **SLEEP, constraints=["nvlink|roce", "A100"])
     for job in runs:
         until(manager, job, "RUNNING")
-    wait_for(lambda: manager.explain(waits).reason == "gpus")
+    manager.settle()
+    assert manager.explain(waits).reason == "gpus"
     before = manager._state.tables
     manager.stop()
     if not snapshot:
@@ -169,7 +171,8 @@ def test_nodes_that_get_another_type_hold_back_who_asked_for_the_old_one(
     for job in runs:
         until(manager, job, "RUNNING")
     waits = one(manager, **SLEEP, **A100)
-    wait_for(lambda: manager.explain(waits).reason == "gpus")
+    manager.settle()
+    assert manager.explain(waits).reason == "gpus"
     manager.stop()
     Path(lab).write_text(LAB.replace("A100", "h100"))
     again = opened(lab)

@@ -40,6 +40,7 @@ HEAD: Final = np.dtype(
         ("interleaved", "i8"),  # jobs that share a link take turns on it
         ("iterations", "i8"),  # of a job, step by step; 0: means over snapshots
         ("slices", "i8"),  # jobs may hold links of their own, which the flows of others avoid
+        ("slices_started", "i8"),  # number of slices that have taken links so far
         ("free_stage", "i8"),
         ("free_use", "i8"),
         ("free_share", "i8"),
@@ -50,8 +51,13 @@ HEAD: Final = np.dtype(
 # `nic` is the position of the GPU's NIC on its leaf.
 GPU: Final = np.dtype([("leaf", "i4"), ("nic", "i4"), ("pod", "i4")])
 LEAF: Final = np.dtype(
-    [("alive", "u8"), ("left", "i8"), ("turn", "i8")]
-)  # uplinks that work, as bits and as a number; scratch
+    [
+        ("works", "u8"),  # uplinks that have not failed, as bits
+        ("alive", "u8"),  # uplinks of `works` that no job holds, as bits
+        ("left", "i8"),  # number of uplinks in `alive`
+        ("turn", "i8"),  # scratch
+    ]
+)
 DIRECTED: Final = np.dtype(
     [
         ("total", "i8"),  # part of the time that jobs use it, one after the other, in 1/WHOLE
@@ -75,6 +81,7 @@ JOB: Final = np.dtype(
         ("on", "u8"),  # snapshots in which it sends, as bits
         ("stamp", "i8"),  # scratch: of the last search that found this job
         ("met", "i4"),  # scratch: row i is the i-th job that the last search found
+        ("chose_at", "i8"),  # `slices_started` when its flows chose their links
         # Step by step only (exact.py):
         ("stage", "i4"),  # the one it is in; -1: it computes, or sends within a leaf
         ("iteration", "f8"),  # seconds of one on a clean network
@@ -139,7 +146,8 @@ def new_links(fabric: Fabric, sharing: Sharing, seed: int, jobs: int, uses: int)
     gpus["leaf"], gpus["nic"] = fabric.leaf_of_gpu, fabric.nic_of_gpu
     gpus["pod"] = np.asarray(fabric.leaf_pod)[fabric.leaf_of_gpu] if fabric.leaf_pod else 0
     leaves = np.zeros(fabric.leaves, LEAF)
-    leaves["alive"], leaves["left"] = (1 << fabric.uplinks) - 1, fabric.uplinks
+    leaves["works"] = leaves["alive"] = (1 << fabric.uplinks) - 1
+    leaves["left"] = fabric.uplinks
     directed, table = np.zeros(2 * fabric.cables, DIRECTED), np.zeros(jobs, JOB)
     directed["width"] = sharing.queue_pairs
     if sharing.rule == "spray":  # the first cable of a leaf, and of a pod, stands for all of them

@@ -5,8 +5,9 @@
 - source: the static position of the sender's NIC on its leaf, shared by all jobs;
 - spray: all of them; the leaf's first uplink stands for all (its `width` is their number).
 In three tiers the core follows in the same way. On rails a flow leaves by the rail of its destination (the copy to that rail's GPU inside
-the server costs no fabric link). Of uplinks that failed, a flow takes another one that both leaves still have. Flows of isolated slices are
-not routed here: their certificates prove that no link carries two.
+the server costs no fabric link). Instead of an uplink that failed, or that a slice holds, a flow takes another one that both leaves still
+have. If slices hold all uplinks that work on both leaves, the flow shares one of these. Flows of isolated slices are not routed here: their
+certificates prove that no link carries two.
 """
 
 from typing import Any, Final
@@ -98,13 +99,15 @@ def route_step(links: Links, j: int, order: NDArray[np.int64], step: Any, out: N
 
 @jit
 def _uplink(links: Links, word: np.uint64, position: int, here: int, there: int) -> int:
-    """The uplink of a flow, of those that work on both leaves."""
+    """Return the uplink of a flow: one that works on both leaves, and that no job holds if there is such an uplink."""
     head, one, other = links.head[0], links.leaves[here], links.leaves[there]
     if head.rule == SPRAY:
         return 0
     if one.left == head.uplinks and other.left == head.uplinks:
         return modulo(word, head.uplinks) if head.rule == ECMP else position % head.uplinks
     alive, left = one.alive & other.alive, np.int64(0)
+    if alive == np.uint64(0):  # failures broke the rule that slices leave a spine to other jobs
+        alive = one.works & other.works
     for up in range(head.uplinks):
         left += np.int64((alive >> np.uint64(up)) & np.uint64(1))
     wanted = modulo(word, left) if head.rule == ECMP else position % left

@@ -100,7 +100,7 @@ def begin_sending(state: State, links: Links, j: int, left: float, now: float) -
         return 0
     steps = np.empty(MOST_STEPS, STEP)
     count = steps_on(job.pattern, order, head.server, head.ratio, steps)
-    job.sends = 1
+    job.sends, job.chose_at = 1, head.slices_started
     if head.iterations > 0:
         recorded = record_uses(links, j, order, steps[:count])
         assert recorded

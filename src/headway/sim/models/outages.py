@@ -63,6 +63,7 @@ def _rows(fabric: Fabric, name: str) -> list[tuple[int, int]]:
 def lose_uplinks(links: Links, outage: Any) -> int:
     """Uplinks of a leaf fail: flows avoid them from now on. How many jobs have to choose again, listed by `met`."""
     head, leaf = links.head[0], links.leaves[outage.row]
+    leaf.works &= ~outage.mask
     leaf.alive &= ~outage.mask
     leaf.left = 0
     head.stamp += 1

@@ -1,7 +1,8 @@
-"""Slices beside shared links, on one fabric: whoever holds links has them alone, and the flows of all others avoid them.
+"""Slices beside shared links, on one fabric: a slice has its links alone, and the flows of other jobs avoid them.
 
-When a slice takes links, the jobs that sent over them choose again, as when a link fails. When it gives them back, nobody is moved: whoever
-begins to send next may take them.
+When a slice takes links, the jobs that sent over them choose again, as when a link fails. When it gives them back, no flow is rerouted:
+the next job that begins to send may take them. After failures, slices can hold all working links between two leaves. Other jobs then send
+over held links; the model does not slow the slice down for that.
 """
 
 from typing import Any
@@ -27,8 +28,8 @@ def open_links(state: State, links: Links) -> None:
 
 
 @jit
-def first_on_held(links: Links) -> int:
-    """A job that sends over links which another one holds, -1: none."""
+def first_on_held(links: Links, chose_before: int) -> int:
+    """Return a job that sends over a link which another job holds, or -1. Only jobs with `chose_at` below `chose_before` count."""
     head = links.head[0]
     for leaf in range(head.leaves if head.slices else 0):
         if links.leaves[leaf].left == head.uplinks:
@@ -38,8 +39,12 @@ def first_on_held(links: Links) -> int:
                 continue
             cable = leaf * head.uplinks + up
             for link in range(2 * cable, 2 * cable + 2):
-                if links.directed[link].first_share >= 0:
-                    return links.shares[links.directed[link].first_share].job
+                share = links.directed[link].first_share
+                while share >= 0:
+                    j = links.shares[share].job
+                    if links.jobs[j].chose_at < chose_before:
+                        return j
+                    share = links.shares[share].after
     return -1
 
 
