@@ -22,7 +22,7 @@ from headway.core.protocols import Placement, Policy
 from headway.core.receipts import final_receipts_us
 from headway.core.tables.journal import Journal, empty
 from headway.core.tables.options import NO_DEMANDS
-from headway.core.tables.state import new_state
+from headway.core.tables.state import State, new_state
 from headway.core.tables.teams import NO_TEAMS, Team
 from headway.errors import BadInput, HeadwayError
 from headway.io.units import counted
@@ -351,7 +351,7 @@ def simulate_run(
     """Run to the end. `progress(ended, all)` is called now and then."""
     setting = setting or Setting()
     engine, world = prepare(workload, cluster, policy, placement, setting)
-    buffers = new_buffers(engine.state, JOURNAL_ROWS, keep_journal)
+    buffers = new_buffers(engine, JOURNAL_ROWS, keep_journal)
     kept = [Kept(*(part[:0] for part in buffers.journal[:4]))]
     began, noted = perf_counter(), 0
     while True:
@@ -368,36 +368,37 @@ def simulate_run(
             break
     if ended != FINISHED:
         raise _unfinished(ended, engine, world)
-    clock, undecided = world.clock[0], int(buffers.out.counts["undecided"][0])
-    del buffers  # with a million jobs, a tenth of the memory
+    state, clock = engine.state, world.clock[0].copy()
+    circuits_moved, undecided = int(world.circuits.head[0]["moved"]), int(engine.out.counts["undecided"][0])
+    del engine, world, buffers  # with a million jobs, a fifth of the memory
     return Run(
         workload,
         cluster,
         policy,
         placement,
         setting,
-        engine.state.jobs,
-        final_receipts_us(engine.state.jobs, engine.state.receipts),
+        state.jobs,
+        final_receipts_us(state.jobs, state.receipts),
         Kept(*map(np.concatenate, zip(*kept, strict=True))),
         noted,
         int(clock["rounds"]),
         float(clock["preemption_s"]),
         float(clock["held_gpu_s"]),
         perf_counter() - began,
-        _teams_of(workload, setting, engine),
+        _teams_of(setting, state),
         {kind: int(clock[kind]) for kind in START_KINDS},
-        int(world.circuits.head[0]["moved"]),
+        circuits_moved,
         undecided,
     )
 
 
-def _teams_of(workload: Workload, setting: Setting, engine: Engine) -> TeamsOfRun | None:
-    """What the teams of a run came to."""
+def _teams_of(setting: Setting, state: State) -> TeamsOfRun | None:
+    """Return the teams at the end of a run; None: there are no queues."""
     if setting.queues is None:
         return None
-    rows = np.arange(len(engine.state.teams))
-    queue_of = np.where(engine.state.teams["of_user"] == 1, engine.state.teams["parent"], rows)
-    return TeamsOfRun(setting.queues, engine.state.teams, queue_of[engine.state.jobs["team"]])
+    rows = np.arange(len(state.teams))
+    queue_of = np.where(state.teams["of_user"] == 1, state.teams["parent"], rows)
+    return TeamsOfRun(setting.queues, state.teams, queue_of[state.jobs["team"]])
 
 
 def _kept(journal: Journal, before: list[Kept]) -> Kept:
