@@ -219,7 +219,7 @@ def prepare(
         group=group,
     )
     world = new_world(
-        truth_table(workload.duration_s, **costs, apart=apart, talk=talk),
+        truth_table(workload.duration_s, **costs, apart=apart),
         int(gpus.sum()) * slots,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
@@ -227,6 +227,7 @@ def prepare(
         circuits=new_circuits(fabric if placement.rewires else None),
         outages=outages(fabric, setting.network.sharing.failed),
         plan=row,
+        talk=talk,
     )
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
