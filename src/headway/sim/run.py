@@ -38,7 +38,7 @@ from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated
 from headway.sim.models.outages import outages
 from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
-from headway.sim.world_tables import World, new_world, truth_table
+from headway.sim.world_tables import Seconds, World, new_world, truth_table
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 14
@@ -187,11 +187,11 @@ def prepare(
         _refuse_nodes(workload.gpus, setting.demands, options, policy, placement, ledger_of(fabric, placement), gpus)
     rows = profiles.rows_of(workload.model)
     costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
-    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else np.ones(n)
+    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
     talks = setting.network.sharing.is_shared or setting.plan != NO_PLAN
     traffic = communication.draw(workload, setting.seed) if talks else communication.silence(n)
     row, talk = plan_row(setting.plan, fabric), None
-    duty = traffic.duty * (setting.network.sharing.is_shared)
+    duty = traffic.duty if setting.network.sharing.is_shared else communication.silence(n).duty
     if setting.plan != NO_PLAN:
         talk = talk_of(workload, traffic, state.fewest[0], row)
         duty = duty * (1.0 - 1.0 / talk.usual) / np.maximum(traffic.duty, 1e-9)
@@ -291,24 +291,22 @@ def _limits(workload: Workload, policy: Policy) -> NDArray[np.float64]:
 
 def _costs(
     rows: NDArray[np.int32], workers: NDArray[np.int32], policy: Policy, cost: float | None
-) -> dict[str, NDArray[np.float64]]:
-    """Seconds to save, to resume, and to resume elsewhere, by job."""
-    ones = np.ones(len(rows))
-    save, resume = ones * (cost or 0.0), ones * 0.0
-    if cost is None:
-        save, resume = profiles.column("save_s")[rows], profiles.resume_s(rows, workers)
+) -> dict[str, Seconds]:
+    """Return the seconds to save, to resume, and to resume on other nodes."""
+    save: Seconds = profiles.column("save_s")[rows] if cost is None else cost
+    resume: Seconds = profiles.resume_s(rows, workers) if cost is None else 0.0
     if policy.suspends is None or cost == 0.0:
         return {"save": save, "resume": resume, "moved": resume}
     # Suspended in the memory of its nodes; elsewhere it needs a checkpoint after all.
-    return {"save": ones * policy.suspends / 2, "resume": ones * policy.suspends / 2, "moved": save + resume}
+    return {"save": policy.suspends / 2, "resume": policy.suspends / 2, "moved": save + resume}
 
 
-def _known_left(workload: Workload, policy: Policy, setting: Setting) -> NDArray[np.float64]:
-    """The work left as far as the policy knows: all of it under an oracle, otherwise what jobs report; NaN: not known."""
+def _known_left(workload: Workload, policy: Policy, setting: Setting) -> Seconds:
+    """Return the work left as far as the policy knows: all of it under an oracle, otherwise what jobs report; NaN: not known."""
     if policy.oracle:
         return workload.duration_s
     if not policy.reports or setting.progress_reports == 0.0:
-        return np.full(len(workload), np.nan)
+        return np.nan
     drawn = np.random.default_rng([setting.seed, 4]).random((2, len(workload)))
     wrong = setting.progress_error ** (2 * drawn[1] - 1)
     return np.where(drawn[0] < setting.progress_reports, workload.duration_s * wrong, np.nan)
@@ -317,14 +315,14 @@ def _known_left(workload: Workload, policy: Policy, setting: Setting) -> NDArray
 def _turns(
     workload: Workload, policy: Policy, setting: Setting, silent: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.float64]]:
-    """How long jobs run before they may be preempted: by their queue, and never where they are not preemptible."""
-    given = np.full(len(workload), np.nan if setting.min_runtime is None else setting.min_runtime)
+    """Return the minimum run times: by queue, and infinity if a job is non-preemptible."""
+    min_runtime = np.asarray(np.nan if setting.min_runtime is None else setting.min_runtime)
     for queue, seconds in setting.queue_min_runtime.items():
-        given[workload.queue == queue] = np.nan if seconds is None else seconds
-    by_cost = np.isnan(given)
+        min_runtime = np.where(workload.queue == queue, np.nan if seconds is None else seconds, min_runtime)
+    by_cost = np.isnan(min_runtime)
     least = np.where(silent & (setting.preemption_cost != 0.0), policy.auto_min_runtime, 0.0)
     return {
-        "min_runtime": np.where(workload.preemptible, np.where(by_cost, least, given), np.inf),
+        "min_runtime": np.where(workload.preemptible, np.where(by_cost, least, min_runtime), np.inf),
         "turns": np.where(by_cost, AUTO_MULTIPLE, 0.0),
     }
 
