@@ -71,7 +71,7 @@ def used_gpu_s(mix: Mix, policy: str, queues: Queues, nodes: int, days: float, s
     setting = Setting(preemption_cost=PREEMPTION_S, min_runtime=None, queues=queues)
     jobs, placement = jobs_of(mix, nodes, total_s, seed), find_placement("consolidated")
     engine, world = prepare(jobs, cluster, find_policy(policy), placement, setting)
-    buffers, begin = new_buffers(engine.state, ROWS, False), np.zeros(len(mix.weights))
+    buffers, begin = new_buffers(engine, ROWS, False), np.zeros(len(mix.weights))
     is_warm = False
     while True:
         ended = drive_compiled(*engine.parts, world, buffers)

@@ -116,7 +116,7 @@ def of_engine(case: Case) -> Log:
         world.truth[name] = engine.state.jobs[name] = columns[name]
     if "moved" in (world.truth.dtype.names or ()):
         world.truth["moved"] = columns["resume"]
-    buffers = new_buffers(engine.state, 1 << 16, True)
+    buffers = new_buffers(engine, 1 << 16, True)
     ended = drive_compiled(*engine.parts, world, buffers)
     assert ended == FINISHED
     return journal_log(buffers.journal)

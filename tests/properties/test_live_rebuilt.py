@@ -276,6 +276,8 @@ def differences(one: ClusterState, other: ClusterState) -> list[str]:
     its = [*columns("", other.tables), *columns("history", other.engine.options.history)]
     found = []
     for (table, column, a), (_, _, b) in zip(mine, its, strict=True):
+        if table == "receipts":
+            a, b = a.T, b.T
         n = min(len(a), len(b)) if a.ndim and table in ("jobs", "receipts", "timers") else None
         if table == "timers":
             n = int(one.tables.counts["timers"][0])

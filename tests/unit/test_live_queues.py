@@ -114,7 +114,8 @@ def tables(state: ClusterState) -> dict[str, bytes]:
     for name, table in state.tables._asdict().items():
         if isinstance(table, Actions):
             continue
-        part = table[:n] if name in ("jobs", "receipts") else table[:0] if name == "timers" else table
+        part = table[:n] if name == "jobs" else table[:0] if name == "timers" else table
+        part = table[:, :n] if name == "receipts" else part
         found |= (
             {f"{name}.{c}": part[c].tobytes() for c in part.dtype.names} if part.dtype.names else {name: part.tobytes()}
         )

@@ -57,7 +57,7 @@ def admit(state: State, rows: Any, *, submit: ArrayLike, gpus: ArrayLike, **know
 def readmit(state: State, j: int, row: Any, receipt: NDArray[np.float64]) -> None:
     """Fill the row of a job that is over and comes back, with what its row and its receipt were."""
     kept = {name: int(state.jobs[name][j]) for name in ("row", "team", "demand", "group")}  # may be others by now
-    state.jobs[j], state.receipts[j] = row, receipt
+    state.jobs[j], state.receipts[:, j] = row, receipt
     for name, value in kept.items():
         state.jobs[name][j] = value
 
@@ -135,8 +135,8 @@ def set_hold(state: State, j: int, why: int, now: float) -> None:
     """Set why a job is kept from the engine: one of REASONS."""
     job = state.jobs[j]
     if job["state"] == JobState.HELD:
-        state.receipts[j, job["held_for"]] += now
-        state.receipts[j, why] -= now
+        state.receipts[job["held_for"], j] += now
+        state.receipts[why, j] -= now
     state.jobs["held_for"][j] = why
 
 
@@ -160,10 +160,10 @@ def set_outcome(state: State, j: int, outcome: int) -> None:
 def grow(state: State, room: int) -> State:
     """The same state with room for more jobs: the job table, the receipts and the timers have a row per job."""
     jobs, timers = job_table(room), np.zeros(2 * room + 16, TIMER)
-    receipts = np.zeros((room, len(REASONS)))
+    receipts = np.zeros((len(REASONS), room))
     jobs[: len(state.jobs)] = state.jobs
     timers[: len(state.timers)] = state.timers
-    receipts[: len(state.receipts)] = state.receipts
+    receipts[:, : len(state.jobs)] = state.receipts
     return state._replace(jobs=jobs, timers=timers, receipts=receipts)
 
 

@@ -40,22 +40,24 @@ BLOCK: Final = 1 << 14  # jobs whose receipts are rounded at a time
 
 
 @jit
-def _count(state: State, options: Options, job: Any, now: float, sign: int, table: Any, row: int) -> None:
-    """Add the begin (sign -1) or the end (+1) of the interval for which the job is in the state it is in to a row of a table."""
+def _count(state: State, options: Options, job: Any, now: float, sign: int, table: Any, column: int) -> None:
+    """Add the begin (sign -1) or the end (+1) of the interval for which the job is in its state to a column of a table."""
     if job.state == JobState.PENDING and job.promise >= 0 and job.ready_by > -np.inf:
-        table[row, WAIT_NOTICE] += sign * now
+        table[WAIT_NOTICE, column] += sign * now
     elif job.state == JobState.STOPPING or (job.state == JobState.PENDING and job.promise >= 0):
-        table[row, WAIT_STOPPING] += sign * now
+        table[WAIT_STOPPING, column] += sign * now
     elif job.state == JobState.HELD:
-        table[row, job.held_for] += sign * now
+        table[job.held_for, column] += sign * now
     elif job.state == JobState.PENDING:
         c = class_of(job, options)
         lost = WAIT_PREEMPTED if job.displaced else WAIT_GPUS
-        table[row, lost] += sign * _clock(state, c, WAIT_GPUS, now)
+        table[lost, column] += sign * _clock(state, c, WAIT_GPUS, now)
         for why in OF_CLASSES[1:]:
-            table[row, why] += sign * _clock(state, c, why, now)
+            waited = _clock(state, c, why, now)
+            if waited != 0.0:  # most reasons never occur
+                table[why, column] += sign * waited
     elif job.state != JobState.FUTURE:  # it has GPUs, or is over
-        table[row, NOT_WAITING] += sign * now
+        table[NOT_WAITING, column] += sign * now
 
 
 @jit
@@ -72,7 +74,7 @@ def end_interval(state: State, options: Options, job: Any, now: float) -> None:
 
 @jit(types.void(STATE_TYPE, OPTIONS_TYPE, types.int64, types.float64, types.Array(types.float64, 2, "C")))
 def _end_for(state: State, options: Options, j: int, now: float, table: Any) -> None:
-    """The same in the first row of another table, so that nothing is changed."""
+    """Add the end of the job's interval to the only column of `table`; the state stays as it is."""
     _count(state, options, state.jobs[j], now, 1, table, 0)
 
 
@@ -112,24 +114,27 @@ def why_waiting(state: State, options: Options, rows: NDArray[Any]) -> NDArray[n
 
 def receipt_us(state: State, options: Options, j: int, now: float) -> NDArray[np.int64]:
     """Whole microseconds of one job by reason since its submission, the time it did not wait first. They sum exactly to that time."""
-    parts = state.receipts[[j]]
+    parts = np.ascontiguousarray(state.receipts[:, [j]])
     if state.jobs["state"][j] == JobState.FUTURE:
-        parts[0, WAIT_GPUS] = max(0.0, now - state.jobs["submit"][j])
+        parts[WAIT_GPUS, 0] = max(0.0, now - state.jobs["submit"][j])
     _end_for(state, options, j, float(now), parts)
-    return _in_us(parts, state.jobs["submit"][[j]], np.array([now]))[0]
+    return _in_us(parts.T, state.jobs["submit"][[j]], np.array([now]))[0]
 
 
 def final_receipts_us(jobs: NDArray[Any], receipts: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The same of many jobs that are over, up to their ends. By column, and a block at a time: most reasons are nobody's."""
-    found = np.zeros(receipts.shape, np.int64, order="F")
+    """Return the receipts of jobs that are over by job and reason, in whole microseconds up to their ends.
+
+    A block of jobs at a time, and without reasons that never occurred in it: these take no memory.
+    """
+    found = np.zeros(receipts.shape, np.int64)
     for first in range(0, len(jobs), BLOCK):
         rows = slice(first, first + BLOCK)
-        parts = receipts[rows].copy()
-        parts[:, NOT_WAITING] += jobs["end"][rows]
-        used = np.asarray(parts.any(axis=0))
+        used = np.asarray(receipts[:, rows].any(axis=1))
         used[NOT_WAITING] = True
-        found[rows][:, used] = _in_us(parts[:, used], jobs["submit"][rows], jobs["end"][rows])
-    return found
+        parts = receipts[used, rows].T
+        parts[:, NOT_WAITING] += jobs["end"][rows]
+        found[used, rows] = _in_us(parts, jobs["submit"][rows], jobs["end"][rows]).T
+    return found.T
 
 
 def _in_us(parts: NDArray[np.float64], begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -325,7 +325,7 @@ def _change_state(state: State, options: Options, change: Any, kind: int, job: A
     """Change the state of a job as a fact about it says; Crossed leaves it as it is, but its timer has rung."""
     if kind == SUBMITTED or kind == RELEASED:
         if job.state == JobState.FUTURE:
-            state.receipts[job.row, WAIT_GPUS] += now - job.submit  # a manager may learn of it later
+            state.receipts[WAIT_GPUS, job.row] += now - job.submit  # a manager may learn of it later
         job.state = JobState.PENDING
         job.queued = now
     elif kind == HELD:

@@ -12,6 +12,7 @@ from headway.core.compiler.jit import jit
 from headway.core.compiler.tables import by_address
 from headway.core.decide import decide
 from headway.core.deciding.sizes import ALLOT_TYPE
+from headway.core.engine import Engine
 from headway.core.events import CROSSED, DISCONNECTED, NO_JOB, RATED, REFITTED, STARTED, SUBMITTED, TICKED
 from headway.core.keys import INSTANT_S
 from headway.core.ledger import gpu_count
@@ -56,12 +57,13 @@ class Buffers(NamedTuple):
     out: Actions
 
 
-def new_buffers(state: State, rows: int, keep_places: bool) -> Buffers:
-    """Buffers for a run on this state, with a journal of about so many rows."""
-    return Buffers(journal(state, rows, keep_places), new_scratch(state), room_for_actions(state))
+def new_buffers(engine: Engine, rows: int, keep_places: bool) -> Buffers:
+    """Return buffers for a run: a journal of about `rows` rows, and the engine's own tables for decisions."""
+    return Buffers(journal(engine.state, rows, keep_places), engine.scratch, engine.out)
 
 
-BUFFERS_TYPE = typeof(new_buffers(new_state(1, np.ones(1, np.int32)), 1, True))
+_SMALL: Final = new_state(1, np.ones(1, np.int32))
+BUFFERS_TYPE = typeof(Buffers(journal(_SMALL, 1, True), new_scratch(_SMALL), room_for_actions(_SMALL)))
 
 
 @jit

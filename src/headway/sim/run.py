@@ -22,7 +22,7 @@ from headway.core.protocols import Placement, Policy
 from headway.core.receipts import final_receipts_us
 from headway.core.tables.journal import Journal, empty
 from headway.core.tables.options import NO_DEMANDS
-from headway.core.tables.state import new_state
+from headway.core.tables.state import State, new_state
 from headway.core.tables.teams import NO_TEAMS, Team
 from headway.errors import BadInput, HeadwayError
 from headway.io.units import counted
@@ -38,7 +38,7 @@ from headway.sim.models.loss_curves import LossCurves
 from headway.sim.models.network import IDEAL, Network, ledger_of, never_isolated
 from headway.sim.models.outages import outages
 from headway.sim.models.plan import plan_row, spread_speed, talk_of, waits_of
-from headway.sim.world_tables import World, new_world, truth_table
+from headway.sim.world_tables import Seconds, World, new_world, truth_table
 from headway.workloads.workload import Workload
 
 JOURNAL_ROWS = 1 << 14
@@ -187,11 +187,11 @@ def prepare(
         _refuse_nodes(workload.gpus, setting.demands, options, policy, placement, ledger_of(fabric, placement), gpus)
     rows = profiles.rows_of(workload.model)
     costs = _costs(rows, workload.gpus, policy, setting.preemption_cost)
-    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else np.ones(n)
+    apart = np.minimum(profiles.column("apart")[rows], 1.0) if setting.slowdown else 1.0
     talks = setting.network.sharing.is_shared or setting.plan != NO_PLAN
     traffic = communication.draw(workload, setting.seed) if talks else communication.silence(n)
     row, talk = plan_row(setting.plan, fabric), None
-    duty = traffic.duty * (setting.network.sharing.is_shared)
+    duty = traffic.duty if setting.network.sharing.is_shared else communication.silence(n).duty
     if setting.plan != NO_PLAN:
         talk = talk_of(workload, traffic, state.fewest[0], row)
         duty = duty * (1.0 - 1.0 / talk.usual) / np.maximum(traffic.duty, 1e-9)
@@ -219,7 +219,7 @@ def prepare(
         group=group,
     )
     world = new_world(
-        truth_table(workload.duration_s, **costs, apart=apart, talk=talk),
+        truth_table(workload.duration_s, **costs, apart=apart),
         int(gpus.sum()) * slots,
         speed=profiles.speeds(cluster.total) if policy.allot else None,
         together=profiles.pair_speeds() if policy.packs else None,
@@ -227,6 +227,7 @@ def prepare(
         circuits=new_circuits(fabric if placement.rewires else None),
         outages=outages(fabric, setting.network.sharing.failed),
         plan=row,
+        talk=talk,
     )
     if policy.allot is not None:
         policy = _bind(policy, workload, placement, setting, cluster.total)
@@ -290,24 +291,22 @@ def _limits(workload: Workload, policy: Policy) -> NDArray[np.float64]:
 
 def _costs(
     rows: NDArray[np.int32], workers: NDArray[np.int32], policy: Policy, cost: float | None
-) -> dict[str, NDArray[np.float64]]:
-    """Seconds to save, to resume, and to resume elsewhere, by job."""
-    ones = np.ones(len(rows))
-    save, resume = ones * (cost or 0.0), ones * 0.0
-    if cost is None:
-        save, resume = profiles.column("save_s")[rows], profiles.resume_s(rows, workers)
+) -> dict[str, Seconds]:
+    """Return the seconds to save, to resume, and to resume on other nodes."""
+    save: Seconds = profiles.column("save_s")[rows] if cost is None else cost
+    resume: Seconds = profiles.resume_s(rows, workers) if cost is None else 0.0
     if policy.suspends is None or cost == 0.0:
         return {"save": save, "resume": resume, "moved": resume}
     # Suspended in the memory of its nodes; elsewhere it needs a checkpoint after all.
-    return {"save": ones * policy.suspends / 2, "resume": ones * policy.suspends / 2, "moved": save + resume}
+    return {"save": policy.suspends / 2, "resume": policy.suspends / 2, "moved": save + resume}
 
 
-def _known_left(workload: Workload, policy: Policy, setting: Setting) -> NDArray[np.float64]:
-    """The work left as far as the policy knows: all of it under an oracle, otherwise what jobs report; NaN: not known."""
+def _known_left(workload: Workload, policy: Policy, setting: Setting) -> Seconds:
+    """Return the work left as far as the policy knows: all of it under an oracle, otherwise what jobs report; NaN: not known."""
     if policy.oracle:
         return workload.duration_s
     if not policy.reports or setting.progress_reports == 0.0:
-        return np.full(len(workload), np.nan)
+        return np.nan
     drawn = np.random.default_rng([setting.seed, 4]).random((2, len(workload)))
     wrong = setting.progress_error ** (2 * drawn[1] - 1)
     return np.where(drawn[0] < setting.progress_reports, workload.duration_s * wrong, np.nan)
@@ -316,14 +315,14 @@ def _known_left(workload: Workload, policy: Policy, setting: Setting) -> NDArray
 def _turns(
     workload: Workload, policy: Policy, setting: Setting, silent: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.float64]]:
-    """How long jobs run before they may be preempted: by their queue, and never where they are not preemptible."""
-    given = np.full(len(workload), np.nan if setting.min_runtime is None else setting.min_runtime)
+    """Return the minimum run times: by queue, and infinity if a job is non-preemptible."""
+    min_runtime = np.asarray(np.nan if setting.min_runtime is None else setting.min_runtime)
     for queue, seconds in setting.queue_min_runtime.items():
-        given[workload.queue == queue] = np.nan if seconds is None else seconds
-    by_cost = np.isnan(given)
+        min_runtime = np.where(workload.queue == queue, np.nan if seconds is None else seconds, min_runtime)
+    by_cost = np.isnan(min_runtime)
     least = np.where(silent & (setting.preemption_cost != 0.0), policy.auto_min_runtime, 0.0)
     return {
-        "min_runtime": np.where(workload.preemptible, np.where(by_cost, least, given), np.inf),
+        "min_runtime": np.where(workload.preemptible, np.where(by_cost, least, min_runtime), np.inf),
         "turns": np.where(by_cost, AUTO_MULTIPLE, 0.0),
     }
 
@@ -351,7 +350,7 @@ def simulate_run(
     """Run to the end. `progress(ended, all)` is called now and then."""
     setting = setting or Setting()
     engine, world = prepare(workload, cluster, policy, placement, setting)
-    buffers = new_buffers(engine.state, JOURNAL_ROWS, keep_journal)
+    buffers = new_buffers(engine, JOURNAL_ROWS, keep_journal)
     kept = [Kept(*(part[:0] for part in buffers.journal[:4]))]
     began, noted = perf_counter(), 0
     while True:
@@ -368,36 +367,37 @@ def simulate_run(
             break
     if ended != FINISHED:
         raise _unfinished(ended, engine, world)
-    clock, undecided = world.clock[0], int(buffers.out.counts["undecided"][0])
-    del buffers  # with a million jobs, a tenth of the memory
+    state, clock = engine.state, world.clock[0].copy()
+    circuits_moved, undecided = int(world.circuits.head[0]["moved"]), int(engine.out.counts["undecided"][0])
+    del engine, world, buffers  # with a million jobs, a fifth of the memory
     return Run(
         workload,
         cluster,
         policy,
         placement,
         setting,
-        engine.state.jobs,
-        final_receipts_us(engine.state.jobs, engine.state.receipts),
+        state.jobs,
+        final_receipts_us(state.jobs, state.receipts),
         Kept(*map(np.concatenate, zip(*kept, strict=True))),
         noted,
         int(clock["rounds"]),
         float(clock["preemption_s"]),
         float(clock["held_gpu_s"]),
         perf_counter() - began,
-        _teams_of(workload, setting, engine),
+        _teams_of(setting, state),
         {kind: int(clock[kind]) for kind in START_KINDS},
-        int(world.circuits.head[0]["moved"]),
+        circuits_moved,
         undecided,
     )
 
 
-def _teams_of(workload: Workload, setting: Setting, engine: Engine) -> TeamsOfRun | None:
-    """What the teams of a run came to."""
+def _teams_of(setting: Setting, state: State) -> TeamsOfRun | None:
+    """Return the teams at the end of a run; None: there are no queues."""
     if setting.queues is None:
         return None
-    rows = np.arange(len(engine.state.teams))
-    queue_of = np.where(engine.state.teams["of_user"] == 1, engine.state.teams["parent"], rows)
-    return TeamsOfRun(setting.queues, engine.state.teams, queue_of[engine.state.jobs["team"]])
+    rows = np.arange(len(state.teams))
+    queue_of = np.where(state.teams["of_user"] == 1, state.teams["parent"], rows)
+    return TeamsOfRun(setting.queues, state.teams, queue_of[state.jobs["team"]])
 
 
 def _kept(journal: Journal, before: list[Kept]) -> Kept:

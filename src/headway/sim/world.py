@@ -161,7 +161,7 @@ def _rate(state: State, world: World, j: int) -> float:
     job, truth, rate = state.jobs[j], world.truth[j], 1.0
     if job.gpus != job.asked:
         rate = world.speed[job.model, job.gpus] / world.speed[job.model, job.asked]
-    here = truth.usual / (1.0 + truth.talk) if plans(world.plan[0]) else 1.0
+    here = world.talks[j].usual / (1.0 + world.talks[j].here) if plans(world.plan[0]) else 1.0
     if truth.apart < 1.0 and nodes_held(state, job) > state.fewest[job.demand, job.gpus]:
         here = min(here, truth.apart)  # measured harm and modelled harm of the same thing: the larger
     rate *= here
@@ -288,10 +288,10 @@ def perform(state: State, world: World, journal: Journal, kind: int, j: int, now
 @jit
 def _settle_plan(state: State, world: World, j: int) -> None:
     """Work out what a job that starts spends on its communication, in its places and with its plan."""
-    truth = world.truth[j]
-    truth.talk = talk_here(state, world.plan[0], truth, state.jobs[j])
+    talk = world.talks[j]
+    talk.here = talk_here(state, world.plan[0], talk, state.jobs[j])
     if are_shared(world.links):
-        world.links.jobs[j].duty = truth.talk / (1.0 + truth.talk)
+        world.links.jobs[j].duty = talk.here / (1.0 + talk.here)
 
 
 @jit

@@ -22,12 +22,17 @@ TRUTH: Final = np.dtype(
         ("resume", "f8"),  # seconds from Start to Started, but for the first start
         ("moved", "f8"),  # the same on other nodes than before
         ("apart", "f8"),  # speed on more nodes than needed
-        ("volume", "f8"),  # what it has to say, in Gbit per second of computing (sim/models/plan.py)
-        ("exchanges", "i8"),  # whether to all
-        ("usual", "f8"),  # its iteration on the fewest nodes with the baseline plan, in units of its computation
-        ("talk", "f8"),  # its communication where it is, in the same
         ("home", "i8"),  # stands for the nodes that it ran on last
         ("stamp", "i8"),  # a fact on the heap holds while it carries the job's stamp
+    ]
+)
+# What jobs communicate (sim/models/plan.py).
+TALK: Final = np.dtype(
+    [
+        ("volume", "f8"),  # Gbit per second of computing
+        ("exchanges", "i8"),  # whether it is all-to-all
+        ("usual", "f8"),  # an iteration on the fewest nodes with the baseline plan, in units of its computation
+        ("here", "f8"),  # communication on the present nodes, in units of its computation
     ]
 )
 CLOCK: Final = np.dtype(
@@ -59,6 +64,7 @@ class World(NamedTuple):
     """Truth by job, future facts, and the rates that follow from who shares what."""
 
     truth: NDArray[Any]
+    talks: NDArray[Any]  # by job: rows of TALK; empty if the run has no collective plan
     heap: NDArray[Any]
     speed: NDArray[np.float64]  # by model and GPUs: of elastic jobs
     together: NDArray[np.float64]  # by two models: speed of the first when packed with the second
@@ -79,15 +85,20 @@ def truth_table(
     resume: Seconds = 0.0,
     moved: Seconds = 0.0,
     apart: Seconds = 1.0,
-    talk: Talk | None = None,
 ) -> NDArray[Any]:
     """Jobs with these durations; see TRUTH."""
     truth = np.zeros(len(duration_s), TRUTH)
     truth["left"] = duration_s
     truth["save"], truth["resume"], truth["moved"], truth["apart"] = save, resume, moved, apart
-    if talk is not None:
-        truth["volume"], truth["exchanges"], truth["usual"] = talk
     return truth
+
+
+def talk_table(talk: Talk | None) -> NDArray[Any]:
+    """Return what jobs communicate; empty if the run has no collective plan."""
+    talks = np.zeros(0 if talk is None else len(talk.volume), TALK)
+    if talk is not None:
+        talks["volume"], talks["exchanges"], talks["usual"] = talk
+    return talks
 
 
 def new_world(
@@ -100,12 +111,14 @@ def new_world(
     circuits: Circuits | None = None,
     outages: NDArray[Any] | None = None,
     plan: NDArray[Any] | None = None,
+    talk: Talk | None = None,
 ) -> World:
     """A world of these jobs."""
     clock = np.zeros(1, CLOCK)
     clock["wake"], clock["row"] = np.inf, -1
     return World(
         truth,
+        talk_table(talk),
         np.zeros(8 * seats + 64, TIMER),
         np.ones((1, 1)) if speed is None else speed,
         np.ones((1, 1)) if together is None else together,

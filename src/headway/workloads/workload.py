@@ -37,7 +37,9 @@ class Workload:
         return len(self.submit_s)
 
     def take(self, rows: NDArray[Any]) -> "Workload":
-        """The jobs at `rows` (indices or a mask), in their order."""
+        """Return the jobs at `rows` (indices or a mask) in their order; this workload if a mask selects all jobs."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
         return replace(self, **columns)
 
@@ -49,6 +51,10 @@ TYPES: dict[str, Any] = {
     **{"nodes": np.int32, "gpu_type": np.str_, "features": np.str_},
 }
 COLUMNS = tuple(TYPES)
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("user", "queue", "model", "title", "gpu_type", "features"), ""),
+    **{"nodes": 0, "preemptible": True, "limit_s": np.inf},
+}
 CONSTRAINTS = ("nodes", "gpu_type", "features")  # columns that few workloads have
 SEPARATOR = ";"  # between features
 Texts = Sequence[str] | NDArray[Any] | None
@@ -87,13 +93,13 @@ def workload(
     n = len(submit)
     if n == 0:
         raise BadInput(f"{name}: the trace is empty: it needs at least one job")
-    order = np.argsort(submit, kind="stable")
+    is_sorted = bool((submit[:-1] <= submit[1:]).all())
+    order = slice(None) if is_sorted else np.argsort(submit, kind="stable")
     given = {**others, "submit_s": submit, "gpus": gpus, "duration_s": duration_s}
-    texts = ("user", "queue", "model", "title", "gpu_type", "features")
-    columns: dict[str, Any] = {column: np.full(n, "") for column in texts}
-    columns["nodes"] = np.zeros(n, np.int32)
-    columns["preemptible"] = np.ones(n, np.bool_)
-    columns["limit_s"] = np.full(n, np.inf)
+    # A missing column repeats one value in memory.
+    columns: dict[str, Any] = {
+        name: np.broadcast_to(np.array(value, TYPES[name]), n) for name, value in DEFAULTS.items()
+    }
     if given.get("job_id") is None:
         given["job_id"] = np.arange(n).astype(np.str_)
     for column, values in given.items():

@@ -181,7 +181,7 @@ def test_whoever_shares_links_never_sends_over_a_held_one():
     _, _, cluster, setting = find(experiment)
     trace = read_trace(experiment.trace).workload
     engine, world = prepare(trace, cluster, find_policy("headway"), find_placement(experiment.placement), setting)
-    buffers, both = new_buffers(engine.state, 1, False), 0
+    buffers, both = new_buffers(engine, 1, False), 0
     while drive_compiled(*engine.parts, world, buffers) == 1:
         buffers.journal.counts["rows"] = 0
         assert first_on_held(world.links, np.iinfo(np.int64).max) == -1

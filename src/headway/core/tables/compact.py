@@ -13,7 +13,7 @@ def without_rows(state: State, keep: NDArray[np.int64]) -> State:
     """The same state with only these rows (ascending) for jobs, and as much room as before. Jobs that are left out must be over."""
     room, n = len(state.jobs), len(keep)
     jobs, receipts = job_table(room), np.zeros_like(state.receipts)
-    jobs[:n], receipts[:n] = state.jobs[keep], state.receipts[keep]
+    jobs[:n], receipts[:, :n] = state.jobs[keep], state.receipts[:, keep]
     to = np.full(room + 1, -1, np.int32)  # the last entry is that of -1: nobody
     to[keep] = np.arange(n)
     for column in ("partner", "low", "high"):

@@ -77,9 +77,8 @@ class State(NamedTuple):
     timers: NDArray[Any]
     promises: Actions  # places that are being freed for waiting jobs
     spent: NDArray[np.float64]  # by class and reason: seconds for which that was why its jobs wait, up to its `since`
-    receipts: NDArray[
-        np.float64
-    ]  # by job and reason: seconds spent so, settled on the job's own events; see core/receipts.py
+    # By reason and job: seconds spent so, settled on the job's own events (core/receipts.py). Rows never written take no memory.
+    receipts: NDArray[np.float64]
     bad_pairs: NDArray[np.int8]  # models that proved bad partners on one GPU, by row of the profile table
     teams: NDArray[Any]  # the cluster and, where there is a queues file, its queues; see core/tables/teams.py
     bookings: NDArray[Any]  # nodes kept for teams, by the beginning
@@ -143,7 +142,7 @@ def new_state(
         np.zeros(2 * jobs + 16, TIMER),
         actions(2 * total + 4, 4 * total + 4, 64 * len(leaves) + 4),
         np.zeros((len(classes), len(REASONS))),
-        np.zeros((jobs, len(REASONS))),
+        np.zeros((len(REASONS), jobs)),
         np.zeros((models, models), np.int8),
         table,
         np.zeros(0, BOOKING) if bookings is None else bookings,

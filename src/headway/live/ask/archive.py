@@ -108,7 +108,7 @@ def history_row(state: ClusterState, job: Job, now: float) -> HistoryRow:
     row = state.tables.jobs[job.row]
     # What the receipt has of not waiting lacks the interval that the job is in (core/receipts.py).
     on_gpus = row["state"] in (JobState.STARTING, JobState.RUNNING)
-    waited_s = now - job.submitted - float(state.tables.receipts[job.row, NOT_WAITING]) - (now if on_gpus else 0.0)
+    waited_s = now - job.submitted - float(state.tables.receipts[NOT_WAITING, job.row]) - (now if on_gpus else 0.0)
     on = tuple(state.cluster.nodes[node] for node, _ in job.places) or job.ran_on
     return HistoryRow(
         *(job.id, job.user, job.spec.queue, job.spec.name, state.shown_state(job).name, job.submitted),

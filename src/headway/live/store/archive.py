@@ -102,7 +102,7 @@ def finished_row(state: "ClusterState", job: Job, now: float) -> tuple[HistoryRo
         "format": FORMAT,
         "job": encode(job),
         "row": row.tolist(),
-        "receipt": state.tables.receipts[job.row].tolist(),
+        "receipt": state.tables.receipts[:, job.row].tolist(),
     }
     made = HistoryRow(
         job_id=job.id,

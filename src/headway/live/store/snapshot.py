@@ -99,15 +99,16 @@ def _records(jobs: Sequence[Job]) -> tuple[list[str], list[Any]]:
 
 
 def _tables(state: ClusterState) -> dict[str, Any]:
-    """The engine's tables by name, as far as they are used."""
+    """Return the used rows of the engine's tables by name; receipts by job and reason."""
     n, timers = len(state.by_row), int(state.tables.counts["timers"][0])
-    used = {"jobs": n, "receipts": n, "timers": timers}
+    used = {"jobs": n, "timers": timers}
     found: dict[str, Any] = {}
     for name, table in state.tables._asdict().items():
         if isinstance(table, Actions):
             found |= {f"{name}.{part}": value for part, value in table._asdict().items()}
         else:
             found[name] = table[: used.get(name, len(table))]
+    found["receipts"] = state.tables.receipts[:, :n].T
     return found | {f"history.{name}": table for name, table in state.engine.options.history._asdict().items()}
 
 
@@ -159,6 +160,7 @@ def _load_tables(state: ClusterState, tables: Any) -> None:
             parts[name] = Actions(*(_like(tables[f"{name}.{part}"], table) for part, table in pairs))
         else:
             parts[name] = _like(tables[name], getattr(fresh, name))
+    parts["receipts"] = parts["receipts"].T
     samples = zip(History._fields, state.engine.options.history, strict=True)
     past = History(*(_like(tables[f"history.{part}"], table) for part, table in samples))
     state.engine.load(grow(State(**parts), max(FIRST_ROOM, 2 * len(state.by_row))), past)

@@ -48,8 +48,8 @@ class Traffic(NamedTuple):
 
 
 def silence(jobs: int) -> Traffic:
-    """Where it does not matter what jobs send."""
-    return Traffic(np.full(jobs, RING), np.zeros(jobs))
+    """Return traffic of no job: what jobs send does not matter. The arrays repeat one value in memory."""
+    return Traffic(np.broadcast_to(RING, jobs), np.broadcast_to(0.0, jobs))
 
 
 def draw(workload: Workload, seed: int) -> Traffic:

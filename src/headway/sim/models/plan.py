@@ -120,10 +120,10 @@ def least_together(state: State, job: Any) -> tuple[int, int]:
 
 
 @jit
-def talk_here(state: State, row: Any, truth: Any, job: Any) -> float:
-    """Communication of the job where it is, per second of computing."""
+def talk_here(state: State, row: Any, talk: Any, job: Any) -> float:
+    """Return the communication of the job on its present nodes, per second of computing."""
     least, servers = least_together(state, job)
     seconds = communication_s(
-        row.plan, truth.exchanges != 0, Shape(max(least, 1), max(servers, 1), 1), Bandwidth(row.inside, row.nic, 1.0)
+        row.plan, talk.exchanges != 0, Shape(max(least, 1), max(servers, 1), 1), Bandwidth(row.inside, row.nic, 1.0)
     )
-    return truth.volume * seconds
+    return talk.volume * seconds
