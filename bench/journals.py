@@ -92,7 +92,7 @@ KINDS = (
 )
 RENAMED = {"Reserve": "Promise"}
 # Kinds that exist in one of the two trees only, or that are about no job.
-LEFT_OUT = ("Explained", "Claim", "Notify", "Deferred", "Ticked", "Rated", "Refitted")
+LEFT_OUT = ("Explained", "Claim", "Notify", "Deferred", "Ticked", "Rated", "Refitted", "Disconnected")
 LOGS = 10  # differing cases for which `compare --old` makes both logs
 
 
