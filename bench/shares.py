@@ -2,6 +2,10 @@
 
 All teams always have waiting jobs. The error of a run is the largest relative error of a team's part of the GPU-time in the window
 after the warm-up. `--half-life inf` is without memory.
+
+A team can use its share only if one of its waiting jobs fits. Under sjf, short jobs come before the large jobs of their own team and take
+the GPUs that become free for these. In the first mix, the team with weight 5 then has hardly any jobs but those of 4 and 8 GPUs left, and
+other teams use the rest. In the last mix, the 1-GPU jobs of each team alone ask for more than its share: sjf keeps the shares there.
 """
 
 import argparse
@@ -25,7 +29,6 @@ WITHOUT_QUEUES = ("gandiva", "optimus")
 POLICIES = tuple(str(policy) for policy in listed() if str(policy) not in WITHOUT_QUEUES)
 GPUS_PER_NODE = 8
 SHORTEST_S, LONGEST_S = 300.0, 4 * 3600.0  # of jobs; the logarithm is uniform
-OVERLOAD = 1.2  # each team alone asks for this many times the cluster
 DAY_S = 86400.0
 PREEMPTION_S = 30.0
 ROWS = 512  # of the journal between two looks at the clock
@@ -38,11 +41,13 @@ class Mix:
     name: str
     weights: tuple[float, ...]
     sizes: tuple[tuple[int, ...], ...]  # of each team
+    overload: float = 1.2  # each team alone asks for this many times the cluster
 
 
 MIXES = (
     Mix("1:2:5, sizes 1 1 2 4 8", (1.0, 2.0, 5.0), ((1, 1, 2, 4, 8),) * 3),
     Mix("1:1, sizes 2 and 8", (1.0, 1.0), ((2,), (8,))),
+    Mix("1:2:5, 1-GPU jobs always wait", (1.0, 2.0, 5.0), ((1, 1, 2, 4, 8),) * 3, overload=6.0),
 )
 
 
@@ -52,7 +57,7 @@ def jobs_of(mix: Mix, nodes: int, total_s: float, seed: int) -> Workload:
     columns: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
     for team, sizes in enumerate(mix.sizes):
         mean_s = (LONGEST_S - SHORTEST_S) / math.log(LONGEST_S / SHORTEST_S)
-        jobs = int(OVERLOAD * nodes * GPUS_PER_NODE * total_s / (mean_s * float(np.mean(sizes))))
+        jobs = int(mix.overload * nodes * GPUS_PER_NODE * total_s / (mean_s * float(np.mean(sizes))))
         run_s = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** draw.random(jobs)
         columns.append(
             (draw.random(jobs) * total_s, draw.choice(sizes, jobs), np.round(run_s), np.full(jobs, f"t{team}"))
