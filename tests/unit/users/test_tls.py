@@ -171,7 +171,8 @@ def test_serving_with_tls_from_the_command_line(tmp_path: Path) -> None:
             done = headway("submit", "--data", data, "--wait", "--", sys.executable, "-c", inside)
             assert done.returncode == 0, done.stdout + done.stderr
             shown = json.loads(headway("logs", 1, "--data", data).stdout)
-            assert (shown["job_id"], shown["state"]) == (1, "RUNNING")
+            assert shown["job_id"] == 1
+            assert shown["state"] in ("STARTING", "RUNNING")  # the job may answer before the manager knows that it runs
             headway("submit", "--data", data, "--grace", "1s", "--", "sleep", "600")
             client, follows = Client(data=data), threading.Event()
 
