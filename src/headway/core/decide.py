@@ -83,7 +83,7 @@ def begin(r: Round, now: float) -> None:
     walk.now, walk.stopped_by, walk.explained = now, counts.stopped_by, 0
     walk.preempting = (r.options.preempts or r.options.teams > NO_TEAMS) and counts.moment == now
     walk.migrating = len(r.state.leaves) == 0 and not r.options.head_of_line_blocking
-    walk.first, walk.reserving = -1, -1
+    walk.first, walk.reserving, walk.passable = -1, -1, -1
     walk.released, walk.passed, walk.starts, walk.unmet = 0, 0, 0, 0
 
 

@@ -30,6 +30,7 @@ from headway.core.tables.actions import ACTIONS_TYPE, Actions, close_row, forget
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, PREEMPT_AT_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Round, Rules, Scratch
 from headway.core.tables.state import STATE_TYPE, State
+from headway.core.tables.teams import CLUSTER
 from headway.core.timers import pop, push
 from headway.job_state import JobState
 
@@ -56,8 +57,8 @@ def _runs_from(r: Round, holder: Any, starts: float) -> float:
 
 
 @jit
-def _list_leaving(r: Round, holder: Any, starts: float, job: Any, n: int) -> int:
-    """Add a holder of GPUs to the heap of n, with the time at which a waiting job can have them; return n + 1."""
+def _leaves_at(r: Round, holder: Any, starts: float, job: Any) -> float:
+    """Return when a waiting job can have the GPUs of a holder, which starts at `starts` if it only has a place (UNKNOWN_S: unknown)."""
     now, runs = r.scratch.walk[0].now, _runs_from(r, holder, starts)
     at = max(now, runs) + time_left(holder, now, r.options)
     if gives_way(r, job, holder):
@@ -68,8 +69,7 @@ def _list_leaving(r: Round, holder: Any, starts: float, job: Any, n: int) -> int
             at = min(at, max(now, until) + holder.save)
         elif not is_non_preemptible(holder, r.options) and may_reclaim(r, job, holder):
             at = min(at, notice_until(r, holder) + holder.save)
-    push(r.scratch.listed, n, at if at < UNKNOWN_S else UNKNOWN_S + runs, holder.row)
-    return n + 1
+    return at if at < UNKNOWN_S else UNKNOWN_S + runs
 
 
 @jit
@@ -78,29 +78,25 @@ def _list_holders(r: Round, job: Any) -> int:
 
     A job with a promise starts when all stopping jobs have stopped.
     """
-    state, walk, n = r.state, r.scratch.walk[0], 0
+    state, walk, listed, n = r.state, r.scratch.walk[0], r.scratch.listed, 0
     stopped_by = max(walk.now, walk.stopped_by)
     for i in range(state.counts[0].running):
-        running = state.jobs[state.run[i]]
-        if not _is_stopped(r, running):
-            n = _list_leaving(r, running, walk.now, job, n)
+        holder = state.jobs[state.run[i]]
+        if not _is_stopped(r, holder):
+            push(listed, n, _leaves_at(r, holder, walk.now, job), holder.row)
+            n += 1
     for row in range(state.promises.counts[0].rows):
-        waiting = state.jobs[state.promises.rows[row].job]
-        if waiting.promise == row and (r.scratch.jobs[waiting.row].kept or r.scratch.jobs[waiting.row].standing):
-            n = _list_leaving(r, waiting, stopped_by, job, n)
+        holder = state.jobs[state.promises.rows[row].job]
+        if holder.promise == row and (r.scratch.jobs[holder.row].kept or r.scratch.jobs[holder.row].standing):
+            push(listed, n, _leaves_at(r, holder, stopped_by, job), holder.row)
+            n += 1
     for row in range(r.out.counts[0].rows):
-        if _has_place(r, row):
-            starts = walk.now if r.out.rows[row].kind == START else stopped_by
-            n = _list_leaving(r, state.jobs[r.out.rows[row].job], starts, job, n)
+        kind, holder = r.out.rows[row].kind, state.jobs[r.out.rows[row].job]
+        has_place = kind == START or kind == PROMISE or kind == MIGRATE
+        if has_place and r.out.rows[row + 1].seat_at > r.out.rows[row].seat_at:
+            push(listed, n, _leaves_at(r, holder, walk.now if kind == START else stopped_by, job), holder.row)
+            n += 1
     return n
-
-
-@jit
-def _has_place(r: Round, row: int) -> bool:
-    """Return whether a row of this decision gives a job GPUs."""
-    kind = r.out.rows[row].kind
-    is_placed = kind == START or kind == PROMISE or kind == MIGRATE
-    return is_placed and r.out.rows[row + 1].seat_at > r.out.rows[row].seat_at
 
 
 @jit
@@ -256,10 +252,24 @@ def _gone_by(r: Round, rules: Any, job: Any, first: Any, starts: float) -> float
 
 
 @jit
-def _is_firm(r: Round, first: Any) -> bool:
-    """Return whether the reserving job has waited so long that preemptible jobs do not pass it either."""
-    walk = r.scratch.walk[0]
-    return walk.now - first.queued >= PATIENCE * (walk.bound - walk.now)
+def _is_firm(r: Round, first: Any, bound: float) -> bool:
+    """Return whether the reserving job has waited so long for this bound that preemptible jobs do not pass it either."""
+    return r.scratch.walk[0].now - first.queued >= PATIENCE * (bound - r.scratch.walk[0].now)
+
+
+@jit
+def _could_be_firm(r: Round, first: Any) -> bool:
+    """Return False if running jobs hold so many GPUs for so long that the reservation cannot be firm."""
+    left = r.state.teams[CLUSTER].guarantee
+    if not _is_firm(r, first, r.scratch.walk[0].stopped_by):
+        return False
+    for i in range(r.state.counts[0].running):
+        holder = r.state.jobs[r.state.run[i]]
+        if not _is_stopped(r, holder) and not _is_firm(r, first, _leaves_at(r, holder, 0.0, first)):
+            left -= holder.gpus
+            if left < first.gpus:
+                return False
+    return True
 
 
 @jit
@@ -272,6 +282,9 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     if preemptible and resumes_in(job) + min_runtime(job, r.options) + job.save == 0.0:
         return False  # gone whenever the reserving job needs its GPUs
     if walk.reserving != walk.first:
+        if preemptible and (walk.passable == walk.first or not _could_be_firm(r, r.state.jobs[walk.first])):
+            walk.passable = walk.first
+            return False
         walk.reserving = walk.first
         visited, r.scratch.jobs[job.row].visited = r.scratch.jobs[job.row].visited, 0  # its own promise still stands
         holders = reserve(r, rules, r.state.jobs[walk.first])
@@ -283,7 +296,7 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     if walk.bound == np.inf:
         return not preemptible
     first = r.state.jobs[walk.first]
-    if preemptible and not _is_firm(r, first):
+    if preemptible and not _is_firm(r, first, walk.bound):
         return False
     return _gone_by(r, rules, job, first, starts) > walk.bound
 
@@ -299,7 +312,7 @@ def _bound_with_passes(r: Round, first: Any) -> float:
         job = r.state.jobs[r.state.run[i]]
         checked = next_check(r.options, walk.now + job.resume + min_runtime(job, r.options), walk.now)
         longest = max(longest, checked + job.save - walk.now if checked < np.inf else 0.0)
-    if longest <= walk.bound - walk.now or _is_firm(r, first):
+    if longest <= walk.bound - walk.now or _is_firm(r, first, walk.bound):
         return walk.bound
     return max(walk.bound, first.queued + (PATIENCE + 1.0) * longest)
 

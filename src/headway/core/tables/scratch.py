@@ -112,6 +112,7 @@ WALK: Final = np.dtype(
         ("passed", "i8"),  # jobs passed though their class stayed open
         ("first", "i8"),  # the first job without a place; -1: none
         ("reserving", "i8"),  # the job that the backfill reservation was worked out for; -1: none
+        ("passable", "i8"),  # the job whose backfill reservation cannot be firm, so that preemptible jobs pass it; -1: none known
         ("changed", "i8"),  # whether an account changed since the first job of each team was found
         ("starts", "i8"),  # jobs that this decision starts
         ("unmet", "i8"),  # jobs within a guarantee that found no place
