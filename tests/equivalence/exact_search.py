@@ -29,7 +29,8 @@ class Search(Backfill):
         """Promise the job a place that released jobs make. Return whether there is one."""
         released = self.least_set(job, self.listed(job, why))
         if not released and why == RECLAIM and self.rules.policy != "fifo":
-            released = self.least_set(job, [*self.smaller(job, self.listed(job, why)), *self.listed(job, why)])
+            stops = self.listed(job, why)
+            released = self.least_set(job, self.in_order(self.smaller(job, stops) + stops))
         if not released:
             return False
         if why != RECLAIM and not self.is_worth(job, [one for one, _ in released]):
@@ -42,10 +43,15 @@ class Search(Backfill):
     def listed(self, job: Job, why: int) -> Listed:
         """Return the jobs that could release GPUs, in the order in which they are spared."""
         able = self.reclaimable(job) if why == RECLAIM else self.preemptable(job)
-        stops = [(one, STOP) for one in sorted(able, key=self.order)]
+        stops = self.in_order([(one, STOP) for one in able])
         if why != DEFRAGMENT:
             return stops
-        return [(one, how) for one, how in self.smaller(job, stops) if self.has_had_min_run(one)] + stops
+        migrations = [(one, how) for one, how in self.smaller(job, stops) if self.has_had_min_run(one)]
+        return self.in_order(migrations + stops)
+
+    def in_order(self, listed: Listed) -> Listed:
+        """Return a list in the policy's order."""
+        return sorted(listed, key=lambda entry: self.order(entry[0]))
 
     def preemptable(self, job: Job) -> list[Job]:
         """Return the jobs that the policy lets the job preempt now."""
@@ -96,20 +102,17 @@ class Search(Backfill):
         others = [one for one, _ in but]
         able = [one for one in self.with_gpus if one.state == RUNNING and one.preemptible and one.until is None]
         able = [one for one in able if one.gpus < job.gpus and one not in others and one not in self.started]
-        return [(one, MIGRATE) for one in sorted(able, key=self.order)]
+        return [(one, MIGRATE) for one in able]
 
     # The search
 
     def least_set(self, job: Job, listed: Listed) -> Listed:
-        """Return the jobs to release: from the last on until the job fits, then put back from the first; empty: none.
-
-        With jobs that would migrate, releasing more may help less: the last 1, 2, 4, ... are tried.
-        """
-        size, migrating = 1, any(how == MIGRATE for _, how in listed)
+        """Return the jobs to release: the last 1, 2, 4, ... until the job fits, then put back from the first; empty: none."""
+        size = 1
         while not self.probe(job, listed[-size:]):
             if size >= len(listed):
                 return []
-            size = min(2 * size, len(listed)) if migrating else size + 1
+            size = min(2 * size, len(listed))
         released = self.without_keepers(job, listed[-size:])
         for entry in list(released):
             others = [other for other in released if other is not entry]

@@ -14,7 +14,6 @@ from headway.core.deciding.releasing import (
     DEFRAGMENT,
     PREEMPT,
     RECLAIM,
-    choose_last,
     choose_least,
     fits,
     list_releasable,
@@ -68,8 +67,9 @@ def _could_have_place(r: Round, rules: Any, job: Any) -> bool:
     could = finds_place(r, rules, job, SOON, False)
     if not could and walk.preempting:
         n = list_releasable(r, job, PREEMPT, False)
-        choose_last(r, n, n)
-        could = n > 0 and fits(r, rules, job, n, False)
+        for i in range(n):
+            r.scratch.listed[i].chosen = 1
+        could = n > 0 and fits(r, rules, job, 0, n, False)
     forget(r.out)
     return could
 

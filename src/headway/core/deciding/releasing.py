@@ -73,37 +73,31 @@ def _how(r: Round, job: Any, other: Any, why: int, migrating: bool) -> int:
 
     Two jobs that share GPUs are stopped together, where the first of them stands in the order. Smaller jobs may migrate instead.
     """
-    alone = other.partner < 0
-    if why == RECLAIM:
-        stops = _can_reclaim(r, other) and may_reclaim(r, job, other)
-        able = _can_reclaim(r, other) and other.state == JobState.RUNNING
-    else:
-        able = can_stop(r, other)
-        stops = able and gives_way(r, job, other)
-        if stops and not alone:
-            partner = r.state.jobs[other.partner]
-            stops = can_stop(r, partner) and comes_before(r, other, partner)
-    if stops:
-        return STOPS
-    return MIGRATES if migrating and able and alone and other.gpus < job.gpus else STAYS
+    if not (_can_reclaim(r, other) if why == RECLAIM else can_stop(r, other)):
+        return STAYS
+    stops = may_reclaim(r, job, other) if why == RECLAIM else gives_way(r, job, other)
+    if stops and other.partner >= 0 and why != RECLAIM:
+        partner = r.state.jobs[other.partner]
+        return STOPS if can_stop(r, partner) and comes_before(r, other, partner) else STAYS
+    smaller = other.gpus < job.gpus and other.partner < 0 and other.state == JobState.RUNNING
+    return STOPS if stops else MIGRATES if migrating and smaller else STAYS
 
 
 @jit
 def list_releasable(r: Round, job: Any, why: int, migrating: bool) -> int:
-    """List the jobs that could release GPUs for a waiting one, in the order in which they are spared. Return their number.
+    """List the jobs that could release GPUs for a waiting one, in the order in which they are spared: the policy's. Return their number.
 
-    Jobs that would migrate are spared before jobs that would be stopped. 0 also if all of them together hold too few GPUs.
+    0 also if they and what is free soon are too few GPUs.
     """
     n, gpus = 0, r.scratch.walk[0].soon + r.scratch.walk[0].noticed
-    first = rank_of(r, job) if why == PREEMPT else 0
-    for how in range(MIGRATES if migrating else STOPS, STOPS + 1):
-        for i in range(first, r.state.counts[0].running):
-            other = r.state.jobs[r.scratch.order[i]]
-            if _how(r, job, other, why, migrating) == how:
-                listed = r.scratch.listed[n]
-                listed.what, listed.how, listed.chosen, listed.keeps = other.row, how, 0, 0
-                n += 1
-                gpus += other.gpus if how == STOPS else 0
+    for i in range(rank_of(r, job) if why == PREEMPT else 0, r.state.counts[0].running):
+        other = r.state.jobs[r.scratch.order[i]]
+        how = _how(r, job, other, why, migrating)
+        if how != STAYS:
+            listed = r.scratch.listed[n]
+            listed.what, listed.how, listed.chosen, listed.keeps = other.row, how, 0, 0
+            n += 1
+            gpus += other.gpus if how == STOPS else 0
     return n if gpus >= job.gpus else 0
 
 
@@ -111,15 +105,8 @@ def list_releasable(r: Round, job: Any, why: int, migrating: bool) -> int:
 
 
 @jit
-def choose_last(r: Round, size: int, n: int) -> None:
-    """Choose the last `size` of n listed jobs."""
-    for i in range(n):
-        r.scratch.listed[i].chosen = i >= n - size
-
-
-@jit
-def fits(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
-    """Return whether there is a place if the chosen ones of n listed jobs are released.
+def fits(r: Round, rules: Any, job: Any, first: int, n: int, late: bool) -> bool:
+    """Return whether there is a place if the chosen ones of n listed jobs are released; none before `first` is chosen.
 
     True: the place is in the row being written, or the rows of the waiting job and of the jobs that migrate are written.
     """
@@ -127,7 +114,7 @@ def fits(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
     if exceeded_limit(r, job, False, n) >= 0:
         return False
     offer(r, DUE if guaranteed else SOON)
-    for i in range(n):
+    for i in range(first, n):
         if r.scratch.listed[i].chosen:
             offer_held(r, r.state.jobs[r.scratch.listed[i].what])
             migrating |= r.scratch.listed[i].how == MIGRATES
@@ -136,17 +123,17 @@ def fits(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
     for x in range(len(nodes.offer)):
         nodes.given[x] = (nodes.noticed[x] if guaranteed else 0) - nodes.offer[x]  # below 0: left once places are given
     rows = r.out.counts[0].rows
-    if probe(r, rules, job, late) and _place_migrating(r, rules, job, n):
+    if probe(r, rules, job, late) and _place_migrating(r, rules, job, first, n):
         return True
     drop_rows(r.out, rows)
     return False
 
 
 @jit
-def _place_migrating(r: Round, rules: Any, job: Any, n: int) -> bool:
+def _place_migrating(r: Round, rules: Any, job: Any, first: int, n: int) -> bool:
     """Write a place for every job of the set that cannot keep its own GPUs: free soon, or else released by the set."""
     _give(r, PROMISE, job.row)
-    for i in range(n):
+    for i in range(first, n):
         listed = r.scratch.listed[i]
         if listed.how != MIGRATES or not listed.chosen:
             continue
@@ -199,22 +186,24 @@ def choose_least(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
 
     The last 1, 2, 4, ... jobs are tried; then those are put back that keep their GPUs, and from the first on each that is not needed.
     """
-    rows, size, listed = r.out.counts[0].rows, 1, r.scratch.listed
-    choose_last(r, size, n)
-    while not fits(r, rules, job, n, late):
-        if size == n:
+    rows, listed, first = r.out.counts[0].rows, r.scratch.listed, n
+    for i in range(n):
+        listed[i].chosen = 0
+    while first == n or not fits(r, rules, job, first, n, late):
+        if first == 0:
             return False
-        size = min(2 * size, n)
-        choose_last(r, size, n)
+        first = max(0, n - max(1, 2 * (n - first)))
+        for i in range(first, n):
+            listed[i].chosen = 1
     drop_rows(r.out, rows)
-    for i in range(n):
+    for i in range(first, n):
         listed[i].chosen &= not listed[i].keeps
-    for i in range(n):
+    for i in range(first, n):
         if listed[i].chosen:
             listed[i].chosen = 0
-            listed[i].chosen = not fits(r, rules, job, n, late)
+            listed[i].chosen = not fits(r, rules, job, first, n, late)
             drop_rows(r.out, rows)
-    return fits(r, rules, job, n, late)
+    return fits(r, rules, job, first, n, late)
 
 
 # ---- what releasing a set costs
