@@ -19,7 +19,7 @@ from typing import Any
 ENTRIES = ("core.decide.decide", "core.record.record")
 MOST_BRANCHES = 12  # functions with more branches are counted
 SHOWN = 5  # most complex functions in the table
-TEAM_TEST = re.compile(r"\boptions\.teams\b|\bhas_teams\(|[=!<>]=?\s*NO_TEAMS\b|\bNO_TEAMS\s*[=!<>]")
+TEAM_TEST = re.compile(r"\boptions\.teams\s*[=!<>]|\bhas_teams\(|([=!]=|[<>]=?)\s*NO_TEAMS\b|\bNO_TEAMS\s*[=!<>]")
 BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp)
 BUILT_IN = ("abs", "bool", "float", "int", "len", "max", "min", "range")  # calls that read no scratch field
 

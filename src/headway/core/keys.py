@@ -1,4 +1,4 @@
-"""How a job sorts, and when that changes by itself: its minimum run time, and queues by attained service.
+"""How jobs and teams sort, and when that changes by itself: minimum run times, queues by attained service, usage with memory.
 
 Times are compared, never services, and service snaps to the threshold it crosses: no epsilon, no drift (Tiresias, section 3.2.3).
 """
@@ -111,3 +111,19 @@ def next_check(options: Options, at: float, now: float) -> float:
         return at
     check = np.ceil(at / options.quantum) * options.quantum
     return check if check > now else check + options.quantum
+
+
+@jit
+def usage_at(team: Any, now: float, half_life: float) -> float:
+    """Return the GPU-seconds that a team has held, halved at every multiple of the half-life; 0 without a half-life.
+
+    All teams are halved at the same times, so halving never changes their order.
+    """
+    if half_life == np.inf:
+        return 0.0
+    held, first, last = team.used + team.leaving, np.floor(team.since / half_life), np.floor(now / half_life)
+    if first == last:
+        return team.usage + (now - team.since) * held
+    usage = (team.usage + ((first + 1.0) * half_life - team.since) * held) / 2.0
+    kept = 0.5 ** (last - first - 1.0)
+    return usage * kept + half_life * held * (1.0 - kept) + (now - last * half_life) * held

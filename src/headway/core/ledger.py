@@ -7,12 +7,11 @@ start, stop, wait and end, with a decaying account of GPU time.
 
 from typing import Any
 
-import numpy as np
-
 from headway.core.compiler.jit import jit
+from headway.core.keys import usage_at
 from headway.core.tables.options import Options
 from headway.core.tables.state import State
-from headway.core.tables.teams import CLUSTER
+from headway.core.tables.teams import CLUSTER, NO_TEAMS
 from headway.job_state import JobState
 
 
@@ -179,8 +178,8 @@ def nodes_held(state: State, job: Any) -> int:
 
 @jit
 def count_in_teams(state: State, options: Options, job: Any, sign: int, now: float) -> None:
-    """Count a job in the state it is in (sign 1), or no longer (-1), in its team and all teams above."""
-    t = job.team
+    """Count a job in the state it is in (sign 1), or no longer (-1), in its team and all teams above; without queues nothing is."""
+    t = job.team if options.teams > NO_TEAMS else -1
     while t >= CLUSTER:
         team = state.teams[t]
         if job.state == JobState.RUNNING or job.state == JobState.STARTING:
@@ -204,19 +203,3 @@ def _settle(team: Any, options: Options, now: float) -> None:
     team.gpu_s += elapsed * held
     team.borrowed_gpu_s += elapsed * max(0, held - team.guarantee)
     team.since = now
-
-
-@jit
-def usage_at(team: Any, now: float, half_life: float) -> float:
-    """Return the GPU-seconds that a team has held, halved at every multiple of the half-life; 0 without a half-life.
-
-    All teams are halved at the same times, so halving never changes their order.
-    """
-    if half_life == np.inf:
-        return 0.0
-    held, first, last = team.used + team.leaving, np.floor(team.since / half_life), np.floor(now / half_life)
-    if first == last:
-        return team.usage + (now - team.since) * held
-    usage = (team.usage + ((first + 1.0) * half_life - team.since) * held) / 2.0
-    kept = 0.5 ** (last - first - 1.0)
-    return usage * kept + half_life * held * (1.0 - kept) + (now - last * half_life) * held

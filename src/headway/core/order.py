@@ -1,4 +1,4 @@
-"""Who comes first: a sorted list of the jobs that hold GPUs, and one search tree per class of waiting jobs.
+"""Who comes first: a sorted list of the jobs that hold GPUs, one search tree per class of waiting jobs, and heaps of times.
 
 When one job of a class (core/classes.py) finds no place, no other of its class does, so a deep queue costs one step per class and not
 one per job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).
@@ -279,3 +279,42 @@ def as_list(state: State, c: int) -> int:
         state.counts[0].waiting -= 1
     state.classes[c].root = -1
     return first
+
+
+# ---- a heap of times
+
+
+@jit
+def push(heap: Any, n: int, at: float, what: int) -> None:
+    """Add (at, what) to a heap of n entries; entries of equal time are ordered by `what`."""
+    i = n
+    while i > 0:
+        up = (i - 1) >> 1
+        if heap[up].at < at or (heap[up].at == at and heap[up].what <= what):
+            break
+        heap[i] = heap[up]
+        i = up
+    heap[i].at = at
+    heap[i].what = what
+
+
+@jit
+def pop(heap: Any, n: int) -> None:
+    """Remove the first of n entries."""
+    n -= 1
+    at, what, i = heap[n].at, heap[n].what, 0
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and (
+            heap[child + 1].at < heap[child].at
+            or (heap[child + 1].at == heap[child].at and heap[child + 1].what < heap[child].what)
+        ):
+            child += 1
+        if at < heap[child].at or (at == heap[child].at and what <= heap[child].what):
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i].at = at
+    heap[i].what = what

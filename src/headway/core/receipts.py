@@ -42,9 +42,9 @@ BLOCK: Final = 1 << 14  # jobs whose receipts are rounded at a time
 @jit
 def _count(state: State, options: Options, job: Any, now: float, sign: int, table: Any, column: int) -> None:
     """Add the begin (sign -1) or the end (+1) of the interval for which the job is in its state to a column of a table."""
-    if job.state == JobState.PENDING and job.promise >= 0 and job.ready_by > -np.inf:
-        table[WAIT_NOTICE, column] += sign * now
-    elif job.state == JobState.STOPPING or (job.state == JobState.PENDING and job.promise >= 0):
+    if job.state == JobState.PENDING and job.promise >= 0:
+        table[WAIT_NOTICE if job.ready_by > -np.inf else WAIT_STOPPING, column] += sign * now
+    elif job.state == JobState.STOPPING:
         table[WAIT_STOPPING, column] += sign * now
     elif job.state == JobState.HELD:
         table[job.held_for, column] += sign * now

@@ -46,7 +46,6 @@ from headway.core.tables.actions import ACTIONS_TYPE, Actions, clear, close_row_
 from headway.core.tables.jobs import settle
 from headway.core.tables.options import CHANGE_TYPE, KEY_TYPE, OPTIONS_TYPE, Options
 from headway.core.tables.state import STATE_TYPE, State
-from headway.core.tables.teams import NO_TEAMS
 from headway.core.timers import checked_time, count_ring, drop_stale_timers, set_timer
 from headway.job_state import JobState
 
@@ -57,8 +56,7 @@ FEW_PROMISES: Final = 8  # that are not worth looking through
 def _leave(state: State, options: Options, job: Any, now: float) -> None:
     """Take the job out of the list of its state."""
     end_interval(state, options, job, now)
-    if options.teams > NO_TEAMS:
-        count_in_teams(state, options, job, -1, now)
+    count_in_teams(state, options, job, -1, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         drop_running(state, job.row)
     elif job.state == JobState.PENDING:
@@ -69,8 +67,7 @@ def _leave(state: State, options: Options, job: Any, now: float) -> None:
 def _enter(state: State, options: Options, key: Any, change: Any, job: Any, now: float) -> None:
     """Put the job into the list of its state, with its key and its timer."""
     begin_interval(state, options, job, now)
-    if options.teams > NO_TEAMS:
-        count_in_teams(state, options, job, 1, now)
+    count_in_teams(state, options, job, 1, now)
     if job.state == JobState.RUNNING or job.state == JobState.STARTING:
         set_key(job, now, options, key)
         add_running(state, job.row)

@@ -10,6 +10,7 @@ from numba import types
 
 from headway.core.compiler.jit import jit
 from headway.core.keys import INSTANT_S, notice_over_at
+from headway.core.order import pop, push
 from headway.core.tables.actions import ACTIONS_TYPE, Actions
 from headway.core.tables.options import OPTIONS_TYPE, Options
 from headway.core.tables.scratch import SCRATCH_TYPE, Scratch
@@ -17,42 +18,6 @@ from headway.core.tables.state import STATE_TYPE, State
 
 SOON_S: Final = 1e-3  # a time that is nearer than that is taken for "at once"
 MOST_RINGS: Final = 100  # of a job's timer in a row, each asking to ring at once: more than there are queues to cross
-
-
-@jit
-def push(heap: Any, n: int, at: float, what: int) -> None:
-    """Add (at, what) to a heap of n entries; entries of equal time are ordered by `what`."""
-    i = n
-    while i > 0:
-        up = (i - 1) >> 1
-        if heap[up].at < at or (heap[up].at == at and heap[up].what <= what):
-            break
-        heap[i] = heap[up]
-        i = up
-    heap[i].at = at
-    heap[i].what = what
-
-
-@jit
-def pop(heap: Any, n: int) -> None:
-    """Remove the first of n entries."""
-    n -= 1
-    at, what, i = heap[n].at, heap[n].what, 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and (
-            heap[child + 1].at < heap[child].at
-            or (heap[child + 1].at == heap[child].at and heap[child + 1].what < heap[child].what)
-        ):
-            child += 1
-        if at < heap[child].at or (at == heap[child].at and what <= heap[child].what):
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i].at = at
-    heap[i].what = what
 
 
 @jit

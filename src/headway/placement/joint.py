@@ -44,7 +44,9 @@ FOR_ALL = np.uint64(1)  # the link to the first spine
 @jit(allocates=True)
 def _room(nodes: Any, leaves: Any, each: int, free_now: bool) -> Room:
     """What is on offer, or of that what is free now, in parts of `each` GPUs; without a fabric, all on one leaf."""
-    room = Room(np.empty(len(nodes.offer), SERVER), np.zeros(max(len(leaves.offer), 1), LEAF), np.empty(len(nodes.offer), SEAT))
+    room = Room(
+        np.empty(len(nodes.offer), SERVER), np.zeros(max(len(leaves.offer), 1), LEAF), np.empty(len(nodes.offer), SEAT)
+    )
     for x in range(len(nodes.offer)):
         room.servers[x].free = min(nodes.offer[x], nodes.now[x]) if free_now else nodes.offer[x]
         room.servers[x].leaf = nodes.leaf[x]

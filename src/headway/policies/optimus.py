@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
+from headway.core.order import pop, push
 from headway.core.protocols import Policy
 from headway.core.tables.options import Options
 from headway.core.tables.scratch import Scratch
 from headway.core.tables.state import TIMER, State
-from headway.core.timers import pop, push
 from headway.job_state import JobState
 from headway.policies import Quantum
 

@@ -11,11 +11,10 @@ from headway.core.compiler.jit import jit
 from headway.core.events import ENDED, MIGRATE, PACK, RATED, RESIZE, START, STARTED, STOP, STOPPED
 from headway.core.keys import INSTANT_S
 from headway.core.ledger import holds_links, nodes_held
-from headway.core.order import priority
+from headway.core.order import pop, priority, push
 from headway.core.record import record_rate
 from headway.core.tables.journal import Journal, note
 from headway.core.tables.state import State
-from headway.core.timers import pop, push
 from headway.job_state import JobState
 from headway.network.sharing.exact import set_pace, work_left
 from headway.network.slices.colouring import block

@@ -9,10 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.deciding.equal_parts import cap_offer, has_equal_parts, place_on_nodes
 from headway.core.deciding.teams import is_below
 from headway.core.keys import is_non_preemptible, min_runtime, resumes_in, time_left
-from headway.core.tables.actions import Actions, forget
+from headway.core.order import priority
+from headway.core.tables.actions import Actions, add_seat, forget
+from headway.core.tables.options import EMPTIEST, RANDOM, Options
 from headway.core.tables.scratch import Round
 from headway.core.tables.teams import NO_TEAMS
 
@@ -26,7 +27,7 @@ ALL_LINKS: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @jit
 def open_offers(r: Round) -> None:
-    """Set what is free now, free soon and under notice on every node and leaf, and which nodes are reserved in advance."""
+    """Set what is free now, free soon and under notice on every node and leaf, and the nodes that are reserved in advance."""
     state, walk, nodes, links, free, soon = r.state, r.scratch.walk[0], r.scratch.nodes, r.scratch.leaves, 0, 0
     for x in range(len(state.nodes)):
         node = state.nodes[x]
@@ -44,9 +45,16 @@ def open_offers(r: Round) -> None:
     for i in range(state.counts[0].running if state.counts[0].notices > 0 else 0):
         if state.jobs[state.run[i]].until < np.inf:
             count_noticed(r, state.jobs[state.run[i]], 1)
-    for i in range(len(state.bookings)):  # by their beginning
-        booking = state.bookings[i]
-        if booking.end > walk.now and nodes.reserved_for[booking.node] < 0:
+    _open_reserved_nodes(r)
+
+
+@jit
+def _open_reserved_nodes(r: Round) -> None:
+    """Set for each node which team's advance reservation is in force or next, and when it begins."""
+    nodes = r.scratch.nodes
+    for i in range(len(r.state.bookings)):  # by their beginning
+        booking = r.state.bookings[i]
+        if booking.end > r.scratch.walk[0].now and nodes.reserved_for[booking.node] < 0:
             nodes.reserved_for[booking.node], nodes.reserved_from[booking.node] = booking.team, booking.begin
 
 
@@ -213,6 +221,61 @@ def fits_empty_nodes(r: Round, rules: Any, job: Any) -> bool:
     fits = probe(r, rules, job, False)
     forget(r.out)
     return fits
+
+
+# ---- jobs that ask for N nodes with exactly K GPUs each (`per_node` of their constraints)
+# Without leaf switches they are placed here for every placement, in the placement's order of nodes. With leaf switches the placement
+# chooses from an offer of K GPUs per node, and a place without exactly K GPUs on each node counts as none.
+
+
+@jit
+def place_on_nodes(nodes: Any, job: Any, per_node: int, options: Options, out: Actions) -> bool:
+    """Place a job on `per_node` GPUs of each of its nodes. Return False if too few nodes offer that many."""
+    need, enough, most = job.gpus // per_node, 0, 0
+    for x in range(len(nodes.offer)):
+        enough += nodes.offer[x] >= per_node
+        most = max(most, nodes.offer[x])
+    if job.gpus % per_node != 0 or enough < need:
+        return False
+    if options.node_order == RANDOM:
+        _draw_nodes(nodes, job, per_node, enough, options, out)
+        return True
+    for step in range(most - per_node + 1):
+        level = most - step if options.node_order == EMPTIEST else per_node + step
+        for x in range(len(nodes.offer)):
+            if need > 0 and nodes.offer[x] == level:
+                add_seat(out, x, per_node)
+                need -= 1
+    return True
+
+
+@jit
+def _draw_nodes(nodes: Any, job: Any, per_node: int, enough: int, options: Options, out: Actions) -> None:
+    """Draw the nodes of a job, all choices equally likely, from the seed, the job and the attempt."""
+    need, draw = job.gpus // per_node, priority(options.seed + 1) ^ priority(1000003 * job.row + job.attempt)
+    for x in range(len(nodes.offer)):
+        if nodes.offer[x] >= per_node:
+            draw = priority(draw)
+            if draw % enough < need:
+                add_seat(out, x, per_node)
+                need -= 1
+            enough -= 1
+
+
+@jit
+def cap_offer(nodes: Any, per_node: int) -> None:
+    """Offer at most `per_node` GPUs of each node."""
+    for x in range(len(nodes.offer)):
+        nodes.offer[x] = min(nodes.offer[x], per_node)
+
+
+@jit
+def has_equal_parts(out: Actions, per_node: int) -> bool:
+    """Return whether each entry of the row being written has `per_node` GPUs; placements write one entry per node."""
+    equal = True
+    for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats):
+        equal &= out.seats[k].gpus == per_node
+    return equal
 
 
 # ---- what was given away

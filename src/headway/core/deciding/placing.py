@@ -40,22 +40,29 @@ from headway.core.tables.scratch import Round
 @jit
 def find_place(r: Round, rules: Any, job: Any) -> int:
     """Find GPUs for a waiting job, and write what to do. Return NOT_WAITING, or why it waits."""
-    walk, limited = r.scratch.walk[0], exceeded_limit(r, job, False, 0) >= 0
-    may_preempt = walk.preempting and r.options.preempts
-    if not may_stay(r, job) or (limited and not may_preempt):
+    if not may_stay(r, job):
         return WAIT_QUOTA
-    promise = -1 if limited else standing_promise(r, job)
+    if exceeded_limit(r, job, False, 0) >= 0:
+        return _preempt_within_limits(r, rules, job)
+    promise = standing_promise(r, job)
     if promise >= 0 and start_promised(r, job, promise):
         return NOT_WAITING
     if not _could_have_place(r, rules, job):
-        return WAIT_QUOTA if limited else WAIT_GPUS
-    late = is_late(r, rules, job, walk.now)
-    if limited:  # it gets GPUs only if jobs under the same limits release theirs
-        why = make_room(r, rules, job, PREEMPT, False, late)
-        return NOT_WAITING if why == NOT_WAITING else WAIT_QUOTA
+        return WAIT_GPUS
+    late = is_late(r, rules, job, r.scratch.walk[0].now)
     if _take_unheld(r, rules, job, promise, late):
         return NOT_WAITING
     return _take_released(r, rules, job, late)
+
+
+@jit
+def _preempt_within_limits(r: Round, rules: Any, job: Any) -> int:
+    """Find GPUs for a job beyond limits: only jobs under the same limits can release them. Return NOT_WAITING or WAIT_QUOTA."""
+    walk = r.scratch.walk[0]
+    if not walk.preempting or not r.options.preempts or not _could_have_place(r, rules, job):
+        return WAIT_QUOTA
+    why = make_room(r, rules, job, PREEMPT, False, is_late(r, rules, job, walk.now))
+    return NOT_WAITING if why == NOT_WAITING else WAIT_QUOTA
 
 
 @jit
@@ -102,7 +109,11 @@ def _take_released(r: Round, rules: Any, job: Any, late: bool) -> int:
         if why != NOT_WAITING and walk.migrating:
             why = make_room(r, rules, job, RECLAIM, True, False)
         walk.unmet += why != NOT_WAITING
-    if why != NOT_WAITING and _may_defragment(r, job) and make_room(r, rules, job, DEFRAGMENT, True, False) == NOT_WAITING:
+    if (
+        why != NOT_WAITING
+        and _may_defragment(r, job)
+        and make_room(r, rules, job, DEFRAGMENT, True, False) == NOT_WAITING
+    ):
         why = NOT_WAITING
     return _kept_from_free(r, rules, job, late) if why == WAIT_GPUS else why
 

@@ -12,7 +12,14 @@ import numpy as np
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import DUE, NOW, SOON, count_noticed, decided, finds_place, is_left, may_use, take
 from headway.core.deciding.releasing import notified_until, notify, stop, stop_for_others
-from headway.core.deciding.teams import count_waiting, exceeded_limit, is_below, is_borrowed_from, may_stay, within_guarantee
+from headway.core.deciding.teams import (
+    count_waiting,
+    exceeded_limit,
+    is_below,
+    is_borrowed_from,
+    may_stay,
+    within_guarantee,
+)
 from headway.core.events import MIGRATE, NOTIFY, PROMISE, START
 from headway.core.keys import is_non_preemptible, notice_over_at
 from headway.core.tables.actions import close_row, close_row_until, copy_places, drop_rows

@@ -73,14 +73,25 @@ def _how(r: Round, job: Any, other: Any, why: int, migrating: bool) -> int:
 
     Two jobs that share GPUs are stopped together, where the first of them stands in the order. Smaller jobs may migrate instead.
     """
-    if not (_can_reclaim(r, other) if why == RECLAIM else can_stop(r, other)):
-        return STAYS
-    stops = may_reclaim(r, job, other) if why == RECLAIM else gives_way(r, job, other)
-    if stops and other.partner >= 0 and why != RECLAIM:
-        partner = r.state.jobs[other.partner]
-        return STOPS if can_stop(r, partner) and comes_before(r, other, partner) else STAYS
+    if why == RECLAIM:
+        able = _can_reclaim(r, other)
+        stops = able and may_reclaim(r, job, other)
+    else:
+        able = can_stop(r, other)
+        stops = able and gives_way(r, job, other) and _stops_partner(r, other)
+    if stops:
+        return STOPS
     smaller = other.gpus < job.gpus and other.partner < 0 and other.state == JobState.RUNNING
-    return STOPS if stops else MIGRATES if migrating and smaller else STAYS
+    return MIGRATES if migrating and able and smaller else STAYS
+
+
+@jit
+def _stops_partner(r: Round, other: Any) -> bool:
+    """Return whether a running job, if it shares GPUs, comes first of the two, and the other one may be stopped as well."""
+    if other.partner < 0:
+        return True
+    partner = r.state.jobs[other.partner]
+    return can_stop(r, partner) and comes_before(r, other, partner)
 
 
 @jit

@@ -26,12 +26,12 @@ from headway.core.deciding.releasing import notice_until, notified_until, pays_a
 from headway.core.deciding.teams import gives_way, may_reclaim, queue_of, within_guarantee
 from headway.core.events import MIGRATE, PROMISE, START, STOP
 from headway.core.keys import is_non_preemptible, min_runtime, next_check, resumes_in, time_left
+from headway.core.order import pop, push
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, close_row, forget
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, PREEMPT_AT_TYPE, Options
 from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Round, Rules, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import CLUSTER
-from headway.core.timers import pop, push
 from headway.job_state import JobState
 
 UNKNOWN_S: Final = 1e12  # times from here on are unknown
@@ -91,12 +91,19 @@ def _list_holders(r: Round, job: Any) -> int:
             push(listed, n, _leaves_at(r, holder, stopped_by, job), holder.row)
             n += 1
     for row in range(r.out.counts[0].rows):
-        kind, holder = r.out.rows[row].kind, state.jobs[r.out.rows[row].job]
-        has_place = kind == START or kind == PROMISE or kind == MIGRATE
-        if has_place and r.out.rows[row + 1].seat_at > r.out.rows[row].seat_at:
-            push(listed, n, _leaves_at(r, holder, walk.now if kind == START else stopped_by, job), holder.row)
+        if _has_place(r, row):
+            holder, starts = state.jobs[r.out.rows[row].job], walk.now if r.out.rows[row].kind == START else stopped_by
+            push(listed, n, _leaves_at(r, holder, starts, job), holder.row)
             n += 1
     return n
+
+
+@jit
+def _has_place(r: Round, row: int) -> bool:
+    """Return whether a row of this decision gives a job GPUs."""
+    kind = r.out.rows[row].kind
+    is_placed = kind == START or kind == PROMISE or kind == MIGRATE
+    return is_placed and r.out.rows[row + 1].seat_at > r.out.rows[row].seat_at
 
 
 @jit
@@ -197,14 +204,15 @@ def reserve(r: Round, rules: Any, job: Any) -> int:
             if low == high:
                 _fits_without(r, rules, job, n, high)
     bound = listed[n - low].at if low > 0 else walk.now
-    walk.bound = max(bound, walk.now, walk.stopped_by) if bound < UNKNOWN_S else np.inf
+    bound = max(bound, walk.now, walk.stopped_by) if bound < UNKNOWN_S else np.inf
     if r.options.weighs:
-        walk.bound = max(walk.bound, _pays_by(r, rules, job, n, low))
-    while walk.bound < np.inf and low < n:
+        bound = max(bound, _pays_by(r, rules, job, n, low))
+    while bound < np.inf and low < n:
         done = _sort(listed, n, done, low + 1)
-        if listed[n - low - 1].at > walk.bound:
+        if listed[n - low - 1].at > bound:
             break
         low += 1  # gone by then too
+    walk.bound = bound
     _keep_beside(r, n, low)
     return n
 
@@ -273,6 +281,24 @@ def _could_be_firm(r: Round, first: Any) -> bool:
 
 
 @jit
+def _has_bound(r: Round, rules: Any, job: Any, preemptible: bool) -> bool:
+    """Work out the reservation, once per decision. False: this job passes, or not even empty nodes have a place to reserve."""
+    walk = r.scratch.walk[0]
+    if walk.reserving == walk.first:
+        return True
+    if preemptible and (walk.passable == walk.first or not _could_be_firm(r, r.state.jobs[walk.first])):
+        walk.passable = walk.first
+        return False
+    walk.reserving = walk.first
+    visited, r.scratch.jobs[job.row].visited = r.scratch.jobs[job.row].visited, 0  # its own promise still stands
+    holders = reserve(r, rules, r.state.jobs[walk.first])
+    r.scratch.jobs[job.row].visited = visited
+    forget(r.out)
+    walk.first = walk.first if holders >= 0 else -1
+    return holders >= 0
+
+
+@jit
 def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     """Return whether a job that starts at `starts` may hold GPUs beyond the bound or, if that is unknown, for ever."""
     walk = r.scratch.walk[0]
@@ -281,18 +307,8 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     preemptible = r.options.preempts and not is_non_preemptible(job, r.options)
     if preemptible and resumes_in(job) + min_runtime(job, r.options) + job.save == 0.0:
         return False  # gone whenever the reserving job needs its GPUs
-    if walk.reserving != walk.first:
-        if preemptible and (walk.passable == walk.first or not _could_be_firm(r, r.state.jobs[walk.first])):
-            walk.passable = walk.first
-            return False
-        walk.reserving = walk.first
-        visited, r.scratch.jobs[job.row].visited = r.scratch.jobs[job.row].visited, 0  # its own promise still stands
-        holders = reserve(r, rules, r.state.jobs[walk.first])
-        r.scratch.jobs[job.row].visited = visited
-        forget(r.out)
-        if holders < 0:  # no place even on empty nodes
-            walk.first = -1
-            return False
+    if not _has_bound(r, rules, job, preemptible):
+        return False
     if walk.bound == np.inf:
         return not preemptible
     first = r.state.jobs[walk.first]

@@ -143,7 +143,7 @@ def _pack_rest(r: Round) -> None:
 
 @jit
 def _pack(r: Round, job: Any) -> bool:
-    """Pack a waiting job on the GPUs of one of the same size that runs alone and is no bad partner. Return whether there is one."""
+    """Pack a waiting job on the GPUs of a job of its size and constraints that runs alone and is no bad partner. Return whether it was."""
     for i in range(r.state.counts[0].running):
         other = r.state.jobs[r.scratch.order[i]]
         is_free = other.partner < 0 and not r.scratch.jobs[other.row].paired and decided(r, other.row) < 0
@@ -153,25 +153,10 @@ def _pack(r: Round, job: Any) -> bool:
             and other.started < r.scratch.walk[0].now  # not a job that starts in this very decision
             and other.gpus == job.gpus
             and not r.state.bad_pairs[job.model, other.model]
-            and _is_eligible_for_all(r, job, other)
+            and job.demand == other.demand
         ):
             r.scratch.jobs[other.row].paired = 1
             add_seat(r.out, other.row, job.gpus)
             close_row(r.out, PACK, job.row)
             return True
     return False
-
-
-@jit
-def _is_eligible_for_all(r: Round, job: Any, other: Any) -> bool:
-    """Return whether a job may run on the GPUs of another: it is eligible for all nodes, and they have its GPUs per node."""
-    seat, per_node, run, last = other.seat, r.state.per_node[job.demand], 0, -1
-    while seat >= 0:  # seats of one node follow each other
-        node = r.state.seats[seat].node
-        if per_node > 0 and node != last and run % per_node != 0:
-            return False
-        run = run + 1 if node == last else 1
-        if not r.state.suits[job.demand, node] or (per_node > 0 and run > per_node):
-            return False
-        seat, last = r.state.seats[seat].next, node
-    return per_node == 0 or run == per_node

@@ -1,7 +1,7 @@
 """Team accounts. A decision asks them three questions: whose job is next, may this job take these GPUs, and who holds borrowed GPUs.
 
-Contract: `open_accounts` copies what teams use from the state and says which running jobs are within a guarantee. `count_placed`
-and `count_stop` keep the accounts up to date as jobs are placed and released. Without queues the cluster is the only team: it
+Contract: `open_accounts` copies what teams use from the state and says which running jobs are within a guarantee. `count` keeps
+the accounts up to date as jobs are placed and released. Without queues the cluster is the only team: it
 guarantees nothing to a part of itself and limits nothing.
 """
 
@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.keys import is_non_preemptible
-from headway.core.ledger import usage_at
+from headway.core.keys import is_non_preemptible, usage_at
 from headway.core.order import before, comes_before
 from headway.core.tables.scratch import Round
 from headway.core.tables.teams import CLUSTER, NO_TEAMS

@@ -13,7 +13,6 @@ from headway.core.tables.options import OPTIONS_TYPE, STOPS, Options
 from headway.core.tables.state import State, new_state
 
 
-
 @by_address
 class NodeOffers(NamedTuple):
     """What is left on each node for jobs without a place, in columns by node: a decision goes over one column at a time."""
@@ -45,7 +44,7 @@ class LeafOffers(NamedTuple):
 
 def node_offers(nodes: int) -> NodeOffers:
     """Return empty offers of this many nodes."""
-    columns = [np.zeros(nodes, np.int32) for _ in NodeOffers._fields[:-1]]
+    columns: list[Any] = [np.zeros(nodes, np.int32) for _ in NodeOffers._fields[:-1]]
     return NodeOffers(*columns, np.zeros(nodes))
 
 
@@ -112,7 +111,10 @@ WALK: Final = np.dtype(
         ("passed", "i8"),  # jobs passed though their class stayed open
         ("first", "i8"),  # the first job without a place; -1: none
         ("reserving", "i8"),  # the job that the backfill reservation was worked out for; -1: none
-        ("passable", "i8"),  # the job whose backfill reservation cannot be firm, so that preemptible jobs pass it; -1: none known
+        (
+            "passable",
+            "i8",
+        ),  # the job whose backfill reservation cannot be firm, so that preemptible jobs pass it; -1: none known
         ("changed", "i8"),  # whether an account changed since the first job of each team was found
         ("starts", "i8"),  # jobs that this decision starts
         ("unmet", "i8"),  # jobs within a guarantee that found no place

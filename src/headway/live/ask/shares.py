@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.cluster.queues import Queue, Queues
-from headway.core.ledger import usage_at
+from headway.core.keys import usage_at
 from headway.io.units import counted
 from headway.live.ask.borrowed import returning, returning_words, waits_for_notice
 from headway.live.ask.reserved import Sees, within

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headway.core.compiler.jit import jit
-from headway.core.timers import pop, push
+from headway.core.order import pop, push
 from headway.network.sharing.links import Links
 from headway.network.sharing.uses import forget_uses
 
