@@ -1,8 +1,9 @@
 """Making room: the one search for jobs that release their GPUs to a waiting job.
 
 Contract: `list_releasable` writes the jobs that could release GPUs into `scratch.listed`, in the order in which they are spared.
-`make_room` chooses the least set of them that gives the waiting job a place, and is the only writer of Stop, Migrate and Notify
-rows for waiting jobs. The backfill reservation (core/deciding/reservation.py) uses the same list with the time at which each job leaves.
+`choose_least` chooses the least set of them that gives the waiting job a place; `pays_at` says from when on that set pays for itself.
+`release` stops, migrates or notifies the set: no other function does so for a waiting job. core/deciding/placing.py puts the three
+together (`make_room`). The backfill reservation (core/deciding/reservation.py) uses the same list with the time at which each job leaves.
 
 The least set: release the last 1, 2, 4, ... jobs until the placement finds a place; then, from the first on, put back every job without
 which there still is one. So no job is released in vain, and none while a later one could be instead.

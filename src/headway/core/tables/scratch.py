@@ -44,14 +44,14 @@ class LeafOffers(NamedTuple):
 
 def node_offers(nodes: int) -> NodeOffers:
     """Return empty offers of this many nodes."""
-    columns: list[Any] = [np.zeros(nodes, np.int32) for _ in NodeOffers._fields[:-1]]
-    return NodeOffers(*columns, np.zeros(nodes))
+    columns: dict[str, Any] = {name: np.zeros(nodes, np.int32) for name in NodeOffers._fields}
+    return NodeOffers(**(columns | {"reserved_from": np.zeros(nodes)}))
 
 
 def leaf_offers(leaves: int) -> LeafOffers:
     """Return empty offers of this many leaf switches."""
-    columns = [np.zeros(leaves, np.uint64) for _ in LeafOffers._fields[1:]]
-    return LeafOffers(np.zeros(leaves, np.int64), *columns)
+    columns: dict[str, Any] = {name: np.zeros(leaves, np.uint64) for name in LeafOffers._fields}
+    return LeafOffers(**(columns | {"spine": np.zeros(leaves, np.int64)}))
 
 
 # Rows 0 to `open` - 1 are the open classes: their number, the next job to visit, its team, and the next open class of the same team.
