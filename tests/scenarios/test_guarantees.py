@@ -158,8 +158,8 @@ def test_one_that_comes_before_a_job_with_a_promise_has_its_guarantee():
     assert times(done, START, 5) == [91.0]
 
 
-def test_fifo_holds_up_other_queues_but_for_what_they_are_owed():
-    """Job 3 waits for three GPUs; two are free, and b is guaranteed them."""
+def test_fifo_blocks_one_queue_only():
+    """Job 3 of queue a waits for three GPUs. Two are free: queue b gets them, and no later job of a does (rule 7)."""
     queues = Queues(
         "q", tuple(Queue(name, guaranteed_gpus=gpus) for name, gpus in zip("abcd", (3, 6, 2, 1), strict=True))
     )

@@ -113,3 +113,10 @@ def test_every_rule_of_the_semantics_has_a_test() -> None:
             tested |= set(range(int(first), int(last or first) + 1))
     assert sorted(set(rules) - tested) == []
     assert sorted(tested - set(rules)) == []
+
+
+def test_no_rule_of_the_semantics_has_more_than_sixty_words() -> None:
+    text = (ROOT / "docs" / "semantics.md").read_text("utf-8")
+    rules = re.findall(r"^(\d+)\. (\*\*.*?)(?=^\d+\. |^## |\Z)", text, re.M | re.S)
+    assert len(rules) > 40
+    assert {number: len(words.split()) for number, words in rules if len(words.split()) > 60} == {}
