@@ -143,7 +143,7 @@ class Engine:
 
     def make_scratch(self) -> None:
         """Make room for what a decision works on and writes; to be called again when the tables have grown."""
-        self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state)
+        self.scratch, self.out = new_scratch(self.state), room_for_actions(self.state, self.options.elastic)
 
     def record(self, event: Recorded, now: float) -> None:
         """Record one fact, or one action about to be performed."""

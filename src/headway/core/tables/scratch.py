@@ -61,7 +61,7 @@ JOB_MARK: Final = np.dtype(
     [
         ("k1", "f8"),  # key of a running job now, if keys are dynamic
         ("k2", "f8"),
-        ("action", "i8"),  # its row in this decision's actions; of a promise that was kept: -1 less the promise's row
+        ("action", "i4"),  # its row in this decision's actions; of a promise that was kept: -1 less the promise's row
         ("covered", "i4"),  # the team whose guarantee covers its GPUs, wholly or (`partly`) in part; -1: none
         ("want", "i4"),  # GPUs that an elastic policy gives it
         ("partly", "i1"),  # borrowed in part
@@ -173,10 +173,10 @@ def new_scratch(state: State) -> Scratch:
     )
 
 
-def room_for_actions(state: State) -> Actions:
-    """Return room for as many actions as one decision can make: every job stopped, every GPU promised, every job resized."""
-    seats, jobs = len(state.seats), len(state.jobs)
-    return actions(4 * seats + jobs + 16, 4 * seats + jobs + 16, 64 * len(state.leaves) + 16)
+def room_for_actions(state: State, elastic: bool = False) -> Actions:
+    """Return room for as many actions as one decision can make: ten per GPU and, with an elastic policy, a Resize per job."""
+    seats, resizes = len(state.seats), len(state.jobs) if elastic else 0
+    return actions(10 * seats + resizes + 16, 10 * seats + resizes + 16, 64 * len(state.leaves) + 16)
 
 
 SCRATCH_TYPE = typeof(new_scratch(new_state(1, np.ones(1, np.int32))))
