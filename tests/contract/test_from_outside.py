@@ -50,8 +50,8 @@ class LastNode:
     """The last node that holds the whole job, or none."""
 
     def place(self, nodes, leaves, fewest, job, options, out):
-        for x in range(len(nodes) - 1, -1, -1):
-            if nodes[x]["offer"] >= job["gpus"]:
+        for x in range(len(nodes.offer) - 1, -1, -1):
+            if nodes.offer[x] >= job["gpus"]:
                 add_seat(out, x, int(job["gpus"]))
                 return True
         return False

@@ -25,6 +25,7 @@ class Backfill(Offers):
     waiting: list[Job]  # jobs to visit
     reserving: Job | None = None
     reservation: Reservation | None = None
+    passable = False  # whether the reservation is known not to be firm
 
     # Late jobs
 
@@ -53,13 +54,28 @@ class Backfill(Offers):
         if preemptible and (job.resume if job.attempts else 0) + self.rules.min_run(job) + job.save == 0:
             return False
         if self.reservation is None:
+            self.passable = self.passable or (preemptible and not self.could_be_firm(self.reserving))
+            if preemptible and self.passable:
+                return False
             self.reservation = self.worked_out(self.reserving)
         bound = self.reservation.bound
         if bound == INF:
             return not preemptible
-        if preemptible and self.now - self.reserving.queued < PATIENCE * (bound - self.now):
+        if preemptible and not self.is_firm(self.reserving, bound):
             return False
         return max(self.gone_by(job, self.now), self.gone_by(job, starts)) > bound
+
+    def is_firm(self, reserving: Job, bound: Seconds) -> bool:
+        """Return whether the reserving job has waited so long for this bound that preemptible jobs do not pass it."""
+        return self.now - reserving.queued >= PATIENCE * (bound - self.now)
+
+    def could_be_firm(self, reserving: Job) -> bool:
+        """Return whether running jobs leave enough GPUs early enough, by count alone."""
+        if not self.is_firm(reserving, self.all_stopped()):
+            return False
+        running = [one for one in self.with_gpus if one not in self.started]
+        stay = [one for one in running if not self.is_firm(reserving, self.had_by(one, reserving))]
+        return sum(self.rules.nodes) - sum(one.gpus for one in stay) >= reserving.gpus
 
     def gone_by(self, job: Job, starts: Seconds) -> Seconds:
         """Return when a waiting job is gone if it starts then; infinity: unknown."""
