@@ -145,7 +145,7 @@ def test_own_policies_that_are_right():
 
 def test_the_list_shows_the_defaults():
     shown = {name: policy.defaults for name, policy in listed().items()}
-    assert shown["headway"] == {"rent": "0.35", "defragment_after": "1h"}
+    assert shown["headway"] == {"rent": "0.3", "defragment_after": "20m"}
     assert shown["fifo"] == {}
     assert shown["backfill"] == {"limit": "as jobs ask", "requested": "as the trace says"}
     assert shown["srtf"] == {"quantum": "none", "defragment_after": "inf"}

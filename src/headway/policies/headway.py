@@ -2,7 +2,7 @@
 
 Jobs are in queues by attained GPU-time. Each queue is four times as long as the one before: one set of bounds serves minutes and months.
 A waiting job preempts only jobs of later queues, after their minimum run time of at least 15 minutes, and once it has waited in
-proportion to their cost and size (`preempt_at`). After an hour of waiting for whole nodes, smaller jobs are migrated for it
+proportion to their cost and size (`preempt_at`). After 20 minutes of waiting for whole nodes, smaller jobs are migrated for it
 (`defragment_after`).
 
 - Run times that vary little: jobs are served first come, first served; attained GPU-time then says little about the rest (`is_usual`).
@@ -133,7 +133,7 @@ Rent = Annotated[
 ]
 
 
-def make(rent: Rent = 0.35, defragment_after: DefragmentAfter = 3600.0) -> Policy:
+def make(rent: Rent = 0.3, defragment_after: DefragmentAfter = 1200.0) -> Policy:
     """Return the policy."""
     return Policy(
         "headway",
