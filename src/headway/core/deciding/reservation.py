@@ -91,7 +91,7 @@ def _list_holders(r: Round, job: Any) -> int:
             push(listed, n, _leaves_at(r, holder, stopped_by, job), holder.row)
             n += 1
     for row in range(r.out.counts[0].rows):
-        if _has_place(r, row):
+        if _gives_gpus(r, row):
             holder, starts = state.jobs[r.out.rows[row].job], walk.now if r.out.rows[row].kind == START else stopped_by
             push(listed, n, _leaves_at(r, holder, starts, job), holder.row)
             n += 1
@@ -99,7 +99,7 @@ def _list_holders(r: Round, job: Any) -> int:
 
 
 @jit
-def _has_place(r: Round, row: int) -> bool:
+def _gives_gpus(r: Round, row: int) -> bool:
     """Return whether a row of this decision gives a job GPUs."""
     kind = r.out.rows[row].kind
     is_placed = kind == START or kind == PROMISE or kind == MIGRATE
@@ -107,7 +107,7 @@ def _has_place(r: Round, row: int) -> bool:
 
 
 @jit
-def _find_standing(r: Round, job: Any) -> None:
+def _find_standing(r: Round) -> None:
     """Mark the promises that can still be kept though their jobs were not visited yet: what they need counts as held."""
     promises, nodes = r.state.promises, r.scratch.nodes
     for x in range(len(nodes.given)):
@@ -186,7 +186,7 @@ def reserve(r: Round, rules: Any, job: Any) -> int:
     Return the number of listed holders; -1: there is no place.
     """
     walk, listed = r.scratch.walk[0], r.scratch.listed
-    _find_standing(r, job)
+    _find_standing(r)
     n = _list_holders(r, job)
     low, high, done = 0, 0, 0  # without the first low - 1 it does not fit, without the first `high` it does
     while not _fits_without(r, rules, job, n, high):
@@ -281,8 +281,8 @@ def _could_be_firm(r: Round, first: Any) -> bool:
 
 
 @jit
-def _has_bound(r: Round, rules: Any, job: Any, preemptible: bool) -> bool:
-    """Work out the reservation, once per decision. False: this job passes, or not even empty nodes have a place to reserve."""
+def _has_bound(r: Round, rules: Any, preemptible: bool) -> bool:
+    """Work out the reservation, once per decision. False: `preemptible` jobs pass, or not even empty nodes have a place to reserve."""
     walk = r.scratch.walk[0]
     if walk.reserving == walk.first:
         return True
@@ -290,9 +290,7 @@ def _has_bound(r: Round, rules: Any, job: Any, preemptible: bool) -> bool:
         walk.passable = walk.first
         return False
     walk.reserving = walk.first
-    visited, r.scratch.jobs[job.row].visited = r.scratch.jobs[job.row].visited, 0  # its own promise still stands
     holders = reserve(r, rules, r.state.jobs[walk.first])
-    r.scratch.jobs[job.row].visited = visited
     forget(r.out)
     walk.first = walk.first if holders >= 0 else -1
     return holders >= 0
@@ -307,7 +305,7 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     preemptible = r.options.preempts and not is_non_preemptible(job, r.options)
     if preemptible and resumes_in(job) + min_runtime(job, r.options) + job.save == 0.0:
         return False  # gone whenever the reserving job needs its GPUs
-    if not _has_bound(r, rules, job, preemptible):
+    if not _has_bound(r, rules, preemptible):
         return False
     if walk.bound == np.inf:
         return not preemptible
