@@ -145,14 +145,11 @@ def withdraw_promises(r: Round) -> None:
 
 @jit
 def _depends_on(r: Round, job: Any) -> bool:
-    """Return whether promises depend on the notice of a job, or a set of jobs that migrate together, or an advance reservation."""
+    """Return whether a promise, a set with a migration or an advance reservation needs a job's notice, which is not counted now."""
     nodes, seat = r.scratch.nodes, job.seat
     while seat >= 0:
-        node, gpus, other = r.state.seats[seat].node, 0, job.seat
-        while other >= 0:
-            gpus += r.state.seats[other].node == node
-            other = r.state.seats[other].next
-        if nodes.soon[node] + nodes.noticed[node] - gpus < 0:
+        node = r.state.seats[seat].node
+        if nodes.soon[node] + nodes.noticed[node] < 0:
             return True
         seat = r.state.seats[seat].next
     is_new = decided(r, job.row) == NOTIFY
@@ -164,7 +161,7 @@ def _depends_on(r: Round, job: Any) -> bool:
 
 @jit
 def _find_needed(r: Round) -> None:
-    """Mark the jobs whose notice is needed: from the latest notice on, each is dropped that nothing depends on."""
+    """Mark the jobs whose notice is needed, from the latest notice on; GPUs of other notices no longer count as under notice."""
     last, last_row = np.inf, 0
     while True:
         j, latest = -1, -np.inf  # the latest notice before the last one, ties by the larger number
@@ -175,9 +172,10 @@ def _find_needed(r: Round) -> None:
                 j, latest = row, until
         if j < 0:
             return
+        count_noticed(r, r.state.jobs[j], -1)
         r.scratch.jobs[j].needed = _depends_on(r, r.state.jobs[j])
-        if not r.scratch.jobs[j].needed:
-            count_noticed(r, r.state.jobs[j], -1)
+        if r.scratch.jobs[j].needed:
+            count_noticed(r, r.state.jobs[j], 1)
         last, last_row = latest, j
 
 
