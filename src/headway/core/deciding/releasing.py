@@ -17,11 +17,10 @@ from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import (
     DUE,
     SOON,
-    choose_place,
+    count_held,
     count_noticed,
     decided,
     free_soon,
-    narrow_offer,
     offer,
     offer_held,
     probe,
@@ -132,8 +131,8 @@ def fits(r: Round, rules: Any, job: Any, first: int, n: int, late: bool) -> bool
             migrating |= r.scratch.listed[i].how == MIGRATES
     if not migrating:
         return probe(r, rules, job, late)
-    for x in range(len(nodes.offer)):
-        nodes.given[x] = (nodes.noticed[x] if guaranteed else 0) - nodes.offer[x]  # below 0: left once places are given
+    for x in range(len(nodes.offer)):  # jobs do not migrate to GPUs under notice
+        nodes.left[x] = nodes.offer[x] - (nodes.noticed[x] if guaranteed else 0)
     rows = r.out.counts[0].rows
     if probe(r, rules, job, late) and _place_migrating(r, rules, job, first, n):
         return True
@@ -163,33 +162,30 @@ def _place_migrating(r: Round, rules: Any, job: Any, first: int, n: int) -> bool
 def _give(r: Round, kind: int, j: int) -> None:
     """End the row being written with a place of the set being probed."""
     for k in range(r.out.rows[r.out.counts[0].rows].seat_at, r.out.counts[0].seats):
-        r.scratch.nodes.given[r.out.seats[k].node] += r.out.seats[k].gpus
+        r.scratch.nodes.left[r.out.seats[k].node] -= r.out.seats[k].gpus
     close_row(r.out, kind, j)
 
 
 @jit
 def _keeps_own(r: Round, other: Any) -> bool:
     """Return whether all GPUs of a job that would migrate are left; if so, it keeps them."""
-    given = r.scratch.nodes.given
-    for sign in (1, -1):
-        left, seat = True, other.seat
-        while seat >= 0:
-            node = r.state.seats[seat].node
-            given[node] += sign
-            left &= given[node] <= 0
-            seat = r.state.seats[seat].next
-        if sign == 1 and left:
-            return True
-    return False
+    left, seat, keeps = r.scratch.nodes.left, other.seat, True
+    count_held(r, other, left, -1)
+    while seat >= 0:
+        keeps &= left[r.state.seats[seat].node] >= 0
+        seat = r.state.seats[seat].next
+    if not keeps:
+        count_held(r, other, left, 1)
+    return keeps
 
 
 @jit
 def _finds_other_place(r: Round, rules: Any, other: Any, free: bool) -> bool:
-    """Return whether what the set leaves, or of that what is `free` soon, has a place for a job that migrates."""
+    """Return whether GPUs that the set leaves have a place for a job that migrates; if `free`, only those free soon."""
     nodes = r.scratch.nodes
     for x in range(len(nodes.offer)):
-        nodes.offer[x] = min(nodes.soon[x], -nodes.given[x]) if free else -nodes.given[x]
-    return narrow_offer(r, other, False, True) >= other.gpus and choose_place(r, rules, other)
+        nodes.offer[x] = min(nodes.soon[x], nodes.left[x]) if free else nodes.left[x]
+    return probe(r, rules, other, False)
 
 
 @jit

@@ -110,8 +110,8 @@ def _gives_gpus(r: Round, row: int) -> bool:
 def _find_standing(r: Round) -> None:
     """Mark the promises that can still be kept though their jobs were not visited yet: what they need counts as held."""
     promises, nodes = r.state.promises, r.scratch.nodes
-    for x in range(len(nodes.given)):
-        nodes.given[x] = 0
+    for x in range(len(nodes.left)):
+        nodes.left[x] = nodes.soon[x]
     for row in range(promises.counts[0].rows):
         waiting = r.state.jobs[promises.rows[row].job]
         mark = r.scratch.jobs[waiting.row]
@@ -120,12 +120,11 @@ def _find_standing(r: Round) -> None:
             mark.standing = 0
             continue
         for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-            x = promises.seats[k].node
-            mark.standing &= nodes.given[x] + promises.seats[k].gpus <= nodes.soon[x]
+            mark.standing &= promises.seats[k].gpus <= nodes.left[promises.seats[k].node]
         if mark.standing:
             mark.action = -1 - row
             for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-                nodes.given[promises.seats[k].node] += promises.seats[k].gpus
+                nodes.left[promises.seats[k].node] -= promises.seats[k].gpus
 
 
 # ---- the shortest prefix

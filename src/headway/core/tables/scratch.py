@@ -25,7 +25,7 @@ class NodeOffers(NamedTuple):
     extra: NDArray[np.int32]  # what jobs may hold beyond the bound of the backfill reservation
     offer: NDArray[np.int32]  # what a placement may choose from; it may change this column
     shown: NDArray[np.int32]  # the offer as the placement was shown it
-    given: NDArray[np.int32]  # GPUs given away in a trial: by the probe of a set, or to promises that stand
+    left: NDArray[np.int32]  # GPUs left in a trial: by the probe of a set, or by promises that stand
     reserved_for: NDArray[np.int32]  # the team of the advance reservation that is in force or next; -1: none
     reserved_from: NDArray[np.float64]  # when that one begins
 
