@@ -61,8 +61,7 @@ def _preempt_within_limits(r: Round, rules: Any, job: Any) -> int:
     walk = r.scratch.walk[0]
     if not walk.preempting or not r.options.preempts or not _could_have_place(r, rules, job):
         return WAIT_QUOTA
-    why = make_room(r, rules, job, PREEMPT, False, is_late(r, rules, job, walk.now))
-    return NOT_WAITING if why == NOT_WAITING else WAIT_QUOTA
+    return NOT_WAITING if make_room(r, rules, job, PREEMPT, False) == NOT_WAITING else WAIT_QUOTA
 
 
 @jit
@@ -103,18 +102,14 @@ def _take_released(r: Round, rules: Any, job: Any, late: bool) -> int:
     """Promise a waiting job GPUs that others release. Return NOT_WAITING, or why it waits."""
     walk, why = r.scratch.walk[0], WAIT_GPUS
     if walk.preempting and r.options.preempts:
-        why = make_room(r, rules, job, PREEMPT, False, late)
+        why = make_room(r, rules, job, PREEMPT, False)
     if why != NOT_WAITING and within_guarantee(r, job) >= 0:
-        why = make_room(r, rules, job, RECLAIM, False, False)
+        why = make_room(r, rules, job, RECLAIM, False)
         if why != NOT_WAITING and walk.migrating:
-            why = make_room(r, rules, job, RECLAIM, True, False)
+            why = make_room(r, rules, job, RECLAIM, True)
         walk.unmet += why != NOT_WAITING
-    if (
-        why != NOT_WAITING
-        and _may_defragment(r, job)
-        and make_room(r, rules, job, DEFRAGMENT, True, False) == NOT_WAITING
-    ):
-        why = NOT_WAITING
+    if why != NOT_WAITING and _may_defragment(r, job) and make_room(r, rules, job, DEFRAGMENT, True) == NOT_WAITING:
+        return NOT_WAITING
     return _kept_from_free(r, rules, job, late) if why == WAIT_GPUS else why
 
 
@@ -127,11 +122,13 @@ def _may_defragment(r: Round, job: Any) -> bool:
 
 
 @jit
-def make_room(r: Round, rules: Any, job: Any, why: int, migrating: bool, late: bool) -> int:
+def make_room(r: Round, rules: Any, job: Any, why: int, migrating: bool) -> int:
     """Promise a waiting job the GPUs that the least set of jobs releases. Return NOT_WAITING, or why the job waits.
 
-    A job that is not late now may be once the released jobs have stopped: then the set is chosen again beside the reservation.
+    If `migrating`, smaller jobs may migrate. A job that is not late now may be late once the released jobs have stopped: then the set is
+    chosen again beside the reservation.
     """
+    late = is_late(r, rules, job, r.scratch.walk[0].now)  # before jobs are listed: the reservation uses the same list
     rows, n = r.out.counts[0].rows, list_releasable(r, job, why, migrating)
     if n == 0 or not choose_least(r, rules, job, n, late):
         return WAIT_GPUS
