@@ -242,12 +242,12 @@ def pays_at(r: Round, rules: Any, job: Any, n: int) -> float:
 @jit
 def _add_cost(r: Round, other: Any) -> None:
     """Add what stopping a job and starting it again costs, and its key."""
-    stops, (k1, k2) = r.scratch.stops[0], key_now(r, other)
+    stops, key = r.scratch.stops[0], key_now(r, other)
     stops.jobs += 1
     stops.gpu_s += float(other.gpus * (other.save + other.resume))
     stops.save = max(stops.save, other.save)
-    if k1 < stops.k1 or (k1 == stops.k1 and k2 < stops.k2):
-        stops.k1, stops.k2 = k1, k2
+    if key < (stops.k1, stops.k2):
+        stops.k1, stops.k2 = key
 
 
 @jit

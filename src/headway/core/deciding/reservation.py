@@ -253,9 +253,8 @@ def _gone_by(r: Round, rules: Any, job: Any, first: Any, starts: float) -> float
     trial.first = min(trial.first, starts)
     trial.started = runs
     trial.since = runs
-    k1, k2 = rules.key(trial, checked, r.options)
-    after = first.k1 < k1 or (first.k1 == k1 and (first.k2 < k2 or (first.k2 == k2 and first.row < job.row)))
-    return min(ends, checked + job.save) if after else ends
+    is_first = ((first.k1, first.k2), first.row) < (rules.key(trial, checked, r.options), job.row)
+    return min(ends, checked + job.save) if is_first else ends
 
 
 @jit
