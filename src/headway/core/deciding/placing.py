@@ -9,20 +9,20 @@ from typing import Any
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import DUE, NOW, SOON, choose_place, finds_place, narrow_offer, offer
-from headway.core.deciding.promises import keep_promise, place_in_row, standing_promise, start_promised
+from headway.core.deciding.promises import keep_promise, standing_promise, start_or_promise, start_promised
 from headway.core.deciding.releasing import (
     DEFRAGMENT,
     PREEMPT,
     RECLAIM,
     choose_least,
-    fits,
     list_releasable,
     pays_at,
+    probe_set,
     release,
     saved_by,
 )
 from headway.core.deciding.reservation import is_late
-from headway.core.deciding.teams import exceeded_limit, may_stay, within_guarantee
+from headway.core.deciding.teams import exceeded_limit, keeps_guarantees, within_guarantee
 from headway.core.events import (
     NOT_WAITING,
     PROMISE,
@@ -40,7 +40,7 @@ from headway.core.tables.scratch import Round
 @jit
 def find_place(r: Round, rules: Any, job: Any) -> int:
     """Find GPUs for a waiting job, and write what to do. Return NOT_WAITING, or why it waits."""
-    if not may_stay(r, job):
+    if not keeps_guarantees(r, job):
         return WAIT_QUOTA
     if exceeded_limit(r, job, False, 0) >= 0:
         return _preempt_within_limits(r, rules, job)
@@ -75,7 +75,7 @@ def _could_have_place(r: Round, rules: Any, job: Any) -> bool:
         n = list_releasable(r, job, PREEMPT, False)
         for i in range(n):
             r.scratch.listed[i].chosen = 1
-        could = n > 0 and fits(r, rules, job, 0, n, False)
+        could = n > 0 and probe_set(r, rules, job, 0, n, False)
     forget(r.out)
     return could
 
@@ -85,14 +85,14 @@ def _take_unheld(r: Round, rules: Any, job: Any, promise: int, late: bool) -> bo
     """Start a waiting job on free GPUs, keep its promise (a row), or promise it GPUs that are free soon. Return whether one worked."""
     walk, guaranteed = r.scratch.walk[0], within_guarantee(r, job) >= 0
     if exceeded_limit(r, job, True, 0) < 0 and finds_place(r, rules, job, NOW, late):
-        place_in_row(r, START, job, late)
+        start_or_promise(r, START, job, late)
         return True
     if promise >= 0 and keep_promise(r, job, promise):
         return True
     late = late or is_late(r, rules, job, max(walk.now, walk.stopped_by))
     any_soon = r.state.counts[0].stopping + walk.released + (r.state.counts[0].notices if guaranteed else 0) > 0
     if any_soon and finds_place(r, rules, job, DUE if guaranteed else SOON, late):
-        place_in_row(r, PROMISE, job, late)
+        start_or_promise(r, PROMISE, job, late)
         return True
     return False
 

@@ -17,7 +17,7 @@ from headway.core.deciding.teams import (
     exceeded_limit,
     is_below,
     is_borrowed_from,
-    may_stay,
+    keeps_guarantees,
     within_guarantee,
 )
 from headway.core.events import MIGRATE, NOTIFY, PROMISE, START
@@ -53,17 +53,21 @@ def standing_promise(r: Round, job: Any) -> int:
 @jit
 def start_promised(r: Round, job: Any, row: int) -> bool:
     """Start a job on what it was promised, if all of that is free now, within limits, and leaves room for guarantees."""
-    if not is_left(r, r.state.promises, row, NOW) or exceeded_limit(r, job, True, 0) >= 0 or not may_stay(r, job):
+    if (
+        not is_left(r, r.state.promises, row, NOW)
+        or exceeded_limit(r, job, True, 0) >= 0
+        or not keeps_guarantees(r, job)
+    ):
         return False
     copy_places(r.state.promises, row, r.out)
-    place_in_row(r, START, job, False)
+    start_or_promise(r, START, job, False)
     return True
 
 
 @jit
 def keep_promise(r: Round, job: Any, row: int) -> bool:
     """Keep a job's promise, within limits: what it was promised is no longer left for others. Return whether it is kept."""
-    if exceeded_limit(r, job, False, 0) >= 0 or not may_stay(r, job):
+    if exceeded_limit(r, job, False, 0) >= 0 or not keeps_guarantees(r, job):
         return False
     promises, mark = r.state.promises, r.scratch.jobs[job.row]
     count_waiting(r, job)
@@ -73,7 +77,7 @@ def keep_promise(r: Round, job: Any, row: int) -> bool:
 
 
 @jit
-def place_in_row(r: Round, kind: int, job: Any, late: bool) -> None:
+def start_or_promise(r: Round, kind: int, job: Any, late: bool) -> None:
     """End the row being written: it starts a waiting job (START), or promises it the places (PROMISE)."""
     row = r.out.counts[0].rows
     count_waiting(r, job)
@@ -144,7 +148,7 @@ def withdraw_promises(r: Round) -> None:
 
 
 @jit
-def _depends_on(r: Round, job: Any) -> bool:
+def _is_needed(r: Round, job: Any) -> bool:
     """Return whether a promise, a set with a migration or an advance reservation needs a job's notice, which is not counted now."""
     nodes, seat = r.scratch.nodes, job.seat
     while seat >= 0:
@@ -173,7 +177,7 @@ def _find_needed(r: Round) -> None:
         if j < 0:
             return
         count_noticed(r, r.state.jobs[j], -1)
-        r.scratch.jobs[j].needed = _depends_on(r, r.state.jobs[j])
+        r.scratch.jobs[j].needed = _is_needed(r, r.state.jobs[j])
         if r.scratch.jobs[j].needed:
             count_noticed(r, r.state.jobs[j], 1)
         last, last_row = latest, j

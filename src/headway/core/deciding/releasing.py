@@ -27,9 +27,6 @@ from headway.core.deciding.offers import (
     take,
 )
 from headway.core.deciding.teams import (
-    MIGRATES,
-    STAYS,
-    STOPS,
     count,
     count_waiting,
     exceeded_limit,
@@ -41,7 +38,7 @@ from headway.core.events import MIGRATE, NOTIFY, PROMISE, STOP
 from headway.core.keys import LEAST_RUN_S, is_non_preemptible, keeps_gpus
 from headway.core.order import comes_before, key_now, rank_of
 from headway.core.tables.actions import add_seat, close_row, close_row_until, drop_rows
-from headway.core.tables.scratch import Round
+from headway.core.tables.scratch import MIGRATES, STAYS, STOPS, Round
 from headway.job_state import JobState
 
 # Why room is made.
@@ -116,7 +113,7 @@ def list_releasable(r: Round, job: Any, why: int, migrating: bool) -> int:
 
 
 @jit
-def fits(r: Round, rules: Any, job: Any, first: int, n: int, late: bool) -> bool:
+def probe_set(r: Round, rules: Any, job: Any, first: int, n: int, late: bool) -> bool:
     """Return whether there is a place if the chosen ones of n listed jobs are released; none before `first` is chosen.
 
     True: the place is in the row being written, or the rows of the waiting job and of the jobs that migrate are written.
@@ -197,7 +194,7 @@ def choose_least(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
     rows, listed, first = r.out.counts[0].rows, r.scratch.listed, n
     for i in range(n):
         listed[i].chosen = 0
-    while first == n or not fits(r, rules, job, first, n, late):
+    while first == n or not probe_set(r, rules, job, first, n, late):
         if first == 0:
             return False
         first = max(0, n - max(1, 2 * (n - first)))
@@ -209,9 +206,9 @@ def choose_least(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
     for i in range(first, n):
         if listed[i].chosen:
             listed[i].chosen = 0
-            listed[i].chosen = not fits(r, rules, job, first, n, late)
+            listed[i].chosen = not probe_set(r, rules, job, first, n, late)
             drop_rows(r.out, rows)
-    return fits(r, rules, job, first, n, late)
+    return probe_set(r, rules, job, first, n, late)
 
 
 # ---- what releasing a set costs
@@ -304,8 +301,8 @@ def notified_until(r: Round, job: Any) -> float:
 
 
 @jit
-def notice_until(r: Round, other: Any) -> float:
-    """Return when the notice of a running job would be over: no job runs for less than a second."""
+def new_notice_until(r: Round, other: Any) -> float:
+    """Return when a notice that a running job gets now would be over: no job runs for less than a second."""
     now = r.scratch.walk[0].now
     runs = other.started if other.state == JobState.RUNNING else max(now, other.since + other.resume)
     return max(now + r.options.notice, runs + LEAST_RUN_S)
@@ -348,5 +345,5 @@ def _released_at(r: Round, why: int, n: int) -> float:
     at = r.scratch.walk[0].now
     for i in range(n if why == RECLAIM else 0):
         if r.scratch.listed[i].chosen and not r.scratch.listed[i].keeps:
-            at = max(at, notice_until(r, r.state.jobs[r.scratch.listed[i].what]))
+            at = max(at, new_notice_until(r, r.state.jobs[r.scratch.listed[i].what]))
     return at

@@ -22,14 +22,14 @@ from headway.core.deciding.offers import (
     offer_places,
     probe,
 )
-from headway.core.deciding.releasing import notice_until, notified_until, pays_at
+from headway.core.deciding.releasing import new_notice_until, notified_until, pays_at
 from headway.core.deciding.teams import gives_way, may_reclaim, queue_of, within_guarantee
 from headway.core.events import MIGRATE, PROMISE, START, STOP
 from headway.core.keys import is_non_preemptible, min_runtime, next_check, resumes_in, time_left
 from headway.core.order import pop, push
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, close_row, forget
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, PREEMPT_AT_TYPE, Options
-from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Round, Rules, Scratch
+from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, STOPS, Round, Rules, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
@@ -68,7 +68,7 @@ def _leaves_at(r: Round, holder: Any, starts: float, job: Any) -> float:
         if until < np.inf:
             at = min(at, max(now, until) + holder.save)
         elif not is_non_preemptible(holder, r.options) and may_reclaim(r, job, holder):
-            at = min(at, notice_until(r, holder) + holder.save)
+            at = min(at, new_notice_until(r, holder) + holder.save)
     return at if at < UNKNOWN_S else UNKNOWN_S + runs
 
 
@@ -173,7 +173,7 @@ def _fits_without(r: Round, rules: Any, job: Any, n: int, gone: int) -> bool:
 def _pays_by(r: Round, rules: Any, job: Any, n: int, gone: int) -> float:
     """Return when preempting those of the first `gone` listed jobs that give way pays, and they have stopped."""
     for i in range(n):
-        r.scratch.listed[i].how = 0
+        r.scratch.listed[i].how = STOPS
         r.scratch.listed[i].chosen = i >= n - gone and gives_way(r, job, r.state.jobs[r.scratch.listed[i].what])
     return pays_at(r, rules, job, n) + r.scratch.stops[0].save
 
@@ -313,7 +313,7 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     return _gone_by(r, rules, job, first, starts) > walk.bound
 
 
-# ---- for `explain`
+# ---- for commands that show the reservation
 
 
 @jit

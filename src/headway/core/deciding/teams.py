@@ -12,15 +12,11 @@ import numpy as np
 from headway.core.compiler.jit import jit
 from headway.core.keys import is_non_preemptible, usage_at
 from headway.core.order import before, comes_before
-from headway.core.tables.scratch import Round
+from headway.core.tables.scratch import STOPS, Round
 from headway.core.tables.teams import CLUSTER, NO_TEAMS
 from headway.job_state import JobState
 
 NO_GUARANTEE: Final = 2  # rank of a job that is within no guarantee
-# How a job releases its GPUs.
-STAYS: Final = 0
-MIGRATES: Final = 1
-STOPS: Final = 2
 
 # ---- accounts
 
@@ -50,7 +46,7 @@ def open_accounts(r: Round) -> None:
 
 @jit
 def _count_migrating(r: Round) -> None:
-    """Count jobs that migrate as used all the time, and clear what they and other jobs with promises are covered by."""
+    """Count jobs that migrate as used until they start again, and no longer as stopping."""
     for row in range(r.state.promises.counts[0].rows):
         job = r.state.jobs[r.state.promises.rows[row].job]
         if job.promise == row and job.migrating:
@@ -71,15 +67,15 @@ def _cover_running(r: Round, deepest: int) -> None:
             job = r.state.jobs[promises.rows[row].job]
             if job.promise == row and job.migrating:
                 _cover(r, job, level)
-        for turn in range(3):
+        for covering_round in range(3):
             for i in range(running):
                 job = r.state.jobs[r.scratch.order[i]]
-                if is_borrowed(r, job) and _covering_turn(r, job) == turn:
+                if is_borrowed(r, job) and _covering_round(r, job) == covering_round:
                     _cover(r, job, level)
 
 
 @jit
-def _covering_turn(r: Round, job: Any) -> int:
+def _covering_round(r: Round, job: Any) -> int:
     """Return whether a job uses its team's guarantee first (0), as the policy orders (1), or last (2)."""
     if is_non_preemptible(job, r.options):
         return 0
@@ -182,7 +178,7 @@ def exceeded_limit(r: Round, job: Any, stopping: bool, n: int) -> int:
 
 
 @jit
-def may_stay(r: Round, job: Any) -> bool:
+def keeps_guarantees(r: Round, job: Any) -> bool:
     """Return whether all guarantees can still be met if a job, should it be non-preemptible, starts; without queues there are none."""
     if job.team == CLUSTER or not is_non_preemptible(job, r.options):
         return True

@@ -10,7 +10,7 @@ from typing import Any, Final
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import fits_empty_nodes
 from headway.core.deciding.promises import has_place
-from headway.core.deciding.teams import exceeded_limit, goes_first, is_below, leads, may_stay, queue_of
+from headway.core.deciding.teams import exceeded_limit, goes_first, is_below, keeps_guarantees, leads, queue_of
 from headway.core.events import NOT_WAITING, WAIT_BACKFILL_RESERVATION, WAIT_QUOTA
 from headway.core.order import first_waiting, next_waiting
 from headway.core.tables.scratch import Round
@@ -139,7 +139,7 @@ def _stays_open(r: Round, job: Any, why: int) -> bool:
     Only the backfill reservation keeps it from free GPUs and a shorter job may fit, or it is non-preemptible and may not borrow.
     """
     walk = r.scratch.walk[0]
-    alone = (why == WAIT_BACKFILL_RESERVATION and not r.options.preempts) or not may_stay(r, job)
+    alone = (why == WAIT_BACKFILL_RESERVATION and not r.options.preempts) or not keeps_guarantees(r, job)
     alone = alone and walk.passed < MOST_PASSED
     walk.passed += alone
     return alone
