@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import DUE, NOW, SOON, choose_place, finds_place, narrow_offer, offer
-from headway.core.deciding.promises import keep_promise, standing_promise, start_or_promise, start_promised
+from headway.core.deciding.promises import keep_promise, promise_stands, start_or_promise, start_promised
 from headway.core.deciding.releasing import (
     DEFRAGMENT,
     PREEMPT,
@@ -44,13 +44,13 @@ def find_place(r: Round, rules: Any, job: Any) -> int:
         return WAIT_QUOTA
     if exceeded_limit(r, job, False, 0) >= 0:
         return _preempt_within_limits(r, rules, job)
-    promise = standing_promise(r, job)
-    if promise >= 0 and start_promised(r, job, promise):
+    stands = promise_stands(r, job)
+    if stands and start_promised(r, job):
         return NOT_WAITING
     if not _could_have_place(r, rules, job):
         return WAIT_GPUS
     late = is_late(r, rules, job, r.scratch.walk[0].now)
-    if _take_unheld(r, rules, job, promise, late):
+    if _take_unheld(r, rules, job, stands, late):
         return NOT_WAITING
     return _take_released(r, rules, job, late)
 
@@ -81,13 +81,14 @@ def _could_have_place(r: Round, rules: Any, job: Any) -> bool:
 
 
 @jit
-def _take_unheld(r: Round, rules: Any, job: Any, promise: int, late: bool) -> bool:
-    """Start a waiting job on free GPUs, keep its promise (a row), or promise it GPUs that are free soon. Return whether one worked."""
+def _take_unheld(r: Round, rules: Any, job: Any, stands: bool, late: bool) -> bool:
+    """Start a waiting job on free GPUs, keep its promise if it `stands`, or promise it GPUs free soon. Return whether one worked."""
     walk, guaranteed = r.scratch.walk[0], within_guarantee(r, job) >= 0
     if exceeded_limit(r, job, True, 0) < 0 and finds_place(r, rules, job, NOW, late):
         start_or_promise(r, START, job, late)
         return True
-    if promise >= 0 and keep_promise(r, job, promise):
+    if stands:
+        keep_promise(r, job)
         return True
     late = late or is_late(r, rules, job, max(walk.now, walk.stopped_by))
     any_soon = r.state.counts[0].stopping + walk.released + (r.state.counts[0].notices if guaranteed else 0) > 0

@@ -39,41 +39,36 @@ def open_promises(r: Round) -> None:
 
 
 @jit
-def standing_promise(r: Round, job: Any) -> int:
-    """Return the row of a job's promise if all of it is left and no advance reservation is in the way; -1: it is not."""
+def promise_stands(r: Round, job: Any) -> bool:
+    """Return whether a job has a promise, all of it is left, and neither limits nor guarantees nor advance reservations forbid it."""
     row, promises = job.promise, r.state.promises
     if row < 0 or row >= promises.counts[0].rows or promises.rows[row].job != job.row:
-        return -1
+        return False
+    if exceeded_limit(r, job, False, 0) >= 0 or not keeps_guarantees(r, job):
+        return False
     for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
         if not may_use(r, job, promises.seats[k].node):
-            return -1
-    return int(row) if is_left(r, promises, row, DUE if within_guarantee(r, job) >= 0 else SOON) else -1
+            return False
+    return is_left(r, promises, row, DUE if within_guarantee(r, job) >= 0 else SOON)
 
 
 @jit
-def start_promised(r: Round, job: Any, row: int) -> bool:
-    """Start a job on what it was promised, if all of that is free now, within limits, and leaves room for guarantees."""
-    if (
-        not is_left(r, r.state.promises, row, NOW)
-        or exceeded_limit(r, job, True, 0) >= 0
-        or not keeps_guarantees(r, job)
-    ):
+def start_promised(r: Round, job: Any) -> bool:
+    """Start a job whose promise stands, if all of it is free now and limits leave room beside stopping jobs. Return whether it starts."""
+    if not is_left(r, r.state.promises, job.promise, NOW) or exceeded_limit(r, job, True, 0) >= 0:
         return False
-    copy_places(r.state.promises, row, r.out)
+    copy_places(r.state.promises, job.promise, r.out)
     start_or_promise(r, START, job, False)
     return True
 
 
 @jit
-def keep_promise(r: Round, job: Any, row: int) -> bool:
-    """Keep a job's promise, within limits: what it was promised is no longer left for others. Return whether it is kept."""
-    if exceeded_limit(r, job, False, 0) >= 0 or not keeps_guarantees(r, job):
-        return False
-    promises, mark = r.state.promises, r.scratch.jobs[job.row]
+def keep_promise(r: Round, job: Any) -> None:
+    """Keep a job's promise, which stands: its GPUs are no longer left for other jobs."""
+    mark = r.scratch.jobs[job.row]
     count_waiting(r, job)
-    mark.visited, mark.kept, mark.action = 1, 1, -1 - row
-    take(r, promises, row, False)
-    return True
+    mark.visited, mark.kept, mark.action = 1, 1, -1 - job.promise
+    take(r, r.state.promises, job.promise, False)
 
 
 @jit
@@ -119,12 +114,12 @@ def honour_promises(r: Round, protected: bool) -> None:
         waits, mark = job.state == JobState.PENDING, r.scratch.jobs[job.row]
         if job.promise != row or mark.visited or not (waits or (job.state == JobState.STOPPING and job.migrating)):
             continue
-        if not (_is_protected(r, job) if protected else waits) or standing_promise(r, job) < 0:
+        if not (_is_protected(r, job) if protected else waits) or not promise_stands(r, job):
             continue
-        if waits and start_promised(r, job, row):
+        if waits and start_promised(r, job):
             mark.visited = 1
         else:
-            keep_promise(r, job, row)
+            keep_promise(r, job)
 
 
 @jit
