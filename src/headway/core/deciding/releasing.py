@@ -17,10 +17,10 @@ from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import (
     DUE,
     SOON,
+    add_links,
     count_held,
     count_noticed,
     decided,
-    free_soon,
     offer,
     offer_held,
     probe,
@@ -194,12 +194,14 @@ def choose_least(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
     rows, listed, first = r.out.counts[0].rows, r.scratch.listed, n
     for i in range(n):
         listed[i].chosen = 0
-    while first == n or not probe_set(r, rules, job, first, n, late):
-        if first == 0:
-            return False
+    while True:
         first = max(0, n - max(1, 2 * (n - first)))
         for i in range(first, n):
             listed[i].chosen = 1
+        if probe_set(r, rules, job, first, n, late):
+            break
+        if first == 0:
+            return False
     drop_rows(r.out, rows)
     for i in range(first, n):
         listed[i].chosen &= not listed[i].keeps
@@ -267,7 +269,9 @@ def stop(r: Round, other: Any) -> None:
     r.scratch.jobs[other.row].action = r.out.counts[0].rows
     walk.released += 1
     walk.stopped_by = max(walk.stopped_by, walk.now + other.save)
-    free_soon(r, other)
+    walk.soon += other.gpus
+    count_held(r, other, r.scratch.nodes.soon, 1)
+    add_links(r, other, r.scratch.leaves.soon)
 
 
 @jit
