@@ -85,7 +85,7 @@ def start_or_promise(r: Round, kind: int, job: Any, late: bool) -> None:
 
 @jit
 def _ready_by(r: Round, row: int) -> float:
-    """Return when the last notice is over if places of a row depend on notices; otherwise -infinity."""
+    """Return when all notices are over, also those given now, if places of a row depend on notices; otherwise -infinity."""
     until, depends = -np.inf, False
     for k in range(r.out.rows[row].seat_at, r.out.rows[row + 1].seat_at):
         depends |= r.scratch.nodes.soon[r.out.seats[k].node] < 0

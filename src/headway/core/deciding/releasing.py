@@ -27,7 +27,7 @@ from headway.core.deciding.offers import (
     take,
 )
 from headway.core.deciding.teams import (
-    count,
+    count_in_accounts,
     count_waiting,
     exceeded_limit,
     gives_way,
@@ -278,7 +278,7 @@ def stop(r: Round, other: Any) -> None:
 def stop_for_others(r: Round, other: Any) -> None:
     """Write the Stop of a running job and of the job that shares its GPUs."""
     stop(r, other)
-    count(r, other, -1, 1)
+    count_in_accounts(r, other, -1, 1)
     close_row(r.out, STOP, other.row)
     if other.partner >= 0:
         r.scratch.jobs[other.partner].action = r.out.counts[0].rows
@@ -317,11 +317,12 @@ def release(r: Round, job: Any, why: int, n: int, rows: int, late: bool) -> None
     """Stop, migrate or notify the chosen jobs, and promise the waiting job its place.
 
     The rows of the waiting job and of jobs that migrate were written from row `rows` on, or its place is in the row being written. Jobs
-    under notice leave together when it is over, and jobs of such a set migrate then.
+    under notice leave together when it is over. `end_notices` finds new places then for jobs that migrate.
     """
     until = _released_at(r, why, n)
     if r.out.counts[0].rows == rows:
         close_row(r.out, PROMISE, job.row)
+    # If jobs migrate, all notices of the set stay while the waiting job has its promise.
     waiting = job.row if r.out.counts[0].rows > rows + 1 else -1
     if until > r.scratch.walk[0].now:
         drop_rows(r.out, rows + 1)

@@ -1,8 +1,8 @@
 """Team accounts. A decision asks them three questions: whose job is next, may this job take these GPUs, and who holds borrowed GPUs.
 
-Contract: `open_accounts` copies what teams use from the state and says which running jobs are within a guarantee. `count` keeps
-the accounts up to date as jobs are placed and released. Without queues the cluster is the only team: it
-guarantees nothing to a part of itself and limits nothing.
+Contract: `open_accounts` copies what teams use from the state and says which running jobs are within a guarantee. `count_in_accounts` keeps
+the accounts up to date as jobs are placed and released. Without queues the cluster is the only team: it guarantees nothing to a part of
+itself and limits nothing.
 """
 
 from typing import Any, Final
@@ -50,7 +50,7 @@ def _count_migrating(r: Round) -> None:
     for row in range(r.state.promises.counts[0].rows):
         job = r.state.jobs[r.state.promises.rows[row].job]
         if job.promise == row and job.migrating:
-            count(r, job, 1, -1 if job.state == JobState.STOPPING else 0)
+            count_in_accounts(r, job, 1, -1 if job.state == JobState.STOPPING else 0)
 
 
 @jit
@@ -103,7 +103,7 @@ def _cover(r: Round, job: Any, level: int) -> None:
 
 
 @jit
-def count(r: Round, job: Any, used: int, stopping: int) -> None:
+def count_in_accounts(r: Round, job: Any, used: int, stopping: int) -> None:
     """Count a job in its teams among those that use GPUs and among stopping jobs: 1 one more, -1 one less, 0 no change."""
     t = job.team
     r.scratch.walk[0].changed = 1
@@ -123,7 +123,7 @@ def count_waiting(r: Round, job: Any) -> None:
     """Count a waiting job that gets GPUs or keeps its promise in its teams; a job that migrates is counted already."""
     if not job.migrating:
         r.scratch.jobs[job.row].covered, r.scratch.jobs[job.row].partly = -1, 0
-        count(r, job, 1, 0)
+        count_in_accounts(r, job, 1, 0)
 
 
 @jit
