@@ -96,10 +96,10 @@ def is_idle(r: Round) -> bool:
 
 @jit
 def look(r: Round, rules: Any) -> None:
-    """Look at what is there: offers now and soon, the order of running jobs, the accounts of teams."""
+    """Set the offers, the order of running jobs and the accounts of teams as they are before this decision."""
     open_offers(r)
     open_promises(r)
-    # Between preemption points no stage asks for the order, except with shared GPUs or queues.
+    # Between preemption points no stage needs the order, except with dynamic keys, shared GPUs or queues.
     if r.scratch.walk[0].preempting or r.options.dynamic_keys or r.options.packs or r.options.teams > NO_TEAMS:
         sort_running(r, rules.key)
     open_accounts(r)

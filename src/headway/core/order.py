@@ -17,13 +17,8 @@ from headway.job_state import JobState
 
 @jit
 def before(jobs: Any, a: int, b: int) -> bool:
-    """Whether a comes before b: by key, then by number, which is the order of submission."""
-    x, y = jobs[a], jobs[b]
-    if x.k1 != y.k1:
-        return x.k1 < y.k1
-    if x.k2 != y.k2:
-        return x.k2 < y.k2
-    return a < b
+    """Return whether job a comes before job b: by key, then by number, which is the order of submission."""
+    return (jobs[a].k1, jobs[a].k2, a) < (jobs[b].k1, jobs[b].k2, b)
 
 
 # ---- the jobs that hold GPUs: a sorted list, as long as the cluster is large
@@ -99,9 +94,7 @@ def _insert_running(r: Round, key: Any, job: Any, n: int) -> None:
     mark.k1, mark.k2 = key(job, r.scratch.walk[0].now, r.options)
     while k > 0:
         other = r.scratch.jobs[order[k - 1]]
-        if other.k1 < mark.k1 or (other.k1 == mark.k1 and other.k2 < mark.k2):
-            break
-        if other.k1 == mark.k1 and other.k2 == mark.k2 and order[k - 1] < job.row:
+        if (other.k1, other.k2, order[k - 1]) < (mark.k1, mark.k2, job.row):
             break
         order[k] = order[k - 1]
         k -= 1
@@ -119,13 +112,7 @@ def key_now(r: Round, job: Any) -> tuple[float, float]:
 @jit
 def comes_before(r: Round, a: Any, b: Any) -> bool:
     """Return whether job a comes before job b in this decision, running or waiting."""
-    first, second = key_now(r, a)
-    third, fourth = key_now(r, b)
-    if first != third:
-        return first < third
-    if second != fourth:
-        return second < fourth
-    return a.row < b.row
+    return (key_now(r, a), a.row) < (key_now(r, b), b.row)
 
 
 @jit
@@ -290,7 +277,7 @@ def push(heap: Any, n: int, at: float, what: int) -> None:
     i = n
     while i > 0:
         up = (i - 1) >> 1
-        if heap[up].at < at or (heap[up].at == at and heap[up].what <= what):
+        if (heap[up].at, heap[up].what) <= (at, what):
             break
         heap[i] = heap[up]
         i = up
@@ -307,12 +294,9 @@ def pop(heap: Any, n: int) -> None:
         child = 2 * i + 1
         if child >= n:
             break
-        if child + 1 < n and (
-            heap[child + 1].at < heap[child].at
-            or (heap[child + 1].at == heap[child].at and heap[child + 1].what < heap[child].what)
-        ):
+        if child + 1 < n and (heap[child + 1].at, heap[child + 1].what) < (heap[child].at, heap[child].what):
             child += 1
-        if at < heap[child].at or (at == heap[child].at and what <= heap[child].what):
+        if (at, what) <= (heap[child].at, heap[child].what):
             break
         heap[i] = heap[child]
         i = child

@@ -49,7 +49,7 @@ class Policy:
     key: Any
     change: Any = never
     preempt_at: Any = (
-        rented  # when preempting a set of jobs (core/tables/options.py: STOPS) for a waiting one pays for itself
+        rented  # when preempting a set of jobs (core/tables/options.py: RELEASE_COST) for a waiting one pays for itself
     )
     ended: Any = None  # brings the row of a group up to date, called for the job's own group and for all jobs (core/tables/groups.py)
     group: tuple[str, ...] = ()  # jobs belong together that have these of GROUPED_BY in common

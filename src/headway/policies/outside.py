@@ -12,7 +12,7 @@ from numba.core.errors import NumbaError
 from headway.core.protocols import GROUPED_BY, Policy, readable
 from headway.core.tables.groups import EVERY
 from headway.core.tables.jobs import job_table
-from headway.core.tables.options import STOPS
+from headway.core.tables.options import RELEASE_COST
 from headway.errors import BadInput
 from headway.io.outside import raised
 from headway.job_state import JobState
@@ -94,7 +94,7 @@ def _try_out(policy: Policy) -> None:
     jobs["state"] = JobState.PENDING
     if policy.oracle:
         jobs["left"] = 60.0
-    over, stops = jobs.copy(), np.zeros(1, STOPS)
+    over, stops = jobs.copy(), np.zeros(1, RELEASE_COST)
     over["state"], over["end"] = JobState.COMPLETED, 0.0
     for table in (jobs, over, stops):
         table.flags.writeable = False  # a policy reads a job, and never writes

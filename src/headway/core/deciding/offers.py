@@ -93,14 +93,6 @@ def offer_held(r: Round, job: Any) -> None:
     add_links(r, job, r.scratch.leaves.offer)
 
 
-@jit
-def free_soon(r: Round, job: Any) -> None:
-    """Count what a running job holds, which this decision stops, among what is free soon."""
-    r.scratch.walk[0].soon += job.gpus
-    count_held(r, job, r.scratch.nodes.soon, 1)
-    add_links(r, job, r.scratch.leaves.soon)
-
-
 # ---- making an offer
 
 
@@ -165,11 +157,14 @@ def choose_place(r: Round, rules: Any, job: Any) -> bool:
     """Let the placement choose from the offer, and check its choice. True: it is in the row being written."""
     nodes, out, per_node = r.scratch.nodes, r.out, r.state.per_node[job.demand]
     if per_node > 0 and len(r.state.leaves) == 0:
-        return place_on_nodes(nodes, job, per_node, r.options, out)
+        return _place_on_nodes(nodes, job, per_node, r.options, out)
     if per_node > 0 and job.gpus > per_node:
-        cap_offer(nodes, per_node)
+        for x in range(len(nodes.offer)):
+            nodes.offer[x] = min(nodes.offer[x], per_node)
     placed = rules.place(nodes, r.scratch.leaves, r.state.fewest[job.demand], job, r.options, out)
-    if not placed or (per_node > 0 and not has_equal_parts(out, per_node)):
+    for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats if per_node > 0 else 0):
+        placed &= out.seats[k].gpus == per_node
+    if not placed:
         forget(out)  # also what it added before it gave up
         return False
     _check_place(r, job)
@@ -225,11 +220,11 @@ def fits_empty_nodes(r: Round, rules: Any, job: Any) -> bool:
 
 # ---- jobs that ask for N nodes with exactly K GPUs each (`per_node` of their constraints)
 # Without leaf switches they are placed here for every placement, in the placement's order of nodes. With leaf switches the placement
-# chooses from an offer of K GPUs per node, and a place without exactly K GPUs on each node counts as none.
+# chooses from an offer of K GPUs per node, and a place without exactly K GPUs on each node counts as none (`choose_place`).
 
 
 @jit
-def place_on_nodes(nodes: Any, job: Any, per_node: int, options: Options, out: Actions) -> bool:
+def _place_on_nodes(nodes: Any, job: Any, per_node: int, options: Options, out: Actions) -> bool:
     """Place a job on `per_node` GPUs of each of its nodes. Return False if too few nodes offer that many."""
     need, enough, most = job.gpus // per_node, 0, 0
     for x in range(len(nodes.offer)):
@@ -260,22 +255,6 @@ def _draw_nodes(nodes: Any, job: Any, per_node: int, enough: int, options: Optio
                 add_seat(out, x, per_node)
                 need -= 1
             enough -= 1
-
-
-@jit
-def cap_offer(nodes: Any, per_node: int) -> None:
-    """Offer at most `per_node` GPUs of each node."""
-    for x in range(len(nodes.offer)):
-        nodes.offer[x] = min(nodes.offer[x], per_node)
-
-
-@jit
-def has_equal_parts(out: Actions, per_node: int) -> bool:
-    """Return whether each entry of the row being written has `per_node` GPUs; placements write one entry per node."""
-    equal = True
-    for k in range(out.rows[out.counts[0].rows].seat_at, out.counts[0].seats):
-        equal &= out.seats[k].gpus == per_node
-    return equal
 
 
 # ---- what was given away

@@ -9,20 +9,20 @@ from typing import Any
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import DUE, NOW, SOON, choose_place, finds_place, narrow_offer, offer
-from headway.core.deciding.promises import keep_promise, place_in_row, standing_promise, start_promised
+from headway.core.deciding.promises import keep_promise, promise_stands, start_or_promise, start_promised
 from headway.core.deciding.releasing import (
     DEFRAGMENT,
     PREEMPT,
     RECLAIM,
     choose_least,
-    fits,
     list_releasable,
     pays_at,
+    probe_set,
     release,
     saved_by,
 )
 from headway.core.deciding.reservation import is_late
-from headway.core.deciding.teams import exceeded_limit, may_stay, within_guarantee
+from headway.core.deciding.teams import exceeded_limit, keeps_guarantees, within_guarantee
 from headway.core.events import (
     NOT_WAITING,
     PROMISE,
@@ -40,17 +40,17 @@ from headway.core.tables.scratch import Round
 @jit
 def find_place(r: Round, rules: Any, job: Any) -> int:
     """Find GPUs for a waiting job, and write what to do. Return NOT_WAITING, or why it waits."""
-    if not may_stay(r, job):
+    if not keeps_guarantees(r, job):
         return WAIT_QUOTA
     if exceeded_limit(r, job, False, 0) >= 0:
         return _preempt_within_limits(r, rules, job)
-    promise = standing_promise(r, job)
-    if promise >= 0 and start_promised(r, job, promise):
+    stands = promise_stands(r, job)
+    if stands and start_promised(r, job):
         return NOT_WAITING
     if not _could_have_place(r, rules, job):
         return WAIT_GPUS
     late = is_late(r, rules, job, r.scratch.walk[0].now)
-    if _take_unheld(r, rules, job, promise, late):
+    if _take_unheld(r, rules, job, stands, late):
         return NOT_WAITING
     return _take_released(r, rules, job, late)
 
@@ -61,8 +61,7 @@ def _preempt_within_limits(r: Round, rules: Any, job: Any) -> int:
     walk = r.scratch.walk[0]
     if not walk.preempting or not r.options.preempts or not _could_have_place(r, rules, job):
         return WAIT_QUOTA
-    why = make_room(r, rules, job, PREEMPT, False, is_late(r, rules, job, walk.now))
-    return NOT_WAITING if why == NOT_WAITING else WAIT_QUOTA
+    return NOT_WAITING if make_room(r, rules, job, PREEMPT, False) == NOT_WAITING else WAIT_QUOTA
 
 
 @jit
@@ -76,24 +75,25 @@ def _could_have_place(r: Round, rules: Any, job: Any) -> bool:
         n = list_releasable(r, job, PREEMPT, False)
         for i in range(n):
             r.scratch.listed[i].chosen = 1
-        could = n > 0 and fits(r, rules, job, 0, n, False)
+        could = n > 0 and probe_set(r, rules, job, 0, n, False)
     forget(r.out)
     return could
 
 
 @jit
-def _take_unheld(r: Round, rules: Any, job: Any, promise: int, late: bool) -> bool:
-    """Start a waiting job on free GPUs, keep its promise (a row), or promise it GPUs that are free soon. Return whether one worked."""
+def _take_unheld(r: Round, rules: Any, job: Any, stands: bool, late: bool) -> bool:
+    """Start a waiting job on free GPUs, keep its promise if it `stands`, or promise it GPUs free soon. Return whether one worked."""
     walk, guaranteed = r.scratch.walk[0], within_guarantee(r, job) >= 0
     if exceeded_limit(r, job, True, 0) < 0 and finds_place(r, rules, job, NOW, late):
-        place_in_row(r, START, job, late)
+        start_or_promise(r, START, job, late)
         return True
-    if promise >= 0 and keep_promise(r, job, promise):
+    if stands:
+        keep_promise(r, job)
         return True
     late = late or is_late(r, rules, job, max(walk.now, walk.stopped_by))
     any_soon = r.state.counts[0].stopping + walk.released + (r.state.counts[0].notices if guaranteed else 0) > 0
     if any_soon and finds_place(r, rules, job, DUE if guaranteed else SOON, late):
-        place_in_row(r, PROMISE, job, late)
+        start_or_promise(r, PROMISE, job, late)
         return True
     return False
 
@@ -103,18 +103,14 @@ def _take_released(r: Round, rules: Any, job: Any, late: bool) -> int:
     """Promise a waiting job GPUs that others release. Return NOT_WAITING, or why it waits."""
     walk, why = r.scratch.walk[0], WAIT_GPUS
     if walk.preempting and r.options.preempts:
-        why = make_room(r, rules, job, PREEMPT, False, late)
+        why = make_room(r, rules, job, PREEMPT, False)
     if why != NOT_WAITING and within_guarantee(r, job) >= 0:
-        why = make_room(r, rules, job, RECLAIM, False, False)
+        why = make_room(r, rules, job, RECLAIM, False)
         if why != NOT_WAITING and walk.migrating:
-            why = make_room(r, rules, job, RECLAIM, True, False)
+            why = make_room(r, rules, job, RECLAIM, True)
         walk.unmet += why != NOT_WAITING
-    if (
-        why != NOT_WAITING
-        and _may_defragment(r, job)
-        and make_room(r, rules, job, DEFRAGMENT, True, False) == NOT_WAITING
-    ):
-        why = NOT_WAITING
+    if why != NOT_WAITING and _may_defragment(r, job) and make_room(r, rules, job, DEFRAGMENT, True) == NOT_WAITING:
+        return NOT_WAITING
     return _kept_from_free(r, rules, job, late) if why == WAIT_GPUS else why
 
 
@@ -127,11 +123,13 @@ def _may_defragment(r: Round, job: Any) -> bool:
 
 
 @jit
-def make_room(r: Round, rules: Any, job: Any, why: int, migrating: bool, late: bool) -> int:
+def make_room(r: Round, rules: Any, job: Any, why: int, migrating: bool) -> int:
     """Promise a waiting job the GPUs that the least set of jobs releases. Return NOT_WAITING, or why the job waits.
 
-    A job that is not late now may be once the released jobs have stopped: then the set is chosen again beside the reservation.
+    If `migrating`, smaller jobs may migrate. A job that is not late now may be late once the released jobs have stopped: then the set is
+    chosen again beside the reservation.
     """
+    late = is_late(r, rules, job, r.scratch.walk[0].now)  # before jobs are listed: the reservation uses the same list
     rows, n = r.out.counts[0].rows, list_releasable(r, job, why, migrating)
     if n == 0 or not choose_least(r, rules, job, n, late):
         return WAIT_GPUS

@@ -17,7 +17,7 @@ from headway.core.deciding.teams import (
     exceeded_limit,
     is_below,
     is_borrowed_from,
-    may_stay,
+    keeps_guarantees,
     within_guarantee,
 )
 from headway.core.events import MIGRATE, NOTIFY, PROMISE, START
@@ -39,41 +39,40 @@ def open_promises(r: Round) -> None:
 
 
 @jit
-def standing_promise(r: Round, job: Any) -> int:
-    """Return the row of a job's promise if all of it is left and no advance reservation is in the way; -1: it is not."""
+def promise_stands(r: Round, job: Any) -> bool:
+    """Return whether a job has a promise, all of it is left, and neither limits nor guarantees nor advance reservations forbid it."""
     row, promises = job.promise, r.state.promises
     if row < 0 or row >= promises.counts[0].rows or promises.rows[row].job != job.row:
-        return -1
+        return False
+    if exceeded_limit(r, job, False, 0) >= 0 or not keeps_guarantees(r, job):
+        return False
     for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
         if not may_use(r, job, promises.seats[k].node):
-            return -1
-    return int(row) if is_left(r, promises, row, DUE if within_guarantee(r, job) >= 0 else SOON) else -1
+            return False
+    return is_left(r, promises, row, DUE if within_guarantee(r, job) >= 0 else SOON)
 
 
 @jit
-def start_promised(r: Round, job: Any, row: int) -> bool:
-    """Start a job on what it was promised, if all of that is free now, within limits, and leaves room for guarantees."""
-    if not is_left(r, r.state.promises, row, NOW) or exceeded_limit(r, job, True, 0) >= 0 or not may_stay(r, job):
+def start_promised(r: Round, job: Any) -> bool:
+    """Start a job whose promise stands, if all of it is free now and limits leave room beside stopping jobs. Return whether it starts."""
+    if not is_left(r, r.state.promises, job.promise, NOW) or exceeded_limit(r, job, True, 0) >= 0:
         return False
-    copy_places(r.state.promises, row, r.out)
-    place_in_row(r, START, job, False)
+    copy_places(r.state.promises, job.promise, r.out)
+    start_or_promise(r, START, job, False)
     return True
 
 
 @jit
-def keep_promise(r: Round, job: Any, row: int) -> bool:
-    """Keep a job's promise, within limits: what it was promised is no longer left for others. Return whether it is kept."""
-    if exceeded_limit(r, job, False, 0) >= 0 or not may_stay(r, job):
-        return False
-    promises, mark = r.state.promises, r.scratch.jobs[job.row]
+def keep_promise(r: Round, job: Any) -> None:
+    """Keep a job's promise, which stands: its GPUs are no longer left for other jobs."""
+    mark = r.scratch.jobs[job.row]
     count_waiting(r, job)
-    mark.visited, mark.kept, mark.action = 1, 1, -1 - row
-    take(r, promises, row, False)
-    return True
+    mark.visited, mark.kept, mark.action = 1, 1, -1 - job.promise
+    take(r, r.state.promises, job.promise, False)
 
 
 @jit
-def place_in_row(r: Round, kind: int, job: Any, late: bool) -> None:
+def start_or_promise(r: Round, kind: int, job: Any, late: bool) -> None:
     """End the row being written: it starts a waiting job (START), or promises it the places (PROMISE)."""
     row = r.out.counts[0].rows
     count_waiting(r, job)
@@ -86,7 +85,7 @@ def place_in_row(r: Round, kind: int, job: Any, late: bool) -> None:
 
 @jit
 def _ready_by(r: Round, row: int) -> float:
-    """Return when the last notice is over if places of a row depend on notices; otherwise -infinity."""
+    """Return when all notices are over, also those given now, if places of a row depend on notices; otherwise -infinity."""
     until, depends = -np.inf, False
     for k in range(r.out.rows[row].seat_at, r.out.rows[row + 1].seat_at):
         depends |= r.scratch.nodes.soon[r.out.seats[k].node] < 0
@@ -115,12 +114,12 @@ def honour_promises(r: Round, protected: bool) -> None:
         waits, mark = job.state == JobState.PENDING, r.scratch.jobs[job.row]
         if job.promise != row or mark.visited or not (waits or (job.state == JobState.STOPPING and job.migrating)):
             continue
-        if not (_is_protected(r, job) if protected else waits) or standing_promise(r, job) < 0:
+        if not (_is_protected(r, job) if protected else waits) or not promise_stands(r, job):
             continue
-        if waits and start_promised(r, job, row):
+        if waits and start_promised(r, job):
             mark.visited = 1
         else:
-            keep_promise(r, job, row)
+            keep_promise(r, job)
 
 
 @jit
@@ -144,15 +143,12 @@ def withdraw_promises(r: Round) -> None:
 
 
 @jit
-def _depends_on(r: Round, job: Any) -> bool:
-    """Return whether promises depend on the notice of a job, or a set of jobs that migrate together, or an advance reservation."""
+def _is_needed(r: Round, job: Any) -> bool:
+    """Return whether a promise, a set with a migration or an advance reservation needs a job's notice, which is not counted now."""
     nodes, seat = r.scratch.nodes, job.seat
     while seat >= 0:
-        node, gpus, other = r.state.seats[seat].node, 0, job.seat
-        while other >= 0:
-            gpus += r.state.seats[other].node == node
-            other = r.state.seats[other].next
-        if nodes.soon[node] + nodes.noticed[node] - gpus < 0:
+        node = r.state.seats[seat].node
+        if nodes.soon[node] + nodes.noticed[node] < 0:
             return True
         seat = r.state.seats[seat].next
     is_new = decided(r, job.row) == NOTIFY
@@ -164,7 +160,7 @@ def _depends_on(r: Round, job: Any) -> bool:
 
 @jit
 def _find_needed(r: Round) -> None:
-    """Mark the jobs whose notice is needed: from the latest notice on, each is dropped that nothing depends on."""
+    """Mark the jobs whose notice is needed, from the latest notice on; GPUs of other notices no longer count as under notice."""
     last, last_row = np.inf, 0
     while True:
         j, latest = -1, -np.inf  # the latest notice before the last one, ties by the larger number
@@ -175,9 +171,10 @@ def _find_needed(r: Round) -> None:
                 j, latest = row, until
         if j < 0:
             return
-        r.scratch.jobs[j].needed = _depends_on(r, r.state.jobs[j])
-        if not r.scratch.jobs[j].needed:
-            count_noticed(r, r.state.jobs[j], -1)
+        count_noticed(r, r.state.jobs[j], -1)
+        r.scratch.jobs[j].needed = _is_needed(r, r.state.jobs[j])
+        if r.scratch.jobs[j].needed:
+            count_noticed(r, r.state.jobs[j], 1)
         last, last_row = latest, j
 
 

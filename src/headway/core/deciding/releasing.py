@@ -17,21 +17,17 @@ from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import (
     DUE,
     SOON,
-    choose_place,
+    add_links,
+    count_held,
     count_noticed,
     decided,
-    free_soon,
-    narrow_offer,
     offer,
     offer_held,
     probe,
     take,
 )
 from headway.core.deciding.teams import (
-    MIGRATES,
-    STAYS,
-    STOPS,
-    count,
+    count_in_accounts,
     count_waiting,
     exceeded_limit,
     gives_way,
@@ -42,7 +38,7 @@ from headway.core.events import MIGRATE, NOTIFY, PROMISE, STOP
 from headway.core.keys import LEAST_RUN_S, is_non_preemptible, keeps_gpus
 from headway.core.order import comes_before, key_now, rank_of
 from headway.core.tables.actions import add_seat, close_row, close_row_until, drop_rows
-from headway.core.tables.scratch import Round
+from headway.core.tables.scratch import MIGRATES, STAYS, STOPS, Round
 from headway.job_state import JobState
 
 # Why room is made.
@@ -117,7 +113,7 @@ def list_releasable(r: Round, job: Any, why: int, migrating: bool) -> int:
 
 
 @jit
-def fits(r: Round, rules: Any, job: Any, first: int, n: int, late: bool) -> bool:
+def probe_set(r: Round, rules: Any, job: Any, first: int, n: int, late: bool) -> bool:
     """Return whether there is a place if the chosen ones of n listed jobs are released; none before `first` is chosen.
 
     True: the place is in the row being written, or the rows of the waiting job and of the jobs that migrate are written.
@@ -132,8 +128,8 @@ def fits(r: Round, rules: Any, job: Any, first: int, n: int, late: bool) -> bool
             migrating |= r.scratch.listed[i].how == MIGRATES
     if not migrating:
         return probe(r, rules, job, late)
-    for x in range(len(nodes.offer)):
-        nodes.given[x] = (nodes.noticed[x] if guaranteed else 0) - nodes.offer[x]  # below 0: left once places are given
+    for x in range(len(nodes.offer)):  # jobs do not migrate to GPUs under notice
+        nodes.left[x] = nodes.offer[x] - (nodes.noticed[x] if guaranteed else 0)
     rows = r.out.counts[0].rows
     if probe(r, rules, job, late) and _place_migrating(r, rules, job, first, n):
         return True
@@ -163,33 +159,30 @@ def _place_migrating(r: Round, rules: Any, job: Any, first: int, n: int) -> bool
 def _give(r: Round, kind: int, j: int) -> None:
     """End the row being written with a place of the set being probed."""
     for k in range(r.out.rows[r.out.counts[0].rows].seat_at, r.out.counts[0].seats):
-        r.scratch.nodes.given[r.out.seats[k].node] += r.out.seats[k].gpus
+        r.scratch.nodes.left[r.out.seats[k].node] -= r.out.seats[k].gpus
     close_row(r.out, kind, j)
 
 
 @jit
 def _keeps_own(r: Round, other: Any) -> bool:
     """Return whether all GPUs of a job that would migrate are left; if so, it keeps them."""
-    given = r.scratch.nodes.given
-    for sign in (1, -1):
-        left, seat = True, other.seat
-        while seat >= 0:
-            node = r.state.seats[seat].node
-            given[node] += sign
-            left &= given[node] <= 0
-            seat = r.state.seats[seat].next
-        if sign == 1 and left:
-            return True
-    return False
+    left, seat, keeps = r.scratch.nodes.left, other.seat, True
+    count_held(r, other, left, -1)
+    while seat >= 0:
+        keeps &= left[r.state.seats[seat].node] >= 0
+        seat = r.state.seats[seat].next
+    if not keeps:
+        count_held(r, other, left, 1)
+    return keeps
 
 
 @jit
 def _finds_other_place(r: Round, rules: Any, other: Any, free: bool) -> bool:
-    """Return whether what the set leaves, or of that what is `free` soon, has a place for a job that migrates."""
+    """Return whether GPUs that the set leaves have a place for a job that migrates; if `free`, only those free soon."""
     nodes = r.scratch.nodes
     for x in range(len(nodes.offer)):
-        nodes.offer[x] = min(nodes.soon[x], -nodes.given[x]) if free else -nodes.given[x]
-    return narrow_offer(r, other, False, True) >= other.gpus and choose_place(r, rules, other)
+        nodes.offer[x] = min(nodes.soon[x], nodes.left[x]) if free else nodes.left[x]
+    return probe(r, rules, other, False)
 
 
 @jit
@@ -201,21 +194,23 @@ def choose_least(r: Round, rules: Any, job: Any, n: int, late: bool) -> bool:
     rows, listed, first = r.out.counts[0].rows, r.scratch.listed, n
     for i in range(n):
         listed[i].chosen = 0
-    while first == n or not fits(r, rules, job, first, n, late):
-        if first == 0:
-            return False
+    while True:
         first = max(0, n - max(1, 2 * (n - first)))
         for i in range(first, n):
             listed[i].chosen = 1
+        if probe_set(r, rules, job, first, n, late):
+            break
+        if first == 0:
+            return False
     drop_rows(r.out, rows)
     for i in range(first, n):
         listed[i].chosen &= not listed[i].keeps
     for i in range(first, n):
         if listed[i].chosen:
             listed[i].chosen = 0
-            listed[i].chosen = not fits(r, rules, job, first, n, late)
+            listed[i].chosen = not probe_set(r, rules, job, first, n, late)
             drop_rows(r.out, rows)
-    return fits(r, rules, job, first, n, late)
+    return probe_set(r, rules, job, first, n, late)
 
 
 # ---- what releasing a set costs
@@ -246,12 +241,12 @@ def pays_at(r: Round, rules: Any, job: Any, n: int) -> float:
 @jit
 def _add_cost(r: Round, other: Any) -> None:
     """Add what stopping a job and starting it again costs, and its key."""
-    stops, (k1, k2) = r.scratch.stops[0], key_now(r, other)
+    stops, key = r.scratch.stops[0], key_now(r, other)
     stops.jobs += 1
     stops.gpu_s += float(other.gpus * (other.save + other.resume))
     stops.save = max(stops.save, other.save)
-    if k1 < stops.k1 or (k1 == stops.k1 and k2 < stops.k2):
-        stops.k1, stops.k2 = k1, k2
+    if key < (stops.k1, stops.k2):
+        stops.k1, stops.k2 = key
 
 
 @jit
@@ -274,14 +269,16 @@ def stop(r: Round, other: Any) -> None:
     r.scratch.jobs[other.row].action = r.out.counts[0].rows
     walk.released += 1
     walk.stopped_by = max(walk.stopped_by, walk.now + other.save)
-    free_soon(r, other)
+    walk.soon += other.gpus
+    count_held(r, other, r.scratch.nodes.soon, 1)
+    add_links(r, other, r.scratch.leaves.soon)
 
 
 @jit
 def stop_for_others(r: Round, other: Any) -> None:
     """Write the Stop of a running job and of the job that shares its GPUs."""
     stop(r, other)
-    count(r, other, -1, 1)
+    count_in_accounts(r, other, -1, 1)
     close_row(r.out, STOP, other.row)
     if other.partner >= 0:
         r.scratch.jobs[other.partner].action = r.out.counts[0].rows
@@ -308,8 +305,8 @@ def notified_until(r: Round, job: Any) -> float:
 
 
 @jit
-def notice_until(r: Round, other: Any) -> float:
-    """Return when the notice of a running job would be over: no job runs for less than a second."""
+def new_notice_until(r: Round, other: Any) -> float:
+    """Return when a notice that a running job gets now would be over: no job runs for less than a second."""
     now = r.scratch.walk[0].now
     runs = other.started if other.state == JobState.RUNNING else max(now, other.since + other.resume)
     return max(now + r.options.notice, runs + LEAST_RUN_S)
@@ -320,11 +317,12 @@ def release(r: Round, job: Any, why: int, n: int, rows: int, late: bool) -> None
     """Stop, migrate or notify the chosen jobs, and promise the waiting job its place.
 
     The rows of the waiting job and of jobs that migrate were written from row `rows` on, or its place is in the row being written. Jobs
-    under notice leave together when it is over, and jobs of such a set migrate then.
+    under notice leave together when it is over. `end_notices` finds new places then for jobs that migrate.
     """
     until = _released_at(r, why, n)
     if r.out.counts[0].rows == rows:
         close_row(r.out, PROMISE, job.row)
+    # If jobs migrate, all notices of the set stay while the waiting job has its promise.
     waiting = job.row if r.out.counts[0].rows > rows + 1 else -1
     if until > r.scratch.walk[0].now:
         drop_rows(r.out, rows + 1)
@@ -352,5 +350,5 @@ def _released_at(r: Round, why: int, n: int) -> float:
     at = r.scratch.walk[0].now
     for i in range(n if why == RECLAIM else 0):
         if r.scratch.listed[i].chosen and not r.scratch.listed[i].keeps:
-            at = max(at, notice_until(r, r.state.jobs[r.scratch.listed[i].what]))
+            at = max(at, new_notice_until(r, r.state.jobs[r.scratch.listed[i].what]))
     return at

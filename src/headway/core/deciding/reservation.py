@@ -22,14 +22,14 @@ from headway.core.deciding.offers import (
     offer_places,
     probe,
 )
-from headway.core.deciding.releasing import notice_until, notified_until, pays_at
+from headway.core.deciding.releasing import new_notice_until, notified_until, pays_at
 from headway.core.deciding.teams import gives_way, may_reclaim, queue_of, within_guarantee
 from headway.core.events import MIGRATE, PROMISE, START, STOP
 from headway.core.keys import is_non_preemptible, min_runtime, next_check, resumes_in, time_left
 from headway.core.order import pop, push
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, close_row, forget
 from headway.core.tables.options import KEY_TYPE, OPTIONS_TYPE, PREEMPT_AT_TYPE, Options
-from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, Round, Rules, Scratch
+from headway.core.tables.scratch import PLACE_TYPE, SCRATCH_TYPE, STOPS, Round, Rules, Scratch
 from headway.core.tables.state import STATE_TYPE, State
 from headway.core.tables.teams import CLUSTER
 from headway.job_state import JobState
@@ -68,7 +68,7 @@ def _leaves_at(r: Round, holder: Any, starts: float, job: Any) -> float:
         if until < np.inf:
             at = min(at, max(now, until) + holder.save)
         elif not is_non_preemptible(holder, r.options) and may_reclaim(r, job, holder):
-            at = min(at, notice_until(r, holder) + holder.save)
+            at = min(at, new_notice_until(r, holder) + holder.save)
     return at if at < UNKNOWN_S else UNKNOWN_S + runs
 
 
@@ -91,7 +91,7 @@ def _list_holders(r: Round, job: Any) -> int:
             push(listed, n, _leaves_at(r, holder, stopped_by, job), holder.row)
             n += 1
     for row in range(r.out.counts[0].rows):
-        if _has_place(r, row):
+        if _gives_gpus(r, row):
             holder, starts = state.jobs[r.out.rows[row].job], walk.now if r.out.rows[row].kind == START else stopped_by
             push(listed, n, _leaves_at(r, holder, starts, job), holder.row)
             n += 1
@@ -99,7 +99,7 @@ def _list_holders(r: Round, job: Any) -> int:
 
 
 @jit
-def _has_place(r: Round, row: int) -> bool:
+def _gives_gpus(r: Round, row: int) -> bool:
     """Return whether a row of this decision gives a job GPUs."""
     kind = r.out.rows[row].kind
     is_placed = kind == START or kind == PROMISE or kind == MIGRATE
@@ -107,11 +107,11 @@ def _has_place(r: Round, row: int) -> bool:
 
 
 @jit
-def _find_standing(r: Round, job: Any) -> None:
+def _find_standing(r: Round) -> None:
     """Mark the promises that can still be kept though their jobs were not visited yet: what they need counts as held."""
     promises, nodes = r.state.promises, r.scratch.nodes
-    for x in range(len(nodes.given)):
-        nodes.given[x] = 0
+    for x in range(len(nodes.left)):
+        nodes.left[x] = nodes.soon[x]
     for row in range(promises.counts[0].rows):
         waiting = r.state.jobs[promises.rows[row].job]
         mark = r.scratch.jobs[waiting.row]
@@ -120,12 +120,11 @@ def _find_standing(r: Round, job: Any) -> None:
             mark.standing = 0
             continue
         for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-            x = promises.seats[k].node
-            mark.standing &= nodes.given[x] + promises.seats[k].gpus <= nodes.soon[x]
+            mark.standing &= promises.seats[k].gpus <= nodes.left[promises.seats[k].node]
         if mark.standing:
             mark.action = -1 - row
             for k in range(promises.rows[row].seat_at, promises.rows[row + 1].seat_at):
-                nodes.given[promises.seats[k].node] += promises.seats[k].gpus
+                nodes.left[promises.seats[k].node] -= promises.seats[k].gpus
 
 
 # ---- the shortest prefix
@@ -174,7 +173,7 @@ def _fits_without(r: Round, rules: Any, job: Any, n: int, gone: int) -> bool:
 def _pays_by(r: Round, rules: Any, job: Any, n: int, gone: int) -> float:
     """Return when preempting those of the first `gone` listed jobs that give way pays, and they have stopped."""
     for i in range(n):
-        r.scratch.listed[i].how = 0
+        r.scratch.listed[i].how = STOPS
         r.scratch.listed[i].chosen = i >= n - gone and gives_way(r, job, r.state.jobs[r.scratch.listed[i].what])
     return pays_at(r, rules, job, n) + r.scratch.stops[0].save
 
@@ -186,7 +185,7 @@ def reserve(r: Round, rules: Any, job: Any) -> int:
     Return the number of listed holders; -1: there is no place.
     """
     walk, listed = r.scratch.walk[0], r.scratch.listed
-    _find_standing(r, job)
+    _find_standing(r)
     n = _list_holders(r, job)
     low, high, done = 0, 0, 0  # without the first low - 1 it does not fit, without the first `high` it does
     while not _fits_without(r, rules, job, n, high):
@@ -254,9 +253,8 @@ def _gone_by(r: Round, rules: Any, job: Any, first: Any, starts: float) -> float
     trial.first = min(trial.first, starts)
     trial.started = runs
     trial.since = runs
-    k1, k2 = rules.key(trial, checked, r.options)
-    after = first.k1 < k1 or (first.k1 == k1 and (first.k2 < k2 or (first.k2 == k2 and first.row < job.row)))
-    return min(ends, checked + job.save) if after else ends
+    is_first = ((first.k1, first.k2), first.row) < (rules.key(trial, checked, r.options), job.row)
+    return min(ends, checked + job.save) if is_first else ends
 
 
 @jit
@@ -281,8 +279,8 @@ def _could_be_firm(r: Round, first: Any) -> bool:
 
 
 @jit
-def _has_bound(r: Round, rules: Any, job: Any, preemptible: bool) -> bool:
-    """Work out the reservation, once per decision. False: this job passes, or not even empty nodes have a place to reserve."""
+def _has_bound(r: Round, rules: Any, preemptible: bool) -> bool:
+    """Work out the reservation, once per decision. False: `preemptible` jobs pass, or not even empty nodes have a place to reserve."""
     walk = r.scratch.walk[0]
     if walk.reserving == walk.first:
         return True
@@ -290,9 +288,7 @@ def _has_bound(r: Round, rules: Any, job: Any, preemptible: bool) -> bool:
         walk.passable = walk.first
         return False
     walk.reserving = walk.first
-    visited, r.scratch.jobs[job.row].visited = r.scratch.jobs[job.row].visited, 0  # its own promise still stands
     holders = reserve(r, rules, r.state.jobs[walk.first])
-    r.scratch.jobs[job.row].visited = visited
     forget(r.out)
     walk.first = walk.first if holders >= 0 else -1
     return holders >= 0
@@ -307,7 +303,7 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     preemptible = r.options.preempts and not is_non_preemptible(job, r.options)
     if preemptible and resumes_in(job) + min_runtime(job, r.options) + job.save == 0.0:
         return False  # gone whenever the reserving job needs its GPUs
-    if not _has_bound(r, rules, job, preemptible):
+    if not _has_bound(r, rules, preemptible):
         return False
     if walk.bound == np.inf:
         return not preemptible
@@ -317,7 +313,7 @@ def is_late(r: Round, rules: Any, job: Any, starts: float) -> bool:
     return _gone_by(r, rules, job, first, starts) > walk.bound
 
 
-# ---- for `explain`
+# ---- for commands that show the reservation
 
 
 @jit

@@ -101,11 +101,8 @@ def _gather(r: Round, rules: Any, job: Any) -> None:
     """Migrate a job to fewer nodes, if there are free GPUs for it on fewer."""
     nodes, last, seat, late = 0, -1, job.seat, r.scratch.walk[0].reserving >= 0
     while seat >= 0:  # seats of one node follow each other
-        nodes, last, seat = (
-            nodes + (r.state.seats[seat].node != last),
-            r.state.seats[seat].node,
-            r.state.seats[seat].next,
-        )
+        nodes += r.state.seats[seat].node != last
+        last, seat = r.state.seats[seat].node, r.state.seats[seat].next
     if nodes == r.state.fewest[job.demand, job.gpus] or not finds_place(r, rules, job, NOW, late):
         return
     row = r.out.counts[0].rows

@@ -1,8 +1,8 @@
 """Team accounts. A decision asks them three questions: whose job is next, may this job take these GPUs, and who holds borrowed GPUs.
 
-Contract: `open_accounts` copies what teams use from the state and says which running jobs are within a guarantee. `count` keeps
-the accounts up to date as jobs are placed and released. Without queues the cluster is the only team: it
-guarantees nothing to a part of itself and limits nothing.
+Contract: `open_accounts` copies what teams use from the state and says which running jobs are within a guarantee. `count_in_accounts` keeps
+the accounts up to date as jobs are placed and released. Without queues the cluster is the only team: it guarantees nothing to a part of
+itself and limits nothing.
 """
 
 from typing import Any, Final
@@ -12,15 +12,11 @@ import numpy as np
 from headway.core.compiler.jit import jit
 from headway.core.keys import is_non_preemptible, usage_at
 from headway.core.order import before, comes_before
-from headway.core.tables.scratch import Round
+from headway.core.tables.scratch import STOPS, Round
 from headway.core.tables.teams import CLUSTER, NO_TEAMS
 from headway.job_state import JobState
 
 NO_GUARANTEE: Final = 2  # rank of a job that is within no guarantee
-# How a job releases its GPUs.
-STAYS: Final = 0
-MIGRATES: Final = 1
-STOPS: Final = 2
 
 # ---- accounts
 
@@ -50,11 +46,11 @@ def open_accounts(r: Round) -> None:
 
 @jit
 def _count_migrating(r: Round) -> None:
-    """Count jobs that migrate as used all the time, and clear what they and other jobs with promises are covered by."""
+    """Count jobs that migrate as used until they start again, and no longer as stopping."""
     for row in range(r.state.promises.counts[0].rows):
         job = r.state.jobs[r.state.promises.rows[row].job]
         if job.promise == row and job.migrating:
-            count(r, job, 1, -1 if job.state == JobState.STOPPING else 0)
+            count_in_accounts(r, job, 1, -1 if job.state == JobState.STOPPING else 0)
 
 
 @jit
@@ -71,15 +67,15 @@ def _cover_running(r: Round, deepest: int) -> None:
             job = r.state.jobs[promises.rows[row].job]
             if job.promise == row and job.migrating:
                 _cover(r, job, level)
-        for turn in range(3):
+        for covering_round in range(3):
             for i in range(running):
                 job = r.state.jobs[r.scratch.order[i]]
-                if is_borrowed(r, job) and _covering_turn(r, job) == turn:
+                if is_borrowed(r, job) and _covering_round(r, job) == covering_round:
                     _cover(r, job, level)
 
 
 @jit
-def _covering_turn(r: Round, job: Any) -> int:
+def _covering_round(r: Round, job: Any) -> int:
     """Return whether a job uses its team's guarantee first (0), as the policy orders (1), or last (2)."""
     if is_non_preemptible(job, r.options):
         return 0
@@ -107,7 +103,7 @@ def _cover(r: Round, job: Any, level: int) -> None:
 
 
 @jit
-def count(r: Round, job: Any, used: int, stopping: int) -> None:
+def count_in_accounts(r: Round, job: Any, used: int, stopping: int) -> None:
     """Count a job in its teams among those that use GPUs and among stopping jobs: 1 one more, -1 one less, 0 no change."""
     t = job.team
     r.scratch.walk[0].changed = 1
@@ -127,7 +123,7 @@ def count_waiting(r: Round, job: Any) -> None:
     """Count a waiting job that gets GPUs or keeps its promise in its teams; a job that migrates is counted already."""
     if not job.migrating:
         r.scratch.jobs[job.row].covered, r.scratch.jobs[job.row].partly = -1, 0
-        count(r, job, 1, 0)
+        count_in_accounts(r, job, 1, 0)
 
 
 @jit
@@ -182,7 +178,7 @@ def exceeded_limit(r: Round, job: Any, stopping: bool, n: int) -> int:
 
 
 @jit
-def may_stay(r: Round, job: Any) -> bool:
+def keeps_guarantees(r: Round, job: Any) -> bool:
     """Return whether all guarantees can still be met if a job, should it be non-preemptible, starts; without queues there are none."""
     if job.team == CLUSTER or not is_non_preemptible(job, r.options):
         return True

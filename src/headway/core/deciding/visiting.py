@@ -10,13 +10,13 @@ from typing import Any, Final
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import fits_empty_nodes
 from headway.core.deciding.promises import has_place
-from headway.core.deciding.teams import exceeded_limit, goes_first, is_below, leads, may_stay, queue_of
+from headway.core.deciding.teams import exceeded_limit, goes_first, is_below, keeps_guarantees, leads, queue_of
 from headway.core.events import NOT_WAITING, WAIT_BACKFILL_RESERVATION, WAIT_QUOTA
 from headway.core.order import first_waiting, next_waiting
 from headway.core.tables.scratch import Round
 from headway.core.tables.teams import CLUSTER
 
-# Jobs per decision after which a class stays open though they found no place, because the reason was about them alone.
+# At most this many jobs per decision leave their class open though they found no place, because the reason was about them alone.
 MOST_PASSED: Final = 100
 
 
@@ -31,13 +31,9 @@ def open_classes(r: Round) -> None:
         c = state.classes[i].open
         first = first_waiting(state, c)
         account = r.scratch.teams[state.jobs[first].team]
-        classes[i].id, classes[i].head, classes[i].team, classes[i].next = (
-            c,
-            first,
-            state.jobs[first].team,
-            account.classes,
-        )
-        classes[c].rest, classes[c].why = first, NOT_WAITING
+        classes[i].id, classes[i].head = c, first
+        classes[i].team, classes[i].next = state.jobs[first].team, account.classes
+        classes[c].why = NOT_WAITING
         account.classes = i
     skip_placed(r)
 
@@ -116,37 +112,34 @@ def advance(r: Round, rules: Any, i: int, why: int) -> None:
     c, job = classes[i].id, r.state.jobs[classes[i].head]
     r.scratch.jobs[job.row].visited = 1
     if why != NOT_WAITING:
-        refuse(r, rules, i, why)
+        _refuse(r, rules, job, c, why)
         if r.options.head_of_line_blocking:
             _block(r, job, why)
             return
     following = -1
-    if why == NOT_WAITING or not r.options.by_class or _is_alone(r, job, why):
+    if why == NOT_WAITING or not r.options.by_class or _stays_open(r, job, why):
         following = next_waiting(r.state, c, job.row)
     _go_on(r, i, following)
 
 
 @jit
-def refuse(r: Round, rules: Any, i: int, why: int) -> None:
-    """Note that the next job of open class i that is not placed waits on; the first such job of all may get a backfill reservation."""
-    walk, c, head = r.scratch.walk[0], r.scratch.classes[i].id, r.scratch.classes[i].head
-    if r.scratch.classes[c].why == NOT_WAITING:  # the first of its class
-        r.scratch.classes[c].rest = head
-        r.scratch.classes[c].why = why
-    if why == WAIT_QUOTA or not fits_empty_nodes(r, rules, r.state.jobs[head]):
-        return
-    if walk.first < 0:
-        walk.first = head
+def _refuse(r: Round, rules: Any, job: Any, c: int, why: int) -> None:
+    """Note why a job of class c waits; the first refused job may get a backfill reservation, unless limits keep it waiting."""
+    walk, visit = r.scratch.walk[0], r.scratch.classes[c]
+    if visit.why == NOT_WAITING:  # the first of its class
+        visit.why = why
+    if why != WAIT_QUOTA and fits_empty_nodes(r, rules, job) and walk.first < 0:
+        walk.first = job.row
 
 
 @jit
-def _is_alone(r: Round, job: Any, why: int) -> bool:
-    """Return whether a job found no place for a reason that may not hold for other jobs of its class.
+def _stays_open(r: Round, job: Any, why: int) -> bool:
+    """Return whether a class stays open: its job found no place for a reason that may not hold for the others. Count such jobs.
 
     Only the backfill reservation keeps it from free GPUs and a shorter job may fit, or it is non-preemptible and may not borrow.
     """
     walk = r.scratch.walk[0]
-    alone = (why == WAIT_BACKFILL_RESERVATION and not r.options.preempts) or not may_stay(r, job)
+    alone = (why == WAIT_BACKFILL_RESERVATION and not r.options.preempts) or not keeps_guarantees(r, job)
     alone = alone and walk.passed < MOST_PASSED
     walk.passed += alone
     return alone
@@ -155,12 +148,11 @@ def _is_alone(r: Round, job: Any, why: int) -> bool:
 @jit
 def _block(r: Round, job: Any, why: int) -> None:
     """Close the classes that a job without a place blocks (fifo): those under the highest limit it exceeds, or those of its queue."""
-    above = exceeded_limit(r, job, False, 0) if why == WAIT_QUOTA else -1
-    limited = above >= 0
-    for i in range(r.scratch.walk[0].open - 1, -1, -1):
-        c = r.scratch.classes[i].id
-        if is_below(r, r.scratch.classes[i].team, above if limited else queue_of(r, job)):
-            if limited and r.scratch.classes[c].why == NOT_WAITING:
-                r.scratch.classes[c].why = WAIT_QUOTA
-            r.scratch.classes[i].head = -1
+    classes, limited = r.scratch.classes, exceeded_limit(r, job, False, 0) if why == WAIT_QUOTA else -1
+    blocked = limited if limited >= 0 else queue_of(r, job)
+    for i in range(r.scratch.walk[0].open):
+        if is_below(r, classes[i].team, blocked):
+            classes[i].head = -1
+            if limited >= 0 and classes[classes[i].id].why == NOT_WAITING:
+                classes[classes[i].id].why = WAIT_QUOTA
     r.scratch.walk[0].changed = 1

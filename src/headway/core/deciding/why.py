@@ -36,14 +36,14 @@ def explain(r: Round) -> None:
 
 
 @jit
-def _reason(r: Round, job: Any, before: int, any_kept: bool, gpus: tuple[int, int, int]) -> int:
-    """Return why a job finds no GPUs; `before` is the reason recorded last, `gpus` are those free, free soon, and there at all."""
+def _reason(r: Round, job: Any, recorded: int, any_kept: bool, gpus: tuple[int, int, int]) -> int:
+    """Return why a job finds no GPUs; `recorded` is the reason recorded last, `gpus` are those free, free soon, and there at all."""
     walk, (free, soon, open_gpus) = r.scratch.walk[0], gpus
     if job.gpus > open_gpus:
         return WAIT_NODE_DOWN
     if any_kept and soon + _preemptible_for(r, job, job.gpus - soon) >= job.gpus:
         return WAIT_MIN_RUNTIME
-    if not walk.preempting and before == WAIT_MIN_RUNTIME:
+    if not walk.preempting and recorded == WAIT_MIN_RUNTIME:
         return WAIT_MIN_RUNTIME  # nothing has happened to change that
     if job.gpus <= free and (not r.options.head_of_line_blocking or job.row == walk.first):
         return WAIT_ISOLATION if len(r.state.leaves) else WAIT_FRAGMENTATION

@@ -94,7 +94,7 @@ def options(**given: Any) -> Options:
 
 
 # What would be stopped, or migrated, for a waiting job, all together; see Policy.preempt_at.
-STOPS: Final = np.dtype(
+RELEASE_COST: Final = np.dtype(
     [
         ("jobs", "i8"),
         ("moves", "i8"),  # of these, jobs that migrate
@@ -107,10 +107,10 @@ STOPS: Final = np.dtype(
 )
 
 OPTIONS_TYPE = typeof(options())
-STOPS_TYPE = typeof(np.zeros(1, STOPS)[0])
+RELEASE_COST_TYPE = typeof(np.zeros(1, RELEASE_COST)[0])
 KEY_SIGNATURE = types.UniTuple(types.float64, 2)(JOB_TYPE, types.float64, OPTIONS_TYPE)
 CHANGE_SIGNATURE = types.float64(JOB_TYPE, types.float64, OPTIONS_TYPE)
-PREEMPT_AT_SIGNATURE = types.float64(JOB_TYPE, STOPS_TYPE, types.float64, OPTIONS_TYPE)
+PREEMPT_AT_SIGNATURE = types.float64(JOB_TYPE, RELEASE_COST_TYPE, types.float64, OPTIONS_TYPE)
 ENDED_SIGNATURE = types.void(JOB_TYPE, types.float64, GROUP_TYPE, OPTIONS_TYPE)
 KEY_TYPE = types.FunctionType(KEY_SIGNATURE)
 CHANGE_TYPE = types.FunctionType(CHANGE_SIGNATURE)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headway.core.compiler.tables import by_address
 from headway.core.tables.actions import ACTIONS_TYPE, Actions, actions
 from headway.core.tables.jobs import JOB, JOB_TYPE
-from headway.core.tables.options import OPTIONS_TYPE, STOPS, Options
+from headway.core.tables.options import OPTIONS_TYPE, RELEASE_COST, Options
 from headway.core.tables.state import State, new_state
 
 
@@ -25,7 +25,7 @@ class NodeOffers(NamedTuple):
     extra: NDArray[np.int32]  # what jobs may hold beyond the bound of the backfill reservation
     offer: NDArray[np.int32]  # what a placement may choose from; it may change this column
     shown: NDArray[np.int32]  # the offer as the placement was shown it
-    given: NDArray[np.int32]  # GPUs given away in a trial: by the probe of a set, or to promises that stand
+    left: NDArray[np.int32]  # GPUs left in a trial: by the probe of a set, or by promises that stand
     reserved_for: NDArray[np.int32]  # the team of the advance reservation that is in force or next; -1: none
     reserved_from: NDArray[np.float64]  # when that one begins
 
@@ -90,8 +90,12 @@ TEAM_ACCOUNT: Final = np.dtype(
         ("sibling", "i8"),  # the next team below the same team
     ]
 )
-# A job that could release its GPUs (core/deciding/releasing.py): when, and how. `chosen`: it is in the set. `keeps`: it would migrate, but
-# its own GPUs are left.
+# How a job releases its GPUs.
+STAYS: Final = 0
+MIGRATES: Final = 1
+STOPS: Final = 2
+# A job that could release its GPUs: its row (`what`), when (core/deciding/reservation.py), and how (core/deciding/releasing.py).
+# `chosen`: it is in the set. `keeps`: it would migrate, but its own GPUs are left.
 LISTED: Final = np.dtype([("at", "f8"), ("what", "i8"), ("how", "i4"), ("chosen", "i2"), ("keeps", "i2")])
 WALK: Final = np.dtype(
     [
@@ -99,7 +103,7 @@ WALK: Final = np.dtype(
         ("stopped_by", "f8"),  # when all stopping jobs have stopped
         ("bound", "f8"),  # when the GPUs of the backfill reservation are free
         ("bound_with_passes", "f8"),  # the same if jobs still pass the reserving job
-        ("preempting", "i8"),  # whether this is a preemption point
+        ("preempting", "i8"),  # whether this is a preemption point, and jobs can be preempted or GPUs reclaimed
         ("migrating", "i8"),  # whether smaller jobs may migrate for others
         ("explained", "i8"),  # whether this decision says why jobs wait
         ("ordered", "i8"),  # jobs in `order`: a hint for the next decision, which checks each entry
@@ -111,10 +115,7 @@ WALK: Final = np.dtype(
         ("passed", "i8"),  # jobs passed though their class stayed open
         ("first", "i8"),  # the first job without a place; -1: none
         ("reserving", "i8"),  # the job that the backfill reservation was worked out for; -1: none
-        (
-            "passable",
-            "i8",
-        ),  # the job whose backfill reservation cannot be firm, so that preemptible jobs pass it; -1: none known
+        ("passable", "i8"),  # the job whose reservation cannot be firm, so that preemptible jobs pass it; -1: none
         ("changed", "i8"),  # whether an account changed since the first job of each team was found
         ("starts", "i8"),  # jobs that this decision starts
         ("unmet", "i8"),  # jobs within a guarantee that found no place
@@ -134,7 +135,7 @@ class Scratch(NamedTuple):
     after: NDArray[np.int64]  # GPUs of preemptible jobs from each place in `order` on
     listed: NDArray[Any]  # jobs that could release GPUs
     trial: NDArray[Any]  # one job, as it would be if it started
-    stops: NDArray[Any]  # one row of STOPS: what the chosen set would cost
+    stops: NDArray[Any]  # one row of RELEASE_COST: what the chosen set would cost
     teams: NDArray[Any]
     walk: NDArray[Any]  # one row of WALK
 
@@ -167,7 +168,7 @@ def new_scratch(state: State) -> Scratch:
         np.zeros(len(state.run) + 1, np.int64),
         np.zeros(2 * len(state.run), LISTED),
         np.zeros(1, JOB),
-        np.zeros(1, STOPS),
+        np.zeros(1, RELEASE_COST),
         np.zeros(len(state.teams), TEAM_ACCOUNT),
         np.zeros(1, WALK),
     )
