@@ -63,7 +63,7 @@ def main() -> None:
         asked = time.perf_counter()
         decision = engine.decide(now)
         decided = time.perf_counter()
-        for cause in decision.causes:
+        for cause in decision.findings:
             engine.record(cause, now)
         for action in decision.actions:
             engine.record(action, now)

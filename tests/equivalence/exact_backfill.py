@@ -54,6 +54,8 @@ class Backfill(Offers):
         if preemptible and (job.resume if job.attempts else 0) + self.rules.min_run(job) + job.save == 0:
             return False
         if self.reservation is None:
+            if not self.could_have_place(job):
+                return False
             self.passable = self.passable or (preemptible and not self.could_be_firm(self.reserving))
             if preemptible and self.passable:
                 return False
@@ -176,4 +178,8 @@ class Backfill(Offers):
 
     def can_be_reclaimed(self, holder: Job, job: Job) -> bool:
         """Return whether the holder's GPUs can be taken back for the job's guarantee."""
+        raise NotImplementedError
+
+    def could_have_place(self, job: Job) -> bool:
+        """Return whether the job would get GPUs if there were no reservation."""
         raise NotImplementedError

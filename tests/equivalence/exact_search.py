@@ -106,6 +106,15 @@ class Search(Backfill):
 
     # The search
 
+    def could_have_place(self, job: Job) -> bool:
+        """Return whether the job would get GPUs if there were no reservation."""
+        if self.placed_on_eligible(job, self.soon):
+            return True
+        stops = self.preemptable(job) if self.world.may_preempt else []
+        if not stops or self.accounts.exceeded(job, False, stops):
+            return False
+        return bool(self.placed_on_eligible(job, plus(self.soon, *(one.place for one in stops))))
+
     def least_set(self, job: Job, listed: Listed) -> Listed:
         """Return the jobs to release: the last 1, 2, 4, ... until the job fits, then put back from the first; empty: none."""
         size = 1

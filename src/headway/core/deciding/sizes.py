@@ -99,7 +99,7 @@ def share_gpus(r: Round, rules: Any) -> None:
 @jit
 def _gather(r: Round, rules: Any, job: Any) -> None:
     """Migrate a job to fewer nodes, if there are free GPUs for it on fewer."""
-    nodes, last, seat, late = 0, -1, job.seat, r.scratch.walk[0].reserving >= 0
+    nodes, last, seat, late = 0, -1, job.seat, r.scratch.walk[0].reserving == r.scratch.walk[0].first >= 0
     while seat >= 0:  # seats of one node follow each other
         nodes += r.state.seats[seat].node != last
         last, seat = r.state.seats[seat].node, r.state.seats[seat].next
