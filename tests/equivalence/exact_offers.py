@@ -31,6 +31,7 @@ class Offers:
         migrating = [job for job in world.those(STOPPING, WAITING) if job.migrating]
         self.accounts.used = self.with_gpus + migrating
         self.accounts.leaving = [job for job in world.those(STOPPING) if not job.migrating]
+        self.accounts.promised = [job for job in world.those(WAITING) if job.promise and not job.migrating]
         self.coverage = self.accounts.coverage(self.order)
         self.started: list[Job] = []  # by this decision
         self.any_released = False  # whether this decision stops, migrates or notifies a job

@@ -96,6 +96,7 @@ class Accounts:
         self.teams, self.usage, self.cluster_gpus = teams, usage, gpus
         self.used: list[Job] = []  # starting, running, migrating, or with a start or promise of this decision
         self.leaving: list[Job] = []  # stopping jobs that do not migrate
+        self.promised: list[Job] = []  # waiting jobs that had a promise when the decision began
 
     def gpus(self, team: str, without: Iterable[Job] = ()) -> int:
         """Return the GPUs that a team uses."""
@@ -103,9 +104,11 @@ class Accounts:
         return sum(job.gpus for job in self.used if team in self.teams.path(job) and job.number not in skipped)
 
     def within(self, job: Job) -> str:
-        """Return the lowest team in whose guarantee the job fits by count; "": none."""
+        """Return the lowest team in whose guarantee the job fits by count, beside promises to other jobs; "": none."""
+        promised = [one for one in self.promised if one not in self.used and one is not job]
         for name in self.teams.path(job):
-            if self.gpus(name, [job]) + job.gpus <= self.teams[name].guarantee:
+            others = sum(one.gpus for one in promised if name in self.teams.path(one))
+            if self.gpus(name, [job]) + others + job.gpus <= self.teams[name].guarantee:
                 return name
         return ""
 

@@ -39,6 +39,15 @@ def first_starts(done: Run) -> list[int]:
     return [int(j) for j in dict.fromkeys(done.entries["job"][done.entries["kind"] == START])]
 
 
+@pytest.mark.parametrize("policy", ["headway", "srtf", "tiresias-l"])
+def test_a_job_does_not_take_back_the_gpus_it_was_preempted_for(policy):
+    """Job 0 is within the guarantee once it has saved, but its GPU is promised to job 1 of the same queue (rule 26)."""
+    queues = Queues("q", (Queue("a", guaranteed_gpus=1), Queue("b")))
+    done = run(queues, [(0.0, 1, 5000.0, "a"), (10.0, 4, 100.0, "a")], 4, policy, cost=30.0)
+    (stopped,) = times(done, STOP, 0)
+    assert times(done, START, 1) == [stopped + 30.0]
+
+
 def test_a_team_below_its_guarantee_is_served_first_then_priority_then_weight():
     queues = Queues(
         "q",

@@ -29,7 +29,7 @@ def open_accounts(r: Round) -> None:
         account, team = r.scratch.teams[t], state.teams[t]
         account.used, account.running = team.used, team.running
         account.leaving, account.stopping = team.leaving, team.stopping
-        account.covered, account.fixed, account.needed = 0, 0, team.guarantee
+        account.covered, account.promised, account.fixed, account.needed = 0, 0, 0, team.guarantee
         account.usage = usage_at(team, r.scratch.walk[0].now, r.options.half_life)
         account.below, account.sibling = -1, -1
         if t > CLUSTER:
@@ -40,17 +40,19 @@ def open_accounts(r: Round) -> None:
         r.scratch.teams[state.teams[t].parent].fixed += r.scratch.teams[t].needed
     r.scratch.walk[0].changed = 1
     if len(state.teams) > NO_TEAMS:
-        _count_migrating(r)
+        _count_promises(r)
         _cover_running(r, deepest)
 
 
 @jit
-def _count_migrating(r: Round) -> None:
-    """Count jobs that migrate as used until they start again, and no longer as stopping."""
+def _count_promises(r: Round) -> None:
+    """Count jobs that migrate as used until they start again, and no longer as stopping; count the promises of waiting jobs."""
     for row in range(r.state.promises.counts[0].rows):
         job = r.state.jobs[r.state.promises.rows[row].job]
         if job.promise == row and job.migrating:
             count_in_accounts(r, job, 1, -1 if job.state == JobState.STOPPING else 0)
+        elif job.promise == row and job.state == JobState.PENDING:
+            _count_promised(r, job, 1)
 
 
 @jit
@@ -124,6 +126,23 @@ def count_waiting(r: Round, job: Any) -> None:
     if not job.migrating:
         r.scratch.jobs[job.row].covered, r.scratch.jobs[job.row].partly = -1, 0
         count_in_accounts(r, job, 1, 0)
+        _count_promised(r, job, -1)
+
+
+@jit
+def _count_promised(r: Round, job: Any, sign: int) -> None:
+    """Count the promise of a waiting job in its teams (1), or no longer (-1) because the job was placed."""
+    t = job.team if _is_promised(r, job) else -1
+    while t >= CLUSTER:
+        r.scratch.teams[t].promised += sign * job.gpus
+        t = r.state.teams[t].parent
+
+
+@jit
+def _is_promised(r: Round, job: Any) -> bool:
+    """Return whether a waiting job has a promise."""
+    promises, row = r.state.promises, job.promise
+    return not job.migrating and 0 <= row < promises.counts[0].rows and promises.rows[row].job == job.row
 
 
 @jit
@@ -145,11 +164,12 @@ def _count_fixed(r: Round, job: Any, sign: int) -> None:
 def within_guarantee(r: Round, job: Any) -> int:
     """Return the lowest team of a waiting job that uses no more than its guarantee with it; -1: none.
 
-    A job that is used already, because it migrates, does not count twice.
+    Promises count as used: a job that was preempted for a job of its own team does not take the GPUs back. A job that migrates or has a
+    promise does not count twice.
     """
-    t, gpus = job.team, 0 if job.migrating else job.gpus
+    t, gpus = job.team, 0 if job.migrating or (job.team != CLUSTER and _is_promised(r, job)) else job.gpus
     while t > CLUSTER:
-        if r.scratch.teams[t].used + gpus <= r.state.teams[t].guarantee:
+        if r.scratch.teams[t].used + r.scratch.teams[t].promised + gpus <= r.state.teams[t].guarantee:
             return int(t)
         t = r.state.teams[t].parent
     return -1

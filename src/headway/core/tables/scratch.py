@@ -29,6 +29,10 @@ class NodeOffers(NamedTuple):
     reserved_for: NDArray[np.int32]  # the team of the advance reservation that is in force or next; -1: none
     reserved_from: NDArray[np.float64]  # when that one begins
 
+    def __len__(self) -> int:
+        """Return the number of nodes, for placements in Python; kernels take the length of a column."""
+        return len(self.offer)
+
 
 @by_address
 class LeafOffers(NamedTuple):
@@ -40,6 +44,10 @@ class LeafOffers(NamedTuple):
     extra: NDArray[np.uint64]
     offer: NDArray[np.uint64]
     shown: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        """Return the number of leaf switches."""
+        return len(self.offer)
 
 
 def node_offers(nodes: int) -> NodeOffers:
@@ -80,6 +88,7 @@ TEAM_ACCOUNT: Final = np.dtype(
     [
         *((name, "i8") for name in ("used", "running", "leaving", "stopping")),
         ("covered", "i8"),  # GPUs of its jobs that are within its guarantee
+        ("promised", "i8"),  # GPUs promised to its jobs that are still to be placed
         ("fixed", "i8"),  # GPUs that the teams below it need, and those of its own non-preemptible jobs
         ("needed", "i8"),  # the larger of its guarantee and `fixed`
         ("usage", "f8"),  # decayed GPU-seconds (core/ledger.py)
