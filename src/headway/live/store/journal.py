@@ -72,6 +72,7 @@ class Journal:
 
     def __init__(self, data: Path) -> None:
         self.path = data / "journal.db"
+        self.converted = False  # from the format of an earlier version
         self._room = contextlib.ExitStack()  # the lock of the folder, and room on the disk for the log's index
         try:
             data.mkdir(parents=True, exist_ok=True, mode=0o711)
@@ -107,7 +108,7 @@ class Journal:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        schema.prepare(connection)
+        self.converted |= schema.prepare(connection)
         return connection
 
     # ---- writing

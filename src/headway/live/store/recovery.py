@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from headway.cluster.nodes import Cluster
 from headway.errors import BadInput
@@ -34,6 +35,9 @@ from headway.live.world import LiveWorld, Request
 
 CHECKED_BYTES = 4 << 20  # a journal up to this size is checked as a whole at the start, in less than 0.1 s
 MOST_FINISHED = 4000  # jobs in memory while a journal is read; more than a manager keeps
+
+
+CONVERTED: Final = "the journal was converted from the format of version 0.1, which cannot read it any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ def _opened(data: Path, fresh: Callable[[Cluster | None], ClusterState], check: 
     except BaseException:
         journal.close()
         raise
+    if journal.converted:
+        notes = [CONVERTED, *notes]
     return Recovered(journal, state, seq, identities, (*([later.line] if later else ()), *notes), later)
 
 

@@ -40,10 +40,10 @@ SCHEMA: Final = tuple(" ".join(statement.split()) for statement in STATEMENTS)
 NAMES: Final = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
 
 
-def prepare(connection: sqlite3.Connection) -> None:
-    """Create the tables of a new journal, or convert those of an earlier version, in one transaction."""
+def prepare(connection: sqlite3.Connection) -> bool:
+    """Create the tables of a new journal, or convert those of an earlier version, in one transaction. Return whether it converted."""
     if version_of(connection) == FORMAT:
-        return
+        return False
     connection.execute("BEGIN IMMEDIATE")
     try:
         former = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -53,6 +53,7 @@ def prepare(connection: sqlite3.Connection) -> None:
             convert(connection)
         connection.execute(f"PRAGMA user_version = {FORMAT * EACH_BYTE}")
         connection.execute("COMMIT")
+        return bool(former)
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
