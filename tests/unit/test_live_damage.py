@@ -167,7 +167,7 @@ def test_a_journal_without_checksums_is_converted(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="an earlier version wrote the journal: start the manager once"):
             read()
     again = opened(tmp_path)
-    assert again.warnings == []
+    assert again.warnings == [recovery.CONVERTED]
     assert [view.state for view in again.jobs()] == ["COMPLETED", "COMPLETED", "HELD"]
     again.cancel(held)
     again.stop()
