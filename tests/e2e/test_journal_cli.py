@@ -47,6 +47,8 @@ def test_a_backup_of_a_running_manager_is_whole_and_can_be_restored(tmp_path: Pa
     wait_for(lambda: len(sent) >= 50)
     before = len(sent)
     run("backup", str(copy), "--data", str(data))
+    copied = len(sent)
+    wait_for(lambda: len(sent) > copied + 1)  # the copy is older than the journal
     over.set()
     thread.join()
     with pytest.raises(HeadwayError, match="another manager serves"):
