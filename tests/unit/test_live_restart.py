@@ -22,6 +22,7 @@ from headway.live.manager import Manager
 from headway.live.state import ClusterState
 from headway.live.store import recovery
 from headway.live.store.history import history
+from headway.live.store.recovery import CONVERTED
 from headway.live.store.snapshot import VERSION
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
@@ -187,7 +188,7 @@ def test_a_journal_of_before_is_taken_over(tmp_path: Path) -> None:
         for table in ("finished", "snapshots"):
             file.execute(f"DROP TABLE {table}")
     again = opened(tmp_path)
-    assert again.warnings == []
+    assert again.warnings == [CONVERTED]
     run(again, 20)
     assert [row.job_id for row in history(again)] == list(range(35, 0, -1))
     assert again.job(1).state == "COMPLETED"  # type: ignore[union-attr]
