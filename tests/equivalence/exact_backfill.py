@@ -1,5 +1,6 @@
 """The backfill reservation of the second implementation, and which jobs are late beside it."""
 
+from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class Reservation:
     beside: Place
 
 
-class Backfill(Offers):
+class Backfill(Offers, ABC):
     """Offers beside the backfill reservation."""
 
     waiting: list[Job]  # jobs to visit
@@ -172,14 +173,14 @@ class Backfill(Offers):
             return holder.runs_from
         return self.all_stopped() + (holder.resume if holder.attempts else 0)
 
+    @abstractmethod
     def can_be_outranked(self, holder: Job, job: Job) -> bool:
         """Return whether the policy preempts the holder for the job, once its minimum run time is over."""
-        raise NotImplementedError
 
+    @abstractmethod
     def can_be_reclaimed(self, holder: Job, job: Job) -> bool:
         """Return whether the holder's GPUs can be taken back for the job's guarantee."""
-        raise NotImplementedError
 
+    @abstractmethod
     def could_have_place(self, job: Job) -> bool:
         """Return whether the job would get GPUs if there were no reservation."""
-        raise NotImplementedError

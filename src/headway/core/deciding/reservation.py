@@ -265,7 +265,7 @@ def _is_firm(r: Round, first: Any, bound: float) -> bool:
 
 @jit
 def _could_be_firm(r: Round, first: Any) -> bool:
-    """Return False if running jobs hold so many GPUs for so long that the reservation cannot be firm."""
+    """Return False if running jobs leave too few GPUs, too late, for a firm reservation."""
     left = r.state.teams[CLUSTER].guarantee
     if not _is_firm(r, first, r.scratch.walk[0].stopped_by):
         return False

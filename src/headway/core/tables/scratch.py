@@ -15,12 +15,12 @@ from headway.core.tables.state import State, new_state
 
 @by_address
 class NodeOffers(NamedTuple):
-    """What is left on each node for jobs without a place, in columns by node: a decision goes over one column at a time."""
+    """GPUs left on each node for jobs without a place, in columns by node: a decision scans one column at a time."""
 
     leaf: NDArray[np.int32]  # the row of its leaf switch
     open: NDArray[np.int32]  # it takes new jobs
     now: NDArray[np.int32]  # GPUs that are free
-    soon: NDArray[np.int32]  # free or of stopping jobs, less what was given away; below 0: so many depend on notices
+    soon: NDArray[np.int32]  # free or of stopping jobs, less GPUs given away; below 0: that many depend on notices
     noticed: NDArray[np.int32]  # GPUs of jobs under notice
     extra: NDArray[np.int32]  # what jobs may hold beyond the bound of the backfill reservation
     offer: NDArray[np.int32]  # what a placement may choose from; it may change this column
@@ -36,7 +36,7 @@ class NodeOffers(NamedTuple):
 
 @by_address
 class LeafOffers(NamedTuple):
-    """What is left of the links of each leaf switch, as bits, in the same sense."""
+    """Links left on each leaf switch, as bits, in columns like those of the nodes."""
 
     spine: NDArray[np.int64]  # whose ports the bits of this row are; -1: a leaf's links
     now: NDArray[np.uint64]
