@@ -13,7 +13,7 @@ import pytest
 from tests.hall import Hall
 from tests.naive_certificates import Fabric, Job
 from tests.properties.test_network_damage import CASES, originals
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_for
 
 from headway.network.certificates.allocate import allocate, occupied_by
 from headway.network.certificates.certificate import certificate_from
@@ -91,6 +91,11 @@ class Lab:
                 namespace=self.name("stubs"),
                 text="\n".join(f"link set h{gpu} up" for gpu in self.hosts) + "\n",
             )
+        self.wait_for_links()
+
+    def wait_for_links(self):
+        """Return when every switch takes its links for up: a kernel tells its routes some time after the link came up."""
+        wait_for(lambda: "linkdown" not in str(self.state()), self.state)
 
     def normal(self, switch):
         """Addresses, and the routes that a switch has without us: down where it is known, else up by all ways."""
@@ -334,6 +339,7 @@ def test_packets_stay_on_their_links_and_move_to_the_spare_when_one_fails():
             )
             assert taken == f"up{spare}"
             ip("link", "set", f"up{own}", "up", namespace=built.name(leaf))
+            built.wait_for_links()
             built.run(undo=False)
             assert follow(built) == 32, "applied again, everything is as it was"
             built.run(undo=True)
