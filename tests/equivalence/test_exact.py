@@ -15,25 +15,17 @@ from tests.equivalence.cases import POLICIES, Case, Log, Row, cluttered, drawn, 
 from tests.equivalence.exact import Rules, exact
 from tests.equivalence.exact_teams import Team, Teams
 
-from headway.cluster import queues as queue_tables
 from headway.cluster.demands import demand_of, demands_of
 from headway.cluster.nodes import of_groups
-from headway.cluster.queues import Limits, Queue, Queues
-from headway.core import events
-from headway.core.events import ENDED, START, STOP
+from headway.cluster.queues import Booking, Limits, Queue, Queues
+from headway.core.events import ENDED, MIGRATE, NOTIFY, PROMISE, START, STOP
 from headway.placement.registry import find_placement
 from headway.policies.registry import find_policy
 from headway.sim.loop import FINISHED, drive_compiled, new_buffers
 from headway.sim.run import Setting, prepare
 from headway.workloads.workload import workload
 
-NEW_KINDS = {"Promise": "PROMISE", "Migrate": "MIGRATE", "Notify": "NOTIFY"}
-NAMES = {ENDED: "End", STOP: "Stop", START: "Start"} | {
-    getattr(events, constant): name for name, constant in NEW_KINDS.items() if hasattr(events, constant)
-}
-HAS_NEW_KINDS = all(hasattr(events, constant) for constant in NEW_KINDS.values())
-# The tests of this file compare with the engine; those of the second implementation alone are in test_exact_alone.py.
-needs_engine = pytest.mark.skipif(not HAS_NEW_KINDS, reason="the engine has no PROMISE, MIGRATE and NOTIFY")
+NAMES = {ENDED: "End", STOP: "Stop", START: "Start", PROMISE: "Promise", MIGRATE: "Migrate", NOTIFY: "Notify"}
 
 
 def spec(rules: Rules) -> str:
@@ -48,12 +40,6 @@ def spec(rules: Rules) -> str:
         options.append(f"thresholds={bounds}" if bounds else "queues=1")
         options.append(f"promote={'inf' if rules.promote == math.inf else float(rules.promote)}")
     return rules.policy + ("?" + "&".join(options) if options else "")
-
-
-def changed(item: Any, **values: Any) -> Any:
-    """Return a copy of a dataclass with these fields, as far as it has them and they are no default of ours."""
-    names = {field.name for field in fields(item)}
-    return replace(item, **{name: value for name, value in values.items() if name in names})
 
 
 def limits(running: float, gpus: float) -> Limits:
@@ -79,18 +65,21 @@ def of_teams(teams: Teams) -> Queues | None:
     """Return the queues of the engine; None: without teams."""
     if not teams.teams:
         return None
-    booking = getattr(queue_tables, "AdvanceReservation", None) or queue_tables.Booking
     bookings = tuple(
-        booking((f"n{row.node:03d}",), row.queue, float(row.begin), float(row.end), False) for row in teams.bookings
+        Booking((f"n{row.node:03d}",), row.queue, float(row.begin), float(row.end), False) for row in teams.bookings
     )
-    queues = Queues("drawn", tuple(map(of_team, teams.teams)), notice_s=float(teams.notice))
-    queues = changed(queues, bookings=bookings, reservations=bookings)
-    memory = {"half_life": float(teams.half_life), "horizon": float(teams.horizon)}
-    return changed(queues, **memory, **{f"{name}_s": value for name, value in memory.items()})
+    return Queues(
+        "drawn",
+        tuple(map(of_team, teams.teams)),
+        notice_s=float(teams.notice),
+        half_life_s=float(teams.half_life),
+        horizon_s=float(teams.horizon),
+        bookings=bookings,
+    )
 
 
-def of_engine(case: Case) -> Log:
-    """Return the log of the engine."""
+def journal_of(case: Case) -> Any:
+    """Return the journal of the engine."""
     rules, rows = case.rules, case.rows
     columns = {field.name: np.array([getattr(row, field.name) for row in rows]) for field in fields(Row)}
     jobs = workload(
@@ -108,22 +97,21 @@ def of_engine(case: Case) -> Log:
     constraints = demands_of(cluster, [demand_of("", (), row.gpus, row.nodes) for row in rows])
     setting = Setting(min_runtime=min_runtime, queues=of_teams(rules.teams), demands=constraints)
     placement = find_placement("consolidated" if rules.consolidated else "spread")
-    after = float(rules.defragment_after)
-    policy = changed(find_policy(spec(rules)), defragment_after=after, clears=after, tidies=False)
-    policy = changed(policy, rent=float(rules.rent))
+    policy = find_policy(spec(rules))
+    policy = replace(policy, defragment_after=float(rules.defragment_after), rent=float(rules.rent))
     engine, world = prepare(jobs, cluster, policy, placement, setting)
     for name in ("save", "resume"):
         world.truth[name] = engine.state.jobs[name] = columns[name]
-    if "moved" in (world.truth.dtype.names or ()):
-        world.truth["moved"] = columns["resume"]
+    world.truth["moved"] = columns["resume"]
     buffers = new_buffers(engine, 1 << 16, True)
     ended = drive_compiled(*engine.parts, world, buffers)
     assert ended == FINISHED
-    return journal_log(buffers.journal)
+    return buffers.journal
 
 
-def journal_log(journal: Any) -> Log:
-    """Return the journal in the form of the second implementation."""
+def of_engine(case: Case) -> Log:
+    """Return the log of the engine: its journal in the form of the second implementation."""
+    journal = journal_of(case)
     count = journal.counts[0]
     rows, log = journal.rows[: count["rows"]], []
     ends = np.append(rows["place_at"][1:], count["places"])
@@ -168,7 +156,6 @@ def check(case: Case, name: str) -> None:
         pytest.fail(f"{name}: {differs(least)}\n{least.rules}\n{rows}")
 
 
-@needs_engine
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_engine_does_what_the_second_implementation_does(chunk, rounds):
     each = rounds(3000, 60_000) // CHUNKS
@@ -176,7 +163,6 @@ def test_the_engine_does_what_the_second_implementation_does(chunk, rounds):
         check(drawn(seed), f"drawn({seed})")
 
 
-@needs_engine
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_jobs_with_nodes_are_placed_as_the_second_implementation_does(chunk, rounds):
     each = rounds(3000, 60_000) // CHUNKS
@@ -184,7 +170,6 @@ def test_jobs_with_nodes_are_placed_as_the_second_implementation_does(chunk, rou
         check(with_nodes(seed), f"with_nodes({seed})")
 
 
-@needs_engine
 @pytest.mark.parametrize("chunk", range(4))
 def test_jobs_are_moved_as_the_second_implementation_does(chunk, rounds):
     each, migrations = rounds(400, 20_000) // 4, 0
@@ -195,7 +180,6 @@ def test_jobs_are_moved_as_the_second_implementation_does(chunk, rounds):
     assert migrations > each / 4
 
 
-@needs_engine
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_engine_does_what_the_second_implementation_does_with_teams(chunk, rounds):
     each = rounds(3000, 60_000) // CHUNKS
@@ -223,7 +207,6 @@ def larger_mix(policy: str) -> Case:
     return Case(rules, tuple(rows))
 
 
-@needs_engine
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_larger_mix_on_sixty_gpus(policy):
     check(larger_mix(policy), "the larger mix")
@@ -273,7 +256,7 @@ EMPTY_GUARANTEE = Case(
         )
     ),
 )
-IMPLEMENTATIONS = [of_exact, pytest.param(of_engine, marks=needs_engine)]
+IMPLEMENTATIONS = [of_exact, of_engine]
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -317,3 +300,10 @@ def idle_guarantees(case: Case, log: Log, queue: str) -> list[Any]:
         if since is None and not holding and over != members:
             since = at
     return waits
+
+
+def test_a_promise_on_gpus_of_preempted_jobs_and_under_notice_waits_for_the_notice():
+    journal = journal_of(with_teams(1177))
+    rows = journal.rows[: journal.counts[0]["rows"]]
+    promised = rows[(rows["kind"] == PROMISE) & (rows["job"] == 6) & (rows["time"] == 9.0)]
+    assert promised["until"].tolist() == [12.0], "job 6 takes GPUs whose notice is over at 12 s"

@@ -211,8 +211,11 @@ def fits_empty_nodes(r: Round, rules: Any, job: Any) -> bool:
     """Return whether advance reservations leave a place for the job, were all nodes empty."""
     if len(r.state.bookings) == 0:
         return True
+    offer(r, SOON)
     for x in range(len(r.state.nodes)):
         r.scratch.nodes.offer[x] = r.state.nodes[x].gpus
+    for i in range(r.state.counts[0].running):
+        add_links(r, r.state.jobs[r.state.run[i]], r.scratch.leaves.offer)
     fits = probe(r, rules, job, False)
     forget(r.out)
     return fits

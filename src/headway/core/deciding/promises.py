@@ -11,7 +11,7 @@ import numpy as np
 
 from headway.core.compiler.jit import jit
 from headway.core.deciding.offers import DUE, NOW, SOON, count_noticed, decided, finds_place, is_left, may_use, take
-from headway.core.deciding.releasing import notified_until, notify, stop, stop_for_others
+from headway.core.deciding.releasing import notified_until, notify, ready_by, stop, stop_for_others
 from headway.core.deciding.teams import (
     count_waiting,
     exceeded_limit,
@@ -80,20 +80,7 @@ def start_or_promise(r: Round, kind: int, job: Any, late: bool) -> None:
     close_row(r.out, kind, job.row)
     r.scratch.walk[0].starts += kind == START
     take(r, r.out, row, late)
-    r.out.rows[row].until = _ready_by(r, row)
-
-
-@jit
-def _ready_by(r: Round, row: int) -> float:
-    """Return when all notices are over, also those given now, if places of a row depend on notices; otherwise -infinity."""
-    until, depends = -np.inf, False
-    for k in range(r.out.rows[row].seat_at, r.out.rows[row + 1].seat_at):
-        depends |= r.scratch.nodes.soon[r.out.seats[k].node] < 0
-    for i in range(r.state.counts[0].running if depends else 0):
-        job = r.state.jobs[r.state.run[i]]
-        if job.until < np.inf:
-            until = max(until, job.until)
-    return max(until, r.scratch.walk[0].now + r.options.notice) if depends else until
+    r.out.rows[row].until = ready_by(r, row)
 
 
 @jit

@@ -305,6 +305,18 @@ def notified_until(r: Round, job: Any) -> float:
 
 
 @jit
+def ready_by(r: Round, row: int) -> float:
+    """Return when all notices are over, also those given now, if places of a row depend on notices; otherwise -infinity."""
+    until, depends = -np.inf, False
+    for k in range(r.out.rows[row].seat_at, r.out.rows[row + 1].seat_at):
+        depends |= r.scratch.nodes.soon[r.out.seats[k].node] < 0
+    for i in range(r.state.counts[0].running if depends else 0):
+        notice_over = notified_until(r, r.state.jobs[r.state.run[i]])
+        until = max(until, notice_over) if notice_over < np.inf else until
+    return until
+
+
+@jit
 def new_notice_until(r: Round, other: Any) -> float:
     """Return when a notice that a running job gets now would be over: no job runs for less than a second."""
     now = r.scratch.walk[0].now
@@ -326,7 +338,6 @@ def release(r: Round, job: Any, why: int, n: int, rows: int, late: bool) -> None
     waiting = job.row if r.out.counts[0].rows > rows + 1 else -1
     if until > r.scratch.walk[0].now:
         drop_rows(r.out, rows + 1)
-        r.out.rows[rows].until = until
     places = r.out.counts[0].rows
     for i in range(n):
         listed, other = r.scratch.listed[i], r.state.jobs[r.scratch.listed[i].what]
@@ -342,6 +353,7 @@ def release(r: Round, job: Any, why: int, n: int, rows: int, late: bool) -> None
     for row in range(rows, places):
         r.scratch.jobs[r.out.rows[row].job].action = row
         take(r, r.out, row, late)
+    r.out.rows[rows].until = ready_by(r, rows)
 
 
 @jit
