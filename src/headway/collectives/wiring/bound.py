@@ -32,7 +32,6 @@ Bools = NDArray[np.bool_]
 
 # A shard in units of the flow: capacities are whole numbers below 2^31, and 128 shards leave room.
 SHARD = 1 << 22
-MOST_FLOW = (1 << 31) - 1
 # The flow sees a millionth of a shard; a cut that is worse by less is the same.
 SAME = 1e-5
 

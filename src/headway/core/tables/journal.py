@@ -6,14 +6,13 @@ It holds what a state is rebuilt from: actions with their places and links, chan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import typeof
 from numpy.typing import NDArray
 
 from headway.core.compiler.jit import jit
 from headway.core.compiler.tables import by_address
 from headway.core.events import DEFERRED, DISCONNECTED, EXPLAINED, NO_JOB, PACK, START
 from headway.core.tables.actions import LINKS_OF, SEATS_OF, Actions
-from headway.core.tables.state import State, new_state
+from headway.core.tables.state import State
 
 FORMAT: Final = 2  # of kinds and reasons; 1: version 0.1, with Reserve, Claim, and Resize for migrations
 ENTRY: Final = np.dtype(
@@ -62,9 +61,6 @@ def journal(state: State, rows: int, keep_places: bool) -> Journal:
         np.zeros(kept if len(state.leaves) else 0, LINKS_OF),
         count,
     )
-
-
-JOURNAL_TYPE = typeof(journal(new_state(1, np.ones(1, np.int32)), 1, True))
 
 
 @jit
