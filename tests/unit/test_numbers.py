@@ -165,6 +165,8 @@ def test_numbers_of_an_experiment_have_a_range_that_errors_name(name: str, text:
         ({"policy": "tiresias-l?threshold=3_200"}, "threshold=3_200 must be a number above 0"),
         ({"policy": "tiresias-l?thresholds=3_200:7200"}, "'3_200' is not a number above 0"),
         ({"policy": "tiresias-l?promote=1e300"}, r"promote=1e300 must be a number above 0 and at most 1e\+20"),
+        ({"policy": "tiresias-l?threshold=autoo"}, r"threshold=autoo must be a number above 0 .*, or auto"),
+        ({"policy": "tiresias-l?promote=never"}, r"promote=never must be a number above 0 .*, or inf"),
         ({"policy": "las?quantum=1e300"}, r"quantum=1e300 must be a number above 0 and at most 1e\+20"),
         ({"policy": "backfill?limit=1e300s"}, "limit: '1e300s' must be a time from 0 to"),
     ],

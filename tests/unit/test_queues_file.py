@@ -104,6 +104,11 @@ def test_a_job_that_names_no_queue_is_refused_by_the_queue_that_it_goes_to(tmp_p
         ("queues: {}", "queues is empty: at least one is needed"),
         ("queues: {7: {}}", "the name 7 is not text in YAML: write '7' in quotes"),
         ("queues: [a]", "queues: should be a valid dictionary, got ['a']"),
+        (
+            "queues: {a: {limits: 3}}",
+            "queues.a.limits: should be a mapping with some of the keys running, waiting, gpus, got 3",
+        ),
+        ("queues: {a: {weight: .nan}}", "queues.a.weight: should be a finite number, got nan"),
         ("queues: {a: {parent: b}}", "queues.a.parent: unknown queue 'b'"),
         ("queues: {a: {parent: b}, b: {parent: a}}", "or it is above itself"),
         ("queues: {a: {}, b: {parent: a, guaranteed_gpus: 4}}", "set its guaranteed_gpus to 4 at least"),

@@ -133,7 +133,7 @@ class QueueEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     parent: str = ""
-    weight: Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, examples=["2"])] = 1.0
+    weight: Annotated[float, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False, examples=["2"])] = 1.0
     guaranteed_gpus: Annotated[int, Field(ge=0, le=MOST_GPUS, strict=True, examples=["8"])] = 0
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000, strict=True, examples=["1"])] = 0
     limits: LimitsEntry = LimitsEntry()

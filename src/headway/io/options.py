@@ -65,7 +65,15 @@ def number_or_0(name: str, text: str) -> float:
 
 def number_or_inf(name: str, text: str) -> float:
     """Read a number above 0, or `inf`."""
-    return math.inf if text == "inf" else number(name, text)
+    return math.inf if text == "inf" else number_or_word(name, text, "inf")
+
+
+def number_or_word(name: str, text: str, word: str) -> float:
+    """Read a number above 0. The error names the word that the option takes too."""
+    try:
+        return number(name, text)
+    except BadInput as error:
+        raise BadInput(f"{error}, or {word}") from None
 
 
 def whole(least: int, most: int) -> Callable[[str, str], int]:

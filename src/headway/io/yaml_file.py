@@ -192,6 +192,9 @@ def _explained(place: Place, problem: "ErrorDetails", model: type["BaseModel"], 
         return f"{field} is empty: at least one is needed{such}"
     if kind == "value_error":
         return f"{field}: {message}" if field else message
+    if kind == "model_type" and place:
+        keys = ", ".join(_fields(_model_at(model, place, problem["loc"])))
+        message = f"should be a mapping with some of the keys {keys}"
     return f"{field}: {message.removeprefix('Input ')}, got {_shown(problem['input'])}{such}"
 
 

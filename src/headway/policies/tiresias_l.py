@@ -12,7 +12,7 @@ from headway.core.keys import crossing
 from headway.core.protocols import Policy
 from headway.core.tables.options import Options
 from headway.errors import BadInput
-from headway.io.options import Option, number, number_or_inf, show_number, whole
+from headway.io.options import Option, number, number_or_inf, number_or_word, show_number, whole
 from headway.policies import MOST_QUEUES, DefragmentAfter, Quantum
 
 THRESHOLD_GPU_S = 3200.0  # the testbed's, section 5.1
@@ -28,7 +28,7 @@ AUTO = "auto"
 
 
 def _read_threshold(name: str, text: str) -> float | str:
-    return AUTO if text == AUTO else number(name, text)
+    return AUTO if text == AUTO else number_or_word(name, text, AUTO)
 
 
 def _read_thresholds(name: str, text: str) -> tuple[float, ...]:
