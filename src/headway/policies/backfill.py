@@ -33,7 +33,7 @@ Limit = Annotated[
 ]
 Requested = Annotated[
     float,
-    Option("jobs without a limit ask for so many times what they take", number, lambda _: "as the trace says"),
+    Option("time limit of jobs that have none, as a multiple of their run time", number, lambda _: "as the trace says"),
 ]
 
 

@@ -180,7 +180,7 @@ def nodes_words(
     has = f"{count} node has" if count == 1 else f"{count or 'no'} {'nodes have' if count else 'node has'}"
     jobs = f"{counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead of it"
     change = [one for one in change if "strict=no" not in one]  # more nodes would not help
-    return f"{again}needs {needs}{where}, and {has} so many; {jobs}", change
+    return f"{again}needs {needs}{where}, and {has} that many; {jobs}", change
 
 
 def meets(state: "ClusterState", job: Job, names: Iterable[str]) -> bool:
