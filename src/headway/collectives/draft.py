@@ -1,4 +1,4 @@
-"""A draft is a plan in arrays with the times it would take: cheap enough to make a hundred and keep one."""
+"""A draft: a plan as arrays, with the times it would take. Drafts are cheap: a hundred are made and one is kept."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Plan and simulate one collective with the scheduler of your choice: where the rest of Headway comes in."""
+"""Plan and simulate one collective with a given scheduler: the entry point of this package for the rest of Headway."""
 
 from dataclasses import dataclass
 from typing import Any

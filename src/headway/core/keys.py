@@ -1,4 +1,4 @@
-"""How jobs and teams sort, and when that changes by itself: minimum run times, queues by attained service, usage with memory.
+"""Sort keys of jobs and teams, and the times at which they change: minimum run times, queues by attained service, decayed usage.
 
 Times are compared, never services, and service snaps to the threshold it crosses: no epsilon, no drift (Tiresias, section 3.2.3).
 """

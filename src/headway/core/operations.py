@@ -1,4 +1,4 @@
-"""The few changes of the tables besides `record`, each with a name: a job is admitted, a node closes or opens, a table grows.
+"""Named changes of the tables other than `record`: admit a job, close or open a node, grow a table.
 
 A world never writes a column itself. Each change is a fact in the world's journal, so that a state can be rebuilt from it.
 """

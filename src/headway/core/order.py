@@ -1,4 +1,4 @@
-"""Who comes first: a sorted list of the jobs that hold GPUs, one search tree per class of waiting jobs, and heaps of times.
+"""The order of jobs: a sorted list of jobs that hold GPUs, one search tree per class of waiting jobs, and heaps of times.
 
 When one job of a class (core/classes.py) finds no place, no other of its class does, so a deep queue costs one step per class and not
 one per job. The trees are treaps whose priorities are hashed job numbers: deterministic, balanced, O(log n).

@@ -1,4 +1,4 @@
-"""What a policy and a placement are: small values, whose functions the engine compiles.
+"""The interfaces of policies and placements: small values whose functions the engine compiles.
 
 A policy is a key: how one job sorts now, smallest first, and when that changes by itself. `key(job, now, options) -> (first, second)`
 and `change(job, now, options) -> time` are expressions over the job's row. Ties go to the job submitted first.

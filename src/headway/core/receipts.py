@@ -1,8 +1,8 @@
-"""The wait receipt: every second of every job by what it was spent on, one reason of the closed list at a time.
+"""The wait receipt: the time of each job by cause. Every second has exactly one cause of a closed list.
 
 Jobs of a class wait for the same reason, which a decision may change: a clock per class and reason runs, and a job's receipt takes the
 difference between the moment it began to wait and the moment it stopped waiting. So a change costs the same however many jobs wait. The
-numbers of a job lack the end of the interval that it is in: those who ask add it.
+numbers of a job do not include its current interval: callers add it.
 """
 
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""record: the only mutator. One fact, or one action about to be performed, and everything that follows from it."""
+"""record: the only function that changes the state. It applies one fact, or one action about to be performed, with all consequences."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Whose process this is, what that means for other people's jobs, and which ways to a file are nobody else's to change."""
+"""User accounts: the user of this process, its rights over other users' jobs, and checks that no other user can change a path."""
 
 import grp
 import os

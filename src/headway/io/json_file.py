@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly: what another reader could take differently, or what would fill memory, is refused in one line.
+"""Strict reading of JSON from outside: refuse in one line what is ambiguous or would fill the memory.
 
 Python's own reader takes the last of two equal keys, NaN and infinities, numbers of any length and halves of characters; a file can say one
 thing to one program and another to the next. Here all of that is an error that names the file.

@@ -1,4 +1,4 @@
-"""Code from outside Headway that a person names as `module:NAME`: imported, with one line for whatever goes wrong.
+"""Import of code from outside Headway, named `module:NAME`; every failure is reported in one line.
 
 Modules are looked for where Python looks for them, and last in the folder that the command is started from.
 """

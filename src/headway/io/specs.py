@@ -1,4 +1,4 @@
-"""How people name a policy, a placement or a workload: `NAME?option=value&option=value`."""
+"""Names of policies, placements and workloads with options: `NAME?option=value&option=value`."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Quantities as people write them: `30s`, `15m`, `1GB`, `800Gbps`. Sizes: GB = 10^9, GiB = 2^30."""
+"""Parsing and printing of quantities with units: `30s`, `15m`, `1GB`, `800Gbps`. Sizes: GB = 10^9, GiB = 2^30."""
 
 import math
 import re

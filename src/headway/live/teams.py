@@ -1,4 +1,4 @@
-"""The queues of a live cluster: which row of the engine's table of teams a job has, what its queue has by now, and what it may have.
+"""The queues of a live cluster: the row of each job in the engine's table of teams, and the usage and limits of its queue.
 
 A job whose queue is not in the queues file (the file may have changed since it was accepted) has a row of its own, without a guarantee.
 """

@@ -1,4 +1,4 @@
-"""From what a person writes to a placement: a name with options, `module:Name`, or an object with a `place`."""
+"""Return the placement that a text names: a name with options, `module:Name`, or an object with a `place`."""
 
 import importlib
 from dataclasses import fields, replace

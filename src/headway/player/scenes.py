@@ -1,4 +1,4 @@
-"""The answers about one moment of a run, in the shape that a manager gives."""
+"""The API responses for one time of a run, in the same form as a manager's."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The recorded run on a port of this machine: the routes of a manager that only look, with `at`, behind the same gate."""
+"""Serve a recorded run on a port of this machine: the read-only routes of a manager, with `at`, behind the same checks."""
 
 import socket
 import sys

@@ -1,6 +1,6 @@
 """backfill: first come, first served, without preemption; others pass the first in line only if that does not delay it (EASY).
 
-What a job takes at most is what it asked for, or `limit` where it did not say, as Slurm takes the limit of the partition.
+The longest run time of a job is its time limit or, without one, `limit`, as Slurm uses the limit of the partition.
 """
 
 from math import inf

@@ -1,4 +1,4 @@
-"""Figures over time: GPUs in use, jobs running and waiting, fragmentation, what preemption cost, and the Gantt chart."""
+"""Figures over time: GPUs in use, jobs running and waiting, fragmentation, the cost of preemption, and the Gantt chart."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The report of `sweep report`: lines with bands over what was varied in numbers, and heat maps over pairs of what was varied.
+"""The report of `sweep report`: lines with bands over each numeric parameter, and heat maps over pairs of parameters.
 
 Rows are the sweep's table. Seeds are never an axis: lines and cells are means over them, bands are 95 % confidence.
 """

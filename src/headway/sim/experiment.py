@@ -1,4 +1,4 @@
-"""What to run, as one value: a trace and its shaping, a cluster, a policy, and how the simulated world behaves.
+"""An experiment as one value: a trace and its shaping, a cluster, a policy, and the options of the simulated world.
 
 The command line, the Python functions, sweep files, summaries, result tables and the footers of reports are all derived from the fields
 of `Experiment`. A new option is one field here, and the code that obeys it. This module loads neither NumPy nor the engine.

@@ -1,4 +1,4 @@
-"""Stacks: who decides what in one named line, policy, placement, network and collective together.
+"""Stacks: named combinations of policy, placement, network and collective.
 
 A stack says what a cluster's software decides. What the world is like (the cluster, its fabric, what a stop costs) is the same for all
 stacks of a comparison. People write their own in the same way as `headway stacks` prints ours:

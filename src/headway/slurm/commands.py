@@ -1,4 +1,4 @@
-"""The door of Slurm's own commands: sbatch, scancel, scontrol, squeue, sinfo.
+"""Access to Slurm by its commands: sbatch, scancel, scontrol, squeue, sinfo.
 
 Each has a time-out, and none inherits the caller's SLURM_ options.
 """

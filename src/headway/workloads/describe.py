@@ -1,4 +1,4 @@
-"""What a workload looks like: sizes, durations, arrivals, load on a cluster, and what would bias a study of it."""
+"""Description of a workload: sizes, durations, arrivals, load on a cluster, and what would bias a study of it."""
 
 from typing import Any, Literal
 

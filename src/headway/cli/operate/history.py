@@ -1,4 +1,4 @@
-"""`headway history`: what became of jobs, as `sacct` has it."""
+"""`headway history`: accounting of jobs, as in `sacct`."""
 
 import csv
 import sys

@@ -1,4 +1,4 @@
-"""`headway queues`: who uses what of the cluster, and who borrowed it."""
+"""`headway queues`: GPUs that each queue uses, is guaranteed and has borrowed."""
 
 from typing import TYPE_CHECKING, Any
 

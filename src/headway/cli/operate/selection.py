@@ -1,4 +1,4 @@
-"""Which jobs a verb is for: numbers, ranges (`100-120`), tasks of an array (`12_3`, `12_[3-7]`, `12_*`), or filters."""
+"""Selection of the jobs that a command acts on: numbers, ranges (`100-120`), tasks of an array (`12_3`, `12_[3-7]`, `12_*`), or filters."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""What `headway advise` prints for people."""
+"""Terminal output of `headway advise`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The tables that `nodes` prints: how many nodes are alike, as `sinfo` has it, and one line per node."""
+"""The tables that `nodes` prints: one line per group of equal nodes, as in `sinfo`, and one line per node."""
 
 import re
 from collections.abc import Iterable, Sequence

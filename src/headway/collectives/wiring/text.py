@@ -1,4 +1,4 @@
-"""Wirings as people write them: a YAML file of links, or any topology; and what is wrong with them today.
+"""Text forms of wirings: a YAML file of links, or any topology; and their failed or slow links.
 
 name: eight-gpus
 ranks: 8                      # or a list of names

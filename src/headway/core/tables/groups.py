@@ -1,6 +1,6 @@
-"""Groups of jobs, such as those of one user, and what a policy has learnt of each from the jobs that ended.
+"""Groups of jobs, such as one user's jobs, with the numbers that a policy learnt from their ended jobs.
 
-Which jobs belong together a policy says (`Policy.group`); what it keeps of them is its own (`Policy.ended`). Only `record` writes the rows.
+The policy defines the groups (`Policy.group`) and the numbers (`Policy.ended`). Only `record` writes the rows.
 """
 
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The journal of a run, in columns: every fact and every action, in order. Everything said about a run is read from it.
+"""The journal of a run, in columns: every fact and every action, in order. All results of a run are computed from it.
 
 It holds what a state is rebuilt from: actions with their places and links, changes of rate, and links that failed.
 """

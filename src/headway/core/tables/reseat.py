@@ -1,4 +1,4 @@
-"""The same jobs on another set of nodes: between two managers, GPUs may have been added or taken away."""
+"""Rebuild the tables for another set of nodes: between two managers, GPUs may have been added or removed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Questions about jobs that have left the memory, answered from the journal's table of finished jobs."""
+"""Queries about jobs that are no longer in memory, answered from the journal's table of finished jobs."""
 
 import heapq
 import sqlite3

@@ -1,4 +1,4 @@
-"""Why a job waits: one cause of the closed list, the numbers behind it, who is ahead, what would change it, and where its wait went.
+"""Why a job waits: one cause of the closed list, the numbers behind it, the jobs ahead, what would change it, and the wait receipt.
 
 A job that can never start is refused when it is submitted, so that is no cause of a wait.
 """

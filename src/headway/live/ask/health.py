@@ -1,4 +1,4 @@
-"""How the manager is doing: how long it takes to decide and to write, how deep the queue is, what went wrong last."""
+"""Health of the manager: times of decisions and writes, length of the queue, last errors."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What would have been: the jobs that a live manager ran, put through the simulator under other policies.
+"""Replay: simulate the jobs that a live manager ran under other policies.
 
 The simulator knows how long each job really ran, because it did. Two kinds of jobs are simulated, because they took GPUs, but not averaged:
 those that still run, and those that were cancelled. For both the run time is cut off, and whether a user would have cancelled under

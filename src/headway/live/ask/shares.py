@@ -1,4 +1,4 @@
-"""Who pays for whom: what each queue asks for, is guaranteed, uses, borrows and leaves to others, and what that means for a waiting job."""
+"""Shares of queues: what each requests, is guaranteed, uses, borrows and lends, and what that means for a waiting job."""
 
 import math
 from dataclasses import dataclass

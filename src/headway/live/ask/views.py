@@ -1,4 +1,4 @@
-"""What people see: jobs, nodes, numbers. Rows are copied in one go, so that ten thousand jobs are quick."""
+"""Views of jobs, nodes and totals for the API. Rows are copied at once, so that ten thousand jobs are quick."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

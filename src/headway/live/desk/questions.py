@@ -1,4 +1,4 @@
-"""Questions about jobs, nodes and the manager itself, answered from memory, and from the journal's file for jobs that have left it."""
+"""Queries about jobs, nodes and the manager, answered from memory, or from the journal's file for jobs no longer in memory."""
 
 import sqlite3
 from collections.abc import Callable, Sequence

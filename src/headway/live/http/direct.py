@@ -1,4 +1,4 @@
-"""The short way to the one route that thousands of requests per second may ask for, and its answers from the journal's thread."""
+"""A fast path for the one route that serves thousands of requests per second, answered from the journal's thread."""
 
 import asyncio
 import contextlib

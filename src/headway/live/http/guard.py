@@ -1,4 +1,4 @@
-"""What every request passes before the API sees it: Host, Origin, token, rate and size, in that order; then a place to be worked on.
+"""Checks of every request before the API: Host, Origin, token, rate and size, in that order; then a slot for processing.
 
 A web page in the user's browser can send requests to localhost. It cannot read the token, and it cannot forge `Host` (DNS rebinding
 shows the page's own name there) or leave out `Origin`: so both must name this manager. Everything is refused by default; only the

@@ -1,4 +1,4 @@
-"""Who may do what: the owner's token, tokens made for others, and a token for every job.
+"""Tokens: the owner's token, tokens for other users, and a token for every job.
 
 A token is a random secret sent as `Authorization: Bearer ...`. The owner's is a file in the data folder that only its owner can read, so
 the command line picks it up and no other local user can. Tokens for others are kept as SHA-256 hashes: they hold 256 random bits, so no

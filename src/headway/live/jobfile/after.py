@@ -1,4 +1,4 @@
-"""What a job waits for: `12` or `ok:12` (it completed), `any:12` (it ended), `notok:12` (it did not complete), `singleton`.
+"""Dependencies of a job: `12` or `ok:12` (it completed), `any:12` (it ended), `notok:12` (it did not complete), `singleton`.
 
 Slurm's words for these (`afterok:12`) mean the same. A singleton waits for every earlier job of its user and name to end.
 """

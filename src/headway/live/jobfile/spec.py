@@ -1,4 +1,4 @@
-"""The job file as people write it (YAML or the API), checked at the edge."""
+"""The job specification (YAML or the API) and its validation."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""What jobs of a live cluster ask of nodes: which row of the engine's table of demands a job has, and what is refused."""
+"""Constraints of live jobs: the row of each job in the engine's table of constraints, and the refusals."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

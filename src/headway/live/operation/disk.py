@@ -1,4 +1,4 @@
-"""The disk that the journal is on: jobs write to it too, and what they fill the journal cannot have.
+"""Free space on the journal's disk, which jobs may fill.
 
 Below a floor nothing more is started, so that what runs is all that can take more; and a file of some size is kept there, which is given
 up when the disk is full, so that the ends of jobs can still be written down. A quota per user would be better, and is the operator's.

@@ -1,4 +1,4 @@
-"""What became of jobs: one row per job that has ended, kept for as long as the journal is, and the jobs of now beside them.
+"""Job history: one row per ended job, kept as long as the journal, and the current jobs.
 
 A job's row is written in the same transaction as the fact that it ended; the manager's memory holds only the last of them.
 """

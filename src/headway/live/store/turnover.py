@@ -1,4 +1,4 @@
-"""What changes the tables as a whole: jobs that are over leave them or come back, and the cluster may be another than before."""
+"""Changes of whole tables: ended jobs are removed or restored, and the cluster may have changed between two managers."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Heavy questions in a process of their own: compiling and simulating there holds up neither the manager nor its journal."""
+"""Heavy queries in a separate process, so that compiling and simulating delay neither the manager nor its journal."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A collective plan as bars over time, for whoever wants to see it: what each dimension of the network sends when."""
+"""A collective plan as bars over time: what each dimension of the network sends when."""
 
 from dataclasses import dataclass
 from typing import Any

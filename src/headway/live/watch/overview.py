@@ -1,4 +1,4 @@
-"""The cluster at one moment, and its queue: read from the state in one go, under the manager's lock."""
+"""The cluster and its queue at one time, read from the state at once, under the manager's lock."""
 
 import heapq
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The life of one job, from its rows of the journal: when it waited, started, ran and stopped, where, and what happened in between."""
+"""The timeline of one job, from its rows of the journal: when it waited, started, ran and stopped, and where."""
 
 import json
 import sqlite3

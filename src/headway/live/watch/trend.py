@@ -1,4 +1,4 @@
-"""How it went: GPUs in use, jobs that run and wait, and jobs that ended, over time; folded from the journal's rows.
+"""The trend: GPUs in use, running, waiting and ended jobs over time, computed from the journal's rows.
 
 The journal is read once for the last day and then goes on from where it was. What was true before the first row that is read follows from
 those rows (a job that stops was running) and, for jobs without any, from what is true now.

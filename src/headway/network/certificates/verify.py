@@ -1,4 +1,4 @@
-"""Checking certificates: is every link that a job uses held by it alone, and used by one flow at a time?
+"""Verification of certificates: every link that a job uses is held by this job alone, and used by one flow at a time.
 
 For every pattern a certificate promises, every step is worked out again (`flows`) and every link must carry at
 most one flow and be among the links held. Several certificates together must hold no GPU, link or optical port twice.

@@ -1,5 +1,4 @@
-"""Where things are in the hall: addresses, interfaces and switch names for the GPUs, leaves, spines and cables of a
-fabric.
+"""The inventory: addresses, interfaces and switch names for the GPUs, leaves, spines and cables of a fabric.
 
 A certificate names GPUs by number and cables by the names of their ends; an operator's network has its own names. The
 inventory is a YAML or JSON file that maps one to the other (`headway fabric inventory F --out FILE` writes one to

@@ -1,7 +1,7 @@
 """The routes of a certificate as text to review and apply, with the count of policy rules on every switch.
 
-A switch that does not take so many rules is an error, said before anything is written; spares are left out where only
-they do not fit.
+If a switch does not take that many rules, this is an error before anything is written. If only the spares do not
+fit, they are left out.
 """
 
 import json

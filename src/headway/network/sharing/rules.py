@@ -1,6 +1,6 @@
-"""How jobs share a network, as people write it: `ecmp`, `ecmp?qps=4`, `ecmp?exact=10`, `spray?efficiency=0.95`.
+"""Text forms of how jobs share a network: `ecmp`, `ecmp?qps=4`, `ecmp?exact=10`, `spray?efficiency=0.95`.
 
-- ideal: nobody slows anybody down; isolated: every job has links of its own;
+- ideal: no job slows another down; isolated: every job has links of its own;
 - ecmp: every flow hashes onto an uplink; `qps=4` cuts it into four flows with a hash each, as several queue pairs do;
 - balanced: the flows of a step take the uplinks in turn; source: by the position of the sender's NIC;
 - spray: every packet takes the least loaded uplink, as in adaptive routing: a leaf's uplinks are one wide link. `efficiency` is the part

@@ -1,4 +1,4 @@
-"""What of a fabric is free, as the searches for slices take it, and the parts of a search that stay below one leaf.
+"""The free part of a fabric, as input of the searches for slices, and the searches below one leaf.
 
 Stage 0 of vClos is one server, best fit; stage 1 is one leaf, best fit, split evenly over its servers. Pure kernels over tables, to be
 called from the placement kernels: nothing is reserved here. Servers must be numbered leaf by leaf. Ranks follow the order of the seats

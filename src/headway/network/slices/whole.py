@@ -1,7 +1,7 @@
 """Slices for models that suffer when their workers are apart (skew): on the fewest servers that can hold them, or not at all.
 
-A job of N GPUs on its fewest servers has N / servers on each. Servers that cannot give so many are left out of the room, and the shape has
-as many on every leaf, or a multiple (`block` of the searches). Where no slice of the fabric could ever be so, the job is not held to it.
+A job of N GPUs on its fewest servers has N / servers on each. Servers that cannot give that many are left out. The shape has the same
+number on every leaf, or a multiple (`block` of the searches). If the fabric has no such slice at all, the job may have another one.
 """
 
 from typing import Any

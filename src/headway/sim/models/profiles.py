@@ -1,4 +1,4 @@
-"""What is known of models: the cost of preempting them, the harm of spreading them, how they pack and how they scale.
+"""Profiles of models: cost of preemption, slow-down when spread, packing and scaling.
 
 Save, resume, size and skew are of Tiresias (NSDI'19), sections 4 and 5; resume and the spread ratio were read off its figures. The sum of
 speeds of two packed jobs is of Gavel's measured pairs on one V100 (OSDI'20 artifact: co-located against isolated, means by family):

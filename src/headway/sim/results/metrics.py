@@ -1,4 +1,4 @@
-"""What a run amounts to, in numbers: the summary of `--json`, and the table of its jobs."""
+"""Metrics of a run: the summary of `--json`, and the table of its jobs."""
 
 from typing import Any
 

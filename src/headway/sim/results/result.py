@@ -1,4 +1,4 @@
-"""What a simulation gives back: one result, or several to compare. Both show themselves in notebooks and write reports."""
+"""The return values of a simulation: one result, or several to compare. Both are shown in notebooks and write reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

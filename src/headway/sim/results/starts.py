@@ -1,5 +1,4 @@
-"""What a start decided, in words: places, links, routing rule and collective plan, which of them it waited for, and why it did no
-longer."""
+"""Text about a start: places, links, routing rule and collective plan, which of them the job waited for, and why it stopped waiting."""
 
 from typing import Any
 

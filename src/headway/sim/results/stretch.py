@@ -1,4 +1,4 @@
-"""How much longer jobs ran than they do alone on a clean network, and what that makes of the load that was offered."""
+"""Stretch of run times compared with a clean network, and the effective load that follows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What happened over time, read from the journal in whole columns: who held which GPUs when, and what that amounts to.
+"""The timeline of a run, computed from whole columns of the journal: which job held which GPUs when, and totals.
 
 A run of 80,000 jobs has a million entries; everything here is array work, without a loop over entries.
 """

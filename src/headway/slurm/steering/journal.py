@@ -1,4 +1,4 @@
-"""What steering changed, written down before it is changed: so that it can be taken back exactly, also after a crash half-way."""
+"""The journal of steering: changes are written before they are made, so that they can be undone exactly, also after a crash."""
 
 import contextlib
 import fcntl

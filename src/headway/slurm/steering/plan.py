@@ -1,4 +1,4 @@
-"""Which nice value each waiting job gets: discretised 2D-LAS (Tiresias, section 3.2.3) in the only words that Slurm has for it. Pure.
+"""The nice value of each waiting job, by discretised 2D-LAS (Tiresias, section 3.2.3). Pure.
 
 A job belongs to a queue by the GPU-seconds it attained. Within a queue Slurm's own order stays (first come, fair share, age: whatever the
 site has). Queues are apart by `step`, more than Slurm's own priorities differ. Where these are small (priority/multifactor), the first

@@ -1,4 +1,4 @@
-"""How much service (GPU-seconds) each job of a Slurm queue has attained, seen from outside: added up from one look to the next."""
+"""Attained service (GPU-seconds) of each job of a Slurm queue, summed from one poll to the next."""
 
 import json
 from collections.abc import Iterable

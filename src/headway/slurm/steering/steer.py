@@ -1,4 +1,4 @@
-"""One round of steering, and taking it back."""
+"""One round of steering, and its undo."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""An attempt by its folder: whether it is alive, whose it is, and when it last did something."""
+"""The state of an attempt, read from its folder: whether it is alive, its journal, and the time of its last activity."""
 
 import contextlib
 import fcntl

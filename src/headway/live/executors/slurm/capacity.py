@@ -1,4 +1,4 @@
-"""What of Slurm's nodes Headway may use: not those that are down, drained or reserved, and not what jobs of others hold, or nobody."""
+"""Capacity of Slurm's nodes for Headway: without nodes that are down, drained or reserved, GPUs of other Slurm jobs, and lost GPUs."""
 
 import math
 from collections import Counter, deque
