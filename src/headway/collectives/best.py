@@ -34,14 +34,14 @@ MOST_USEFUL = 1024
 def best(task: Task, most_chunks: int) -> Draft:
     """The fastest candidate; of equals the first, in a fixed sequence, so that all ranks choose alike."""
     counts = chunk_counts(task.size_bytes, most_chunks)
-    found = min((draft for count in counts for draft in _published(task, count)), key=_end)
+    draft_so_far = min((draft for count in counts for draft in _published(task, count)), key=_end)
     floor_ps = limit(task.topology, task.collective, task.size_bytes).limit_s * PS_PER_S
     mixes = dict.fromkeys(optimal_mix(task.topology, turn) for turn in range(len(task.topology.dimensions)))
     for count in (count for count in counts if count <= MOST_USEFUL):
-        if floor_ps >= GOOD_ENOUGH * found.end_ps:
+        if floor_ps >= GOOD_ENOUGH * draft_so_far.end_ps:
             break
-        found = min(found, *_at_the_limit(task, count, mixes), key=_end)
-    return found
+        draft_so_far = min(draft_so_far, *_at_the_limit(task, count, mixes), key=_end)
+    return draft_so_far
 
 
 def _end(draft: Draft) -> int:

@@ -68,11 +68,11 @@ class _Refused(Exception):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    content = dict(pairs)
+    if len(content) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
         raise _Refused(f"the key {shown(twice)!r} is there twice: keep one")
-    return found
+    return content
 
 
 def _integer(text: str) -> int:

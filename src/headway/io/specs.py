@@ -69,7 +69,7 @@ Table = Mapping[str, tuple[str, str, Mapping[str, str]]]
 
 def check_named(kind: str, spec: str, table: Table) -> None:
     """Refuse a name or an option that a table (name: module, summary, options) does not have, naming the closest."""
-    name, given = split(spec)
+    name, options = split(spec)
     if name not in table:
         raise unknown(kind, name, table)
-    check(given, table[name][2], f"{kind} {name}")
+    check(options, table[name][2], f"{kind} {name}")

@@ -91,8 +91,8 @@ class LiveTeams:
             self.asked = [one for one in self.asked if one.end > now]
             self.asked.append(Booking(nodes, data["queue"], float(data["from"]), float(data["to"]), True))
             return
-        left = [replace(one, nodes=tuple(name for name in one.nodes if name not in nodes)) for one in self.asked]
-        self.asked = [one for one in left if one.nodes]
+        bookings = [replace(one, nodes=tuple(name for name in one.nodes if name not in nodes)) for one in self.asked]
+        self.asked = [one for one in bookings if one.nodes]
 
     def queue_of(self, spec: JobSpec) -> Queue | None:
         """The queue that a job is in; None: the file has none for it."""

@@ -36,10 +36,10 @@ def interval(values: Sequence[float]) -> Interval:
 
 def value_at(summary: dict[str, Any], path: Sequence[str]) -> float:
     """A figure of a summary by its path, such as ("jct_s", "p95")."""
-    found: Any = summary
+    value: Any = summary
     for name in path:
-        found = found[name]
-    return float(found)
+        value = value[name]
+    return float(value)
 
 
 def figure(summaries: Sequence[dict[str, Any]], *path: str) -> Interval:

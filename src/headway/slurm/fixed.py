@@ -97,15 +97,15 @@ def _job(line: str) -> SlurmJob:
     )
 
 
-def _asked(given: dict[str, str], nodes: int) -> int:
-    tasks = _whole(given.get("NumTasks", "1")) or 1
+def _asked(fields_of_job: dict[str, str], nodes: int) -> int:
+    tasks = _whole(fields_of_job.get("NumTasks", "1")) or 1
     per = {"TresPerJob": 1, "TresPerNode": nodes, "TresPerTask": tasks, "TresPerSocket": nodes}
-    found = [gpus_in(given[name])[0] * times for name, times in per.items() if given.get(name)]
-    return max(found) if found else gpus_in(given.get("ReqTRES", given.get("TRES", "")))[0]
+    found = [gpus_in(fields_of_job[name])[0] * times for name, times in per.items() if fields_of_job.get(name)]
+    return max(found) if found else gpus_in(fields_of_job.get("ReqTRES", fields_of_job.get("TRES", "")))[0]
 
 
-def _shares(line: str, given: dict[str, str]) -> dict[str, Share]:
-    if given["JobState"] == "PENDING":
+def _shares(line: str, fields_of_job: dict[str, str]) -> dict[str, Share]:
+    if fields_of_job["JobState"] == "PENDING":
         return {}
     found = {}
     for hosts, cpus, memory, gres in _DETAIL.findall(line):

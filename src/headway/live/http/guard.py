@@ -152,13 +152,13 @@ class Guard:
 
 def _headers(scope: Message) -> dict[bytes, str]:
     """The headers that the guard looks at."""
-    found: dict[bytes, str] = {}
+    headers: dict[bytes, str] = {}
     for name, value in scope["headers"]:
         if name in ONCE:
-            if name in found:
+            if name in headers:
                 raise HTTPException(400, f"the header {name.decode()} is given twice: send it once")
-            found[name] = value.decode("latin-1")
-    return found
+            headers[name] = value.decode("latin-1")
+    return headers
 
 
 def _bearer(headers: dict[bytes, str]) -> str:

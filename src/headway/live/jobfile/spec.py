@@ -180,7 +180,7 @@ class JobSpec(_Part):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The jobs it waits for by number, and how each must end."""
-        return tuple(as_need(kept) for kept in self.after if kept != SINGLETON)
+        return tuple(as_need(need) for need in self.after if need != SINGLETON)
 
     @property
     def singleton(self) -> bool:

@@ -124,10 +124,10 @@ class LiveDemands:
                 f"constraints: jobs here ask for {have} different kinds of nodes already, which is the most: "
                 "use a constraint that others have, or try again when theirs have ended"
             )
-        left = MOST_DEMANDS - len(self._users)
-        if own and own >= left:
+        unused = MOST_DEMANDS - len(self._users)
+        if own and own >= unused:
             raise WrongState(
-                f"constraints: jobs of {user} ask for {counted(own, 'different kind')} of nodes already, and {max(0, left)} more "
+                f"constraints: jobs of {user} ask for {counted(own, 'different kind')} of nodes already, and {max(0, unused)} more "
                 "are left for everybody: use a constraint that one of them has, or try again when some of them have ended"
             )
 

@@ -19,8 +19,8 @@ MORE: Final = 1.1  # jobs are started again when so many times the floor is free
 
 def free_bytes(folder: Path) -> int:
     """What the manager can still write there."""
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
 
 
 class Disk:
@@ -55,11 +55,11 @@ class Disk:
         if self.reserve.exists() and self.reserve.stat().st_size >= RESERVE_BYTES:
             return
         with contextlib.suppress(OSError):  # without it things go on as they would have
-            made = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self.reserve, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(made, 0, RESERVE_BYTES)
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
             finally:
-                os.close(made)
+                os.close(descriptor)
 
     def give_up_reserve(self) -> None:
         """Let the journal have what was kept for it."""

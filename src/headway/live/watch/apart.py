@@ -42,7 +42,7 @@ def answer(module: str) -> None:
 
     os.nice(NICE)
     try:
-        found = import_module(module).answer(json.load(sys.stdin))
+        result = import_module(module).answer(json.load(sys.stdin))
     except HeadwayError as error:
         sys.exit(str(error))
-    json.dump(found, sys.stdout)
+    json.dump(result, sys.stdout)

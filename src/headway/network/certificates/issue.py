@@ -28,8 +28,8 @@ from headway.network.slices.solver import PodChoice
 
 def _promised(ranks: int, width: int, pattern: Pattern, unit: int = 1) -> tuple[str, ...]:
     """The job's pattern first, then the others that the theorem promises; with width 0 every permutation is clean."""
-    found = clean_patterns(ranks, width, pattern.group or (unit if unit > 1 else DEFAULT_GROUP), unit)
-    return tuple(str(one) for one in sorted(found, key=lambda one: one != pattern))
+    patterns = clean_patterns(ranks, width, pattern.group or (unit if unit > 1 else DEFAULT_GROUP), unit)
+    return tuple(str(one) for one in sorted(patterns, key=lambda one: one != pattern))
 
 
 def _below_one_leaf(fabric: Fabric, order: tuple[int, ...], pattern: Pattern) -> Certificate:

@@ -65,13 +65,13 @@ def _seconds(
     gpus: NDArray[Any], servers: NDArray[Any], exchanges: NDArray[np.bool_], at: Bandwidth
 ) -> NDArray[np.float64]:
     """Seconds per Gbit with the baseline plan, evenly on so many servers."""
-    found = np.zeros(len(gpus))
+    seconds = np.zeros(len(gpus))
     keys = np.stack([gpus, servers, exchanges]).astype(np.int64)
     for size, count, to_all in np.unique(keys, axis=1).T.tolist():
         shape = Shape(max(1, size // count), count)
         here = (gpus == size) & (servers == count) & (exchanges == bool(to_all))
-        found[here] = communication_s(BASELINE, bool(to_all), shape, at) if size > 1 else 0.0
-    return found
+        seconds[here] = communication_s(BASELINE, bool(to_all), shape, at) if size > 1 else 0.0
+    return seconds
 
 
 class Waits(NamedTuple):

@@ -68,8 +68,8 @@ def _between(time: Floats, places: Whole, low: Whole, high: Whole, otherwise: Fl
     """The time at the first of `places` after `low`, if it lies before `high`."""
     if not len(places):
         return otherwise
-    found = places[np.searchsorted(places, low).clip(max=len(places) - 1)]
-    return np.where((low < found) & (found < high), time[found], otherwise)
+    following = places[np.searchsorted(places, low).clip(max=len(places) - 1)]
+    return np.where((low < following) & (following < high), time[following], otherwise)
 
 
 def mean_in_bins(times_s: Floats, change: NDArray[Any], edges_s: Floats) -> Floats:

@@ -41,10 +41,10 @@ class Services:
 
     def by_owner(self) -> dict[str, float]:
         """GPU-seconds in all."""
-        found: dict[str, float] = {}
+        attained: dict[str, float] = {}
         for name, gpu_s, _ in self.runs.values():
-            found[name] = found.get(name, 0.0) + gpu_s
-        return found
+            attained[name] = attained.get(name, 0.0) + gpu_s
+        return attained
 
 
 def load(path: Path) -> Services:

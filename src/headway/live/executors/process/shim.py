@@ -216,15 +216,15 @@ class Shim:
             finally:
                 os._exit(COMMAND_NOT_FOUND)
         end = time.monotonic() + hooks["timeout_s"]
-        found, status = os.waitpid(pid, os.WNOHANG)
-        while not found and time.monotonic() < end:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        while not ended and time.monotonic() < end:
             signal.sigtimedwait(MINE, max(0.0, min(1.0, end - time.monotonic())))
             if name == "prolog" and read(self.folder, "stop.json") is not None:
                 break  # the job is not wanted any more; a SIGTERM without this file is not the manager's
-            found, status = os.waitpid(pid, os.WNOHANG)
+            ended, status = os.waitpid(pid, os.WNOHANG)
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)  # also what it left behind
-        if not found:
+        if not ended:
             os.waitpid(pid, 0)
             over = time.monotonic() >= end
             return f"the {name} took longer than {hooks['timeout_s']:g} s" if over else ""
@@ -273,12 +273,12 @@ class Shim:
             # Asked to stop, a rank's leader may end before the child that still saves: wait for all of them.
             if not any_left or (len(self.codes) == len(self.ranks) and not self.signalled):
                 return
-            left = self.deadline - time.monotonic()
-            if left <= 0:
+            seconds = self.deadline - time.monotonic()
+            if seconds <= 0:
                 return
             # Signals are blocked and taken one by one here: none is lost and none interrupts.
-            found = signal.sigtimedwait(MINE, min(left, 3600.0 if self.started is None else DISK_RETRY_S))
-            if found is not None and found.si_signo == signal.SIGTERM:
+            received = signal.sigtimedwait(MINE, min(seconds, 3600.0 if self.started is None else DISK_RETRY_S))
+            if received is not None and received.si_signo == signal.SIGTERM:
                 self.stop()
 
     def reap(self) -> bool:
