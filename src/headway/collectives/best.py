@@ -83,13 +83,13 @@ def _rotating(task: Task, chunks: int) -> Draft:
 def share_out(mix: Mix, size_bytes: int, chunks: int, growth: float) -> tuple[Ints, Ints]:
     """Chunks and their orders for a mix: bytes by share, orders interleaved evenly. With fewer chunks than orders, the
     smallest shares are dropped."""
-    kept = sorted(mix, key=lambda part: -part[1])[:chunks]
-    shares = np.array([share for _, share in kept])
+    largest = sorted(mix, key=lambda part: -part[1])[:chunks]
+    shares = np.array([share for _, share in largest])
     shares /= shares.sum()
     counts = apportion(shares, chunks)
     totals = _whole(shares, size_bytes, counts)
     parts, orders, middles = [], [], []
-    for (order, _), count, total in zip(kept, counts.tolist(), totals.tolist(), strict=True):
+    for (order, _), count, total in zip(largest, counts.tolist(), totals.tolist(), strict=True):
         sizes = np.minimum(1.0, SMALLEST * growth ** np.arange(min(count, 40))) if growth > 1 else np.ones(count)
         weights = np.append(sizes, np.ones(count - len(sizes)))
         pieces = _whole(weights, total, np.ones(count, np.int64))

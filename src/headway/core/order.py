@@ -218,13 +218,13 @@ def first_waiting(state: State, c: int) -> int:
 @jit
 def next_waiting(state: State, c: int, j: int) -> int:
     """The job of class c that follows j, or -1."""
-    found, node = -1, state.classes[c].root
+    following, node = -1, state.classes[c].root
     while node >= 0:
         if before(state.jobs, j, node):
-            found, node = node, state.jobs[node].low
+            following, node = node, state.jobs[node].low
         else:
             node = state.jobs[node].high
-    return found
+    return following
 
 
 @jit

@@ -60,7 +60,7 @@ def softly(nodes: Any, leaves: Any, fewest: Any, job: Any, options: Options, out
     return fewest_on_offer(nodes, job.gpus, len(nodes.offer), out)
 
 
-def make(given: Mapping[str, str]) -> Placement:
+def make(options: Mapping[str, str]) -> Placement:
     """With `strict=no`, the fewest nodes available now."""
-    strict = given.get("strict", "yes") == "yes"
+    strict = options.get("strict", "yes") == "yes"
     return Placement("consolidated", strictly if strict else softly)

@@ -22,11 +22,11 @@ GROUP: Final = np.dtype(
 
 def group_table(rows: int, before: NDArray[Any] | None = None) -> NDArray[Any]:
     """Rows of groups of which nothing is known, after those of a smaller table."""
-    made = np.zeros(rows, GROUP)
-    made["row"] = np.arange(rows)
+    table = np.zeros(rows, GROUP)
+    table["row"] = np.arange(rows)
     if before is not None:
-        made[: len(before)] = before
-    return made
+        table[: len(before)] = before
+    return table
 
 
 GROUP_TYPE = typeof(group_table(1)[0])

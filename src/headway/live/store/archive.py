@@ -152,13 +152,13 @@ def page(
         yield _revive(rest, (user, spec, submitted, array_id, array_index))
 
 
-def _revive(rest: bytes, given: tuple[Any, ...]) -> Archived:
+def _revive(rest: bytes, columns: tuple[Any, ...]) -> Archived:
     """A job from what was written at its end."""
     content = json.loads(zlib.decompress(rest))
     receipt, values = np.zeros(len(REASONS)), content["row"]
     row = np.array([tuple(values)], JOB) if content.get("format") == FORMAT else job_row(values)
     receipt[: len(content["receipt"])] = content["receipt"]  # what was written before lacks the last reasons
-    return Archived(decode(content["job"], given), row[0], receipt, rest)
+    return Archived(decode(content["job"], columns), row[0], receipt, rest)
 
 
 def from_text(text: str) -> Archived:

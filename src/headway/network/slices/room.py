@@ -112,15 +112,15 @@ def take_in_leaf(room: Room, leaf: int, gpus: int, at: int) -> int:
     # 7 GPUs on 7 servers is even too, but scattered: at most one server more than the fewest conceivable.
     if even and even <= (gpus + most - 1) // most + 1:
         return at + even
-    left, end = gpus, at
-    while left > 0:
+    remaining, end = gpus, at
+    while remaining > 0:
         best = -1
         for server in range(first, last):
             fuller = best < 0 or room.servers[server].free > room.servers[best].free
             if fuller and not _seated(room.seats, at, end, server):
                 best = server
-        _write_seat(room.seats[end], best, min(left, room.servers[best].free))
-        left -= room.seats[end].gpus
+        _write_seat(room.seats[end], best, min(remaining, room.servers[best].free))
+        remaining -= room.seats[end].gpus
         end += 1
     return end
 

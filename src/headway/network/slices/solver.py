@@ -90,8 +90,8 @@ def solve_padded(masks: Masks, leaf_free: Counts, uplinks: int, width: int, gpus
     """The fewest leaves that share `width` spines and give `gpus` GPUs, at most `width` each; cost is the leaves."""
     cost = np.append(np.ones(masks.size), np.zeros(uplinks))
     problem = _Problem(cost, np.append(leaf_free > 0, np.ones(uplinks)))
-    given = dict(enumerate(np.minimum(leaf_free, width).astype(float).tolist()))
-    problem.rows.append((given, gpus, np.inf))
+    gpus_by_leaf = dict(enumerate(np.minimum(leaf_free, width).astype(float).tolist()))
+    problem.rows.append((gpus_by_leaf, gpus, np.inf))
     return _choice(problem, masks, width)
 
 

@@ -34,10 +34,10 @@ def can_be_whole(nodes: Any, leaves: int, gpus: int, total: int, each: int) -> b
     on_leaf = servers.min() * (total // len(nodes.leaf))
     if gpus <= on_leaf:
         return True
-    found = False
+    possible = False
     for width in range(each, on_leaf + 1, each) if each > 0 else range(0):
-        found |= gpus % width == 0 and gpus // width <= leaves
-    return found
+        possible |= gpus % width == 0 and gpus // width <= leaves
+    return possible
 
 
 @jit

@@ -45,17 +45,17 @@ def history(door: Commands, since: float) -> tuple[list[SlurmJob], str]:
 
 def read_accounts(text: str) -> list[SlurmJob]:
     """Jobs of `sacct --parsable2`. Job names may hold bars: there are as many fields before the name as after it."""
-    found = []
+    jobs = []
     for line in text.splitlines():
         words = line.split("|")
         extra = len(words) - len(FIELDS)
         if extra < 0:
             continue
         words = [words[0], "|".join(words[1 : 2 + extra]), *words[2 + extra :]]
-        given = dict(zip(FIELDS, words, strict=True))
-        if given["JobIDRaw"].isdigit():
-            found.append(_job(given))
-    return found
+        fields = dict(zip(FIELDS, words, strict=True))
+        if fields["JobIDRaw"].isdigit():
+            jobs.append(_job(fields))
+    return jobs
 
 
 def _job(fields: dict[str, str]) -> SlurmJob:

@@ -63,12 +63,12 @@ def plan(
     scale: Scale | None,
 ) -> list[Wanted]:
     """What every waiting job that asks for GPUs should have, all its parts side by side; `own_nice` is its value without Headway."""
-    found, some = [], sorted(jobs, key=lambda job: (job.one, job.id))
+    wanted, some = [], sorted(jobs, key=lambda job: (job.one, job.id))
     with_gpus = {job.one for job in some if job.gpus}
     for job in some:
         if not job.waits or job.one not in with_gpus:
             continue
         queue = queue_of(service.get(owner(job, by), 0.0), thresholds)
         shift = 0 if scale is None else (queue - scale.raises * len(thresholds)) * scale.step
-        found.append(Wanted(job, queue, own_nice.get(job.id, job.nice) + shift))
-    return found
+        wanted.append(Wanted(job, queue, own_nice.get(job.id, job.nice) + shift))
+    return wanted

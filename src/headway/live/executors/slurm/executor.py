@@ -299,8 +299,8 @@ class SlurmExecutor:
             numbers = {job.id for jobs in ours.values() for job in jobs}
             for attempt in self._attempts.values():
                 for number, part in enumerate(attempt.parts):
-                    found = ours.pop((attempt.job, attempt.number, number), [])
-                    extra += self._match(attempt, number, part, found, began)
+                    own_jobs = ours.pop((attempt.job, attempt.number, number), [])
+                    extra += self._match(attempt, number, part, own_jobs, began)
             extra += [
                 job.id for key, jobs in ours.items() if self._given_up(key) for job in jobs if job.holds or job.waits
             ]
