@@ -91,7 +91,7 @@ def gpus_of(cluster: Cluster, demand: Demand) -> int:
 
 
 def check_possible(cluster: Cluster, demand: Demand, gpus: int) -> None:
-    """Refuse a job of so many GPUs that no nodes of the cluster could ever suit, with what there is."""
+    """Refuse a job if no nodes of the cluster could ever meet its constraints; the error says what the cluster has."""
     types = list(dict.fromkeys(filter(None, cluster.types)))
     if not has_type(cluster, demand.gpu_type).any():
         have = f"this cluster has {', '.join(types)}" if types else "the type of the GPUs here is not declared"

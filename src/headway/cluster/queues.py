@@ -185,7 +185,7 @@ class Queues:
         return np.sort(np.array(rows, BOOKING), order="begin")
 
     def largest_job(self, name: str, preemptible: bool, gpus: int) -> int:
-        """GPUs that a job of this queue may ask for at most on a cluster of so many, whatever runs there."""
+        """Return the most GPUs that a job of this queue may request on a cluster with `gpus` GPUs, whatever runs there."""
         path = self.path(name)
         most = min(gpus, path[0].per_user.gpus, *(queue.limits.gpus for queue in path))
         if not all(limits.running for limits in (path[0].per_user, *(queue.limits for queue in path))):

@@ -128,8 +128,8 @@ class Placement:
     needs_fabric: bool = False  # reserves links
     knows_leaves: bool = False  # places by leaves, without reserving their links
     shares: bool = False  # reserves links where that is worth waiting for; other jobs share what is left
-    patience: float = 0.0  # a job waits for links of its own at most so many times what sharing is expected to cost it
-    spread_patience: float = 0.0  # and for the fewest nodes at most so many times what spreading is
+    patience: float = 0.0  # longest wait for links of its own, as a multiple of the expected cost of sharing
+    spread_patience: float = 0.0  # longest wait for the fewest nodes, as a multiple of the expected cost of spreading
     rewires: bool = False  # reserves ports of a fabric with optical switches; circuits follow from them
 
 

@@ -147,7 +147,7 @@ class LiveEngine(Engine):
         return self._ever[case]
 
     def make_room(self, jobs: int) -> None:
-        """Make sure that the tables have at least so many rows."""
+        """Make sure that the tables have at least `jobs` rows."""
         if jobs > len(self.state.jobs):
             self._use(grow(self.state, max(jobs, 2 * len(self.state.jobs))), self.options.history)
 
@@ -171,7 +171,7 @@ class LiveEngine(Engine):
             self._use(self.state, grow_history(past, 2 * used + 2))
 
     def make_room_for_groups(self, rows: int) -> None:
-        """Make sure that the table of groups has at least so many rows."""
+        """Make sure that the table of groups has at least `rows` rows."""
         past = self.options.history
         if rows > len(past.groups):
             self._use(self.state, grow_groups(past, 2 * rows))

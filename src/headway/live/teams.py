@@ -153,7 +153,7 @@ class LiveTeams:
         return self._engine.state.teams[row]
 
     def check(self, spec: JobSpec, gpus: int) -> None:
-        """Refuse a job that its queue could never run on a cluster of so many GPUs."""
+        """Refuse a job that its queue could never run on a cluster with this number of GPUs."""
         if self.queues is None:
             return
         queue = self.queues.find(spec.queue)

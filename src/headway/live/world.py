@@ -57,7 +57,7 @@ from headway.live.store.turnover import losers
 STOPPED_MESSAGE = "the manager is stopping: nothing was accepted"
 JOURNAL_RETRY_S = 0.5
 KEPT_FINISHED = 1000  # finished jobs in memory at least; when there are twice as many, the older ones are retired
-ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most so many rows
+ROWS_PER_SNAPSHOT = 20_000  # a restart reads at most this many rows
 ENDED_NAME = NAMES[ENDED]
 POLICY = "policy"  # name in `meta`: the policy of the last manager
 

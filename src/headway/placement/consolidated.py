@@ -12,7 +12,7 @@ from headway.core.tables.scratch import PLACE_SIGNATURE
 
 @jit
 def tightest(nodes: Any, gpus: int) -> int:
-    """The node with the fewest GPUs on offer that holds so many, or -1."""
+    """Return the node with the fewest GPUs on offer that holds `gpus` of them, or -1."""
     best = -1
     for x in range(len(nodes.offer)):
         if nodes.offer[x] >= gpus and (best < 0 or nodes.offer[x] < nodes.offer[best]):

@@ -19,7 +19,7 @@ DURATION_BINS: dict[float, str] = {
     **{60: "< 1 min", 600: "1-10 min", 3600: "10-60 min", 6 * 3600: "1-6 h", DAY_S: "6-24 h"},
     **{7 * DAY_S: "1-7 days", 30 * DAY_S: "7-30 days", np.inf: "> 30 days"},
 }
-# Submissions are counted in so many equal slices of the trace.
+# Submissions are counted in this many equal slices of the trace.
 SLICES = 60
 # When to warn: shares of the jobs or of the time that change what a comparison of policies shows.
 ONE_GPU_SHARE = 0.8

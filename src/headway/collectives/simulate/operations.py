@@ -99,7 +99,7 @@ def operations(topology: Topology, collective: Collective, chunk_bytes: Ints, rs
 
 @lru_cache(maxsize=256)
 def chains(chunks: int, phases: int) -> Chains:
-    """So many chains of so many operations, one after the other."""
+    """Return `chunks` chains, each of `phases` operations in sequence."""
     place = np.tile(np.arange(phases), chunks)
     follows = place < phases - 1
     rows = np.zeros(len(place), OPERATION)

@@ -21,7 +21,7 @@ from headway.collectives.topology.model import Dimension, Kind
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# A phase of more steps (a longer ring) is played as so many equal ones, and with very many chunks as fewer.
+# A phase of more steps (a longer ring) is played as this many equal ones, and with very many chunks as fewer.
 MOST_STEPS = 64
 MOST_ROWS = 4_000_000
 # A step after the first goes on before anything waits: its chunk holds its place on the dimension until the phase ends.

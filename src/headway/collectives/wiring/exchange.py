@@ -23,7 +23,7 @@ from headway.collectives.wiring.plan import Send
 Floats = NDArray[np.float64]
 
 ROUNDS = 4
-# Each message in so many parts, which may take different ways.
+# Each message is cut into this many parts, which may take different ways.
 PIECES = (1, 2, 4)
 
 

@@ -80,7 +80,7 @@ class Links:
 
 
 def packed(wiring: Wiring, chunks: int) -> tuple[list[int], list[Send]]:
-    """The roots of so many chunks, and all sends, the first chunk first."""
+    """The root of each chunk, and all sends, the first chunk first."""
     links = Links(wiring)
     strongest = links.strongest()
     tried = max(2, min(MOST_ROOTS, len(strongest), RANKS_OF_ROOTS // len(strongest)))

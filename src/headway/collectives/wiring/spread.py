@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 DEADLINES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75)
 # Chunks per rank: more fill links better and wait more for latency.
 COUNTS = (1, 2, 4, 8)
-# An all-reduce may also run in so many pieces, one after the other.
+# An all-reduce may also run in this many pieces, one after the other.
 PIECES = (4, 16)
 # Numbers of trees of a packed all-reduce.
 PACKED = (16, 64, 128)
@@ -124,7 +124,7 @@ def _piecewise(rs: list[Send], ag: list[Send], ranks: int, count: int, pieces: i
 
 
 def _gathered(wiring: Wiring, size_bytes: int, count: int) -> list[Send]:
-    """The quickest all-gather over deadlines, with so many chunks per rank; neighbouring chunks belong to different ranks,
+    """The quickest all-gather over deadlines, with `count` chunks per rank; neighbouring chunks belong to different ranks,
     so that ties between equally rare ones spread over owners."""
     ranks, (ways, through) = len(wiring.ranks), ways_of(wiring)
     least = bound(wiring, Collective.ALL_GATHER, size_bytes)

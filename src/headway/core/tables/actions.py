@@ -45,7 +45,7 @@ class Actions(NamedTuple):
 
 
 def actions(rows: int, seats: int, links: int) -> Actions:
-    """Room for so many rows, GPU entries and link entries."""
+    """Return empty actions with room for these numbers of rows, GPU entries and link entries."""
     return Actions(np.zeros(rows + 1, ROW), np.zeros(seats, SEATS_OF), np.zeros(links, LINKS_OF), np.zeros(1, COUNT))
 
 

@@ -48,7 +48,7 @@ class Journal(NamedTuple):
 
 
 def journal(state: State, rows: int, keep_places: bool) -> Journal:
-    """An empty buffer for about so many entries."""
+    """Return an empty buffer for about `rows` entries."""
     # One fact or action takes at most every seat and link, and may change the rates of all who run, and why each class waits.
     margin = 4 * len(state.seats) + 64 * len(state.leaves) + len(state.classes) + 64
     rows += margin

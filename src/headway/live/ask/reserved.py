@@ -41,7 +41,7 @@ class Reserved:
     nodes: dict[str, int]
     by: float | None
     in_s: float | None
-    passable_s: float | None  # another job passes if it is sure to be gone in so many seconds
+    passable_s: float | None  # another job passes if it is sure to be gone within this time
     holders: tuple[Holder, ...]
     holders_unseen: int  # jobs of others that hold GPUs there too
 

@@ -14,7 +14,7 @@ from typing import Final
 LOOK_S: Final = 2.0  # between two looks
 RESERVE: Final = "reserve"
 RESERVE_BYTES: Final = 64 * 1024 * 1024  # the ends of some hundred thousand jobs
-MORE: Final = 1.1  # jobs are started again when so many times the floor is free: not on and off
+MORE: Final = 1.1  # jobs are started again when this multiple of the floor is free, to avoid switching on and off
 
 
 def free_bytes(folder: Path) -> int:

@@ -152,7 +152,7 @@ class Watch:
         self._lock = threading.Lock()
 
     def trend(self, last_s: float, steps: int) -> Trend:
-        """The last so many seconds."""
+        """Return the trend of the last `last_s` seconds."""
         with self._lock:
             if self.seq < 0:
                 self._begin()
@@ -213,7 +213,7 @@ def first_after(file: sqlite3.Connection, time_s: float) -> int:
 
 
 def read(file: sqlite3.Connection, after: int) -> list[Row]:
-    """The rows that matter, at most the newest so many."""
+    """The rows that matter, at most the newest MOST_ROWS."""
     last = int(file.execute("SELECT max(seq) FROM events").fetchone()[0] or 0)
     stored = file.execute(SQL, [max(after, last - MOST_ROWS), *BEFORE])
     rows = (verified("events", row) for row in stored)

@@ -22,7 +22,7 @@ class Fault(Exception):
 
 
 class Undefined(Fault):
-    """A pattern that does not exist for so many ranks."""
+    """The pattern does not exist for this number of ranks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from headway.network.slices.room import Room
 
 @jit
 def on_each(gpus: int, servers: int) -> int:
-    """GPUs on each of so many servers, 0 where they cannot be split evenly or the number is not given."""
+    """Return the GPUs on each server; 0 if they cannot be split evenly, or if the number of servers is 0."""
     return gpus // servers if servers > 0 and gpus % servers == 0 else 0
 
 

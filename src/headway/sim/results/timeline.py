@@ -185,7 +185,7 @@ def finish_time_fairness(run: Run) -> Floats:
 
 
 def alone_s(jobs: NDArray[Any], duration_s: Floats, gpus: float) -> Floats:
-    """Seconds that each job would take on an equal part of so many GPUs, shared with those of `jobs` that are present while it is."""
+    """Seconds that each job would take on an equal part of `gpus` GPUs, shared with those of `jobs` that are present while it is."""
     submit, end = jobs["submit"], jobs["end"]
     times = np.concatenate([submit, end])
     steps = np.repeat([1.0, -1.0], len(jobs))

@@ -50,7 +50,7 @@ def scale_of(
 
 
 def queue_of(gpu_s: float, thresholds: Sequence[float]) -> int:
-    """The queue of a job that attained so many GPU-seconds."""
+    """Return the queue of a job by its attained GPU-seconds."""
     return sum(gpu_s >= threshold for threshold in thresholds)
 
 

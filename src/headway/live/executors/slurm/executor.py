@@ -36,7 +36,7 @@ from headway.slurm.snapshot import ANYBODY, SlurmJob, Snapshot
 
 POLL_S = 2.0
 LOOK_S = 0.2  # how often folders are looked into
-SHARE = 10.0  # a poll, or a look, that takes a second is repeated after so many at the earliest
+SHARE = 10.0  # a poll, or a look, that takes a second is repeated after this many seconds at the earliest
 PATIENCE_S = 60.0  # Slurm may take so long to start what should fit at once
 LONGEST_S = 60.0  # but not later than this
 KILL_S = 5.0  # after SIGKILL to the ranks, before the whole Slurm job is cancelled
